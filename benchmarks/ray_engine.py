@@ -20,8 +20,7 @@ from measuring import Kind, at_least, at_most, plain_s, ratios_of, report
 from skillwright.config.run import validated
 from skillwright.core import Act, Agent, EpisodeResult, EpisodeSpec, PlainSkill, Task, TurnContext
 from skillwright.envs import TextEnv
-from skillwright.jobs.run.opened import make_env
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import make_env, make_splits
 from skillwright.models import HttpClient, ScriptedConfig, agent_of, make_model
 from skillwright.plugins.ray.engine import RayEngine, RayPlacement
 from skillwright.plugins.ray.pool import PooledEngine, WorkerPool

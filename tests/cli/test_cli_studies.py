@@ -8,7 +8,7 @@ import pytest
 import skillwright.cli.training as training
 from shown import pipe
 from skillwright.cli.tables import show_study
-from skillwright.jobs import RunSummary, SeedResult, StudySummary
+from skillwright.jobs.inspect import RunSummary, SeedResult, StudySummary
 from skillwright.plugins.skillopt.parity import DIFFERENCES
 
 

@@ -22,7 +22,8 @@ from skillwright.config import (
 )
 from skillwright.config.readers import config_readers
 from skillwright.core import ConfigError
-from skillwright.jobs import Finding, Health, examine
+from skillwright.jobs.run import Finding, Health
+from skillwright.jobs.text import examine
 from skillwright.jobs.weights import refuse_without_torch
 
 out = make_console()

@@ -16,7 +16,8 @@ from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 from skillwright.config import dump_config
 from skillwright.config.run import validated
 from skillwright.core import FailureCause
-from skillwright.jobs import NullCallback, open_run, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import open_run, run_training, start_run
 from skillwright.models import HttpClient, OpenAIChatConfig, agent_of, make_model
 from skillwright.plugins.ray.engine import RayPlacement, connect, why_lost
 from skillwright.plugins.ray.pool import PooledEngine, WorkerPool

@@ -21,7 +21,7 @@ from skillwright.config.run import (
 from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, PairedGate, StrictGate
-from skillwright.jobs.text.wiring import step_settings
+from skillwright.jobs.text import step_settings
 from skillwright.plugins.skillopt.parity import DIFFERENCES, KEPT_OUT
 from skillwright.plugins.skillopt.parity_report import parity_settings
 from skillwright.textopt import BudgetControl, RankFallback

@@ -10,17 +10,11 @@ from skillwright.config.load import load_config, load_rl_config
 from skillwright.config.readers import mode_of
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
+from skillwright.jobs.run.launch import MADE, SERVE, find_run
 from skillwright.jobs.run.turn_ends import TurnEnds
 from skillwright.jobs.text.evaluate import EVALUATED, EvalReport
 from skillwright.jobs.text.forking import Fork
-from skillwright.jobs.text.launch.runs import (
-    MADE,
-    SERVE,
-    Run,
-    find_run,
-    has_scripted_models,
-    read_plan,
-)
+from skillwright.jobs.text.launch import Run, has_scripted_models, read_plan
 from skillwright.jobs.text.state import Kind, TrainState, restore
 from skillwright.jobs.weights.launch import JOB as RL
 from skillwright.jobs.weights.launch import rl_has_scripted_models

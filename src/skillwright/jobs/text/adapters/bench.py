@@ -25,8 +25,8 @@ from skillwright.datasets import BatchSpec
 from skillwright.evaluation import DrawCount, Draws
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.bench import Longitudinal, Sizes, SplitName, StepRef
-from skillwright.jobs.run.opened import Opened
 from skillwright.jobs.run.progress import Callback, NullCallback, StageStarted
+from skillwright.jobs.run.resources import Resources
 from skillwright.jobs.run.tasks import make_adapter
 from skillwright.jobs.text.adapters.models import (
     MakeRole,
@@ -239,7 +239,7 @@ async def check_adapter(config: RunConfig) -> Sizes:
 async def adapter_bench(
     config: RunConfig,
     store: RunStore,
-    parts: Opened,
+    parts: Resources,
     model_of: MakeRole,
     *,
     forgets_failures: bool = False,
