@@ -176,7 +176,8 @@ async def bare_s(url: str, lengths: Sequence[int], concurrent: int, cpu_s: float
 def evaluate(policy: str, user: str, concurrent: int, trials: int) -> dict[str, Any]:
     """Run the evaluation in a new folder, and return what it took."""
     from skillwright.config.run import validated
-    from skillwright.jobs import EvalPlan, NullCallback, run_evaluation, start_run
+    from skillwright.jobs.run import NullCallback
+    from skillwright.jobs.text import EvalPlan, run_evaluation, start_run
 
     endpoint = {
         "backend": "openai_chat",

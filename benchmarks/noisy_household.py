@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.config.run import validated
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.worlds.scripted.skilltext import read_conduct, read_stances
 
 KEPT = Path(__file__).with_suffix(".json")

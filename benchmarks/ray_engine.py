@@ -20,12 +20,12 @@ from measuring import Kind, at_least, at_most, plain_s, ratios_of, report
 from skillwright.config.run import validated
 from skillwright.core import Act, Agent, EpisodeResult, EpisodeSpec, PlainSkill, Task, TurnContext
 from skillwright.envs import TextEnv
-from skillwright.jobs.run.opened import make_env
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import make_env, make_splits
 from skillwright.models import HttpClient, ScriptedConfig, agent_of, make_model
-from skillwright.plugins.ray.engine import RayPlacement, RaySettings, ray_connection
+from skillwright.plugins.ray.engine import RayEngine, RayPlacement
+from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from skillwright.rollout import Limits, LocalEngine, MakeEnv
-from skillwright.rollout.pool import PooledEngine, WorkerPool
+from skillwright.rollout.workers import Cluster
 
 ROUNDS, CPU_ROUNDS = 3, 9
 EPISODES = 120
@@ -168,7 +168,7 @@ def refuse_failures(results: Sequence[EpisodeResult]) -> None:
 
 async def pool_of(workers: int, held: AsyncExitStack) -> WorkerPool:
     """Open a pool whose workers are up."""
-    pool = await held.enter_async_context(WorkerPool(RayPlacement(RaySettings(workers=workers))))
+    pool = await held.enter_async_context(WorkerPool(RayPlacement(Cluster(workers=workers))))
     for _ in range(1_200):
         if len(pool._posts) == workers:
             return pool
@@ -219,7 +219,7 @@ async def waited(job: Job) -> tuple[list[float], list[float]]:
 
 async def measured() -> tuple[dict[str, list[float]], tuple[list[float], list[float]]]:
     """Start Ray, and measure both."""
-    async with ray_connection(RaySettings(workers=WORKERS + 1)):
+    async with RayEngine().connection(Cluster(workers=WORKERS + 1)):
         return await cpu_bound(alfworld()), await waited(waiting())
 
 

@@ -31,7 +31,7 @@ from skillwright.core import (
 )
 from skillwright.dashboard import make_app
 from skillwright.dashboard.app import COOKIE
-from skillwright.jobs.weights.state import IterationRecord
+from skillwright.jobs.weights import IterationRecord
 
 EPISODES, TURNS = 50_000, 20
 HUGE = 127 * 1_000_000
@@ -142,7 +142,7 @@ def grow_bank(path: Path) -> None:
 def build(folder: Path, episodes: int) -> int:
     """Make the run, and return the number of its large episode."""
     from skillwright.config import load_config
-    from skillwright.jobs import start_run
+    from skillwright.jobs.text import start_run
 
     config = folder / "large.yaml"
     config.write_text(CONFIG, encoding="utf-8")

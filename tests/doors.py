@@ -21,19 +21,17 @@ from skillwright.config.run import validated
 from skillwright.core import Completion, Message, Purpose, Sampling, Usage
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
-from skillwright.jobs import (
-    Callback,
+from skillwright.jobs.run import Callback, MakeModel, NullCallback
+from skillwright.jobs.text import (
     EvalPlan,
     EvalReport,
-    MakeModel,
-    NullCallback,
+    Kind,
     TrainReport,
     open_run,
     run_evaluation,
     run_training,
     start_run,
 )
-from skillwright.jobs.text.state import Kind
 from skillwright.runs import RunStore
 
 ROOMS = {"attic": 4, "cellar": 2, "hall": 6}

@@ -19,10 +19,8 @@ from skillwright.config import RlConfig, validated_rl
 from skillwright.core import Act, Completion, Message, Purpose, Sampling, Usage
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
-from skillwright.jobs.run.resuming import SESSION, SESSION_ENDED
-from skillwright.jobs.text.launch.runs import MADE
-from skillwright.jobs.weights import RlReport, open_rl, run_rl, start_rl
-from skillwright.jobs.weights.state import TIMING
+from skillwright.jobs.run import MADE, SESSION, SESSION_ENDED
+from skillwright.jobs.weights import TIMING, RlReport, open_rl, run_rl, start_rl
 from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.policy import LossReport, Row, Sampled, StepReport
 from skillwright.runs import RunStore

@@ -7,8 +7,8 @@ from typing import Any
 
 from dying import forked
 from skillwright.bank import BankStore, document_folder, write_agent_skills
-from skillwright.jobs.bank.staging import STAGED, in_effect, skills_digest
-from skillwright.jobs.run.bank_source import look_at_work
+from skillwright.jobs.bank import STAGED, in_effect, skills_digest
+from skillwright.jobs.run import look_at_work
 
 CONFIG = """\
 models:

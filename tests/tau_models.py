@@ -8,7 +8,8 @@ from doors import llms
 from skillwright.config import RunConfig
 from skillwright.config.run import validated
 from skillwright.core import Completion, Sampling, Usage
-from skillwright.jobs import EvalPlan, EvalReport, NullCallback, run_evaluation, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import EvalPlan, EvalReport, run_evaluation, start_run
 from tau_store import CANCEL, OPENING, task, tool_call, write_store
 
 RULE = "Cancel the order #W1 at once."

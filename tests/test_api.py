@@ -16,7 +16,7 @@ import skillwright as sw
 from doors import doors_settings
 from skillwright.core import ConfigError, DataError, RunError
 from skillwright.core.found_code import keep_code
-from skillwright.jobs import open_run, start_run
+from skillwright.jobs.text import open_run, start_run
 from skillwright.rollout import EngineDown
 
 ROOT = Path(__file__).parents[1]

@@ -27,8 +27,7 @@ from desks.data import write_data, write_new_shop
 from skillwright.bank import BankStore
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import write_text
-from skillwright.jobs.weights import RlReport, open_rl, run_rl, start_rl
-from skillwright.jobs.weights.state import ColdStartStep
+from skillwright.jobs.weights import ColdStartStep, RlReport, open_rl, run_rl, start_rl
 from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.models import find_weights
 from skillwright.policy import load_checkpoint

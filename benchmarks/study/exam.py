@@ -11,10 +11,9 @@ from skillwright.config.env import HouseholdsData
 from skillwright.core import BankSkill, Counterfactual, EpisodeSpec, SkillSource, Task
 from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import SplitReport
-from skillwright.jobs.weights import open_rl
+from skillwright.jobs.weights import RlState, open_rl, selected
 from skillwright.jobs.weights.bank import make_first_bank
 from skillwright.jobs.weights.measure import Checkpoints
-from skillwright.jobs.weights.state import RlState, selected
 from skillwright.jobs.weights.wiring import Workshop, workshop
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score

@@ -19,7 +19,7 @@ from skillwright.core import ConfigError, SkillStatus, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, StudyTasks, ValTasks
 from skillwright.evaluation import ExploreGate, SplitReport
-from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
+from skillwright.jobs.run import EvolutionLoop, PlayedRound
 from skillwright.worlds.alfworld.generate import household_tasks
 from study.exam import Examined, Silent, examined, new_homes, parts_of
 

@@ -17,11 +17,11 @@ from skillwright.config import RlConfig, load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind
 from skillwright.core.jsonio import digest, write_text
 from skillwright.envs.about import SURVEY
-from skillwright.jobs import StageStarted
-from skillwright.jobs.run.tasks import find_tasks
+from skillwright.jobs.run import StageStarted, find_tasks
 from skillwright.jobs.weights import (
     RlReport,
     RlRun,
+    RlState,
     Validated,
     is_rl_run,
     open_rl,
@@ -29,7 +29,6 @@ from skillwright.jobs.weights import (
     start_rl,
 )
 from skillwright.jobs.weights.bank import make_first_bank
-from skillwright.jobs.weights.state import RlState
 from skillwright.jobs.weights.wiring import workshop
 from skillwright.runs import provenance
 from skillwright.worlds.alfworld import household

@@ -17,7 +17,8 @@ import job
 from skillwright.config.run import validated
 from skillwright.core import Message
 from skillwright.envs import TextEnv
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.models import HttpClient, dialect_of
 
 

@@ -19,7 +19,8 @@ import ours
 from endpoint import Endpoint
 
 from skillwright.config.run import validated
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.models import HttpClient, dialect_of
 from skillwright.models.http.client import HttpReply
 from skillwright.models.http.endpoint import EndpointModel

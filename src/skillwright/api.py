@@ -29,27 +29,32 @@ from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
 from skillwright.core.jsonio import dumps, read_text, text_digest, write_text
 from skillwright.evaluation import PairedEffect, Score, SplitReport
-from skillwright.jobs import (
+from skillwright.jobs.inspect import (
     EpisodeQuery,
     EpisodeView,
-    EvalPlan,
     RunSummary,
-    find_run,
     list_episodes,
+    read_episode,
+    read_folder,
+    read_run,
+)
+from skillwright.jobs.run import (
+    PricedModel,
+    find_run,
+    priced_model,
+    priced_models,
+    read_initial_skill,
+    refuse_unasked_data,
+)
+from skillwright.jobs.text import (
+    EvalPlan,
     open_run,
     preflight,
-    priced_models,
-    read_episode,
-    read_initial_skill,
-    read_run,
     run_evaluation,
     run_training,
     start_run,
 )
-from skillwright.jobs import Run as OpenedRun
-from skillwright.jobs.inspect.summary import read_folder
-from skillwright.jobs.run.money import PricedModel, priced_model
-from skillwright.jobs.run.tasks import refuse_unasked_data
+from skillwright.jobs.text import Run as OpenedRun
 from skillwright.jobs.weights import (
     RlCallback,
     RlEvent,

@@ -58,7 +58,7 @@ def test_99_neighbors_of_other_jobs_are_there_each_with_tasks_of_its_own():
 
 def test_neighbors_are_rivals_they_are_chosen_for_tasks_of_their_own():
     """Their tasks are short and quote no description, so that many are found and many are not."""
-    scores = trigger_test(neighbors(), beside=())
+    scores = trigger_test(neighbors(), others=())
     assert sum(one.right for one in scores) > 60
     assert sum(one.wrong for one in scores) > 60
 
@@ -66,7 +66,7 @@ def test_neighbors_are_rivals_they_are_chosen_for_tasks_of_their_own():
 def test_own_tasks_choose_a_description_and_tasks_of_others_do_not():
     described = Described("clean", describe(TaskWords("tasks", (), CLEAN)), ["clean the bowl now"])
     rival = Described("heat", describe(TaskWords("tasks", (), HEAT)), ["heat the stew now"])
-    for one in trigger_test([described, rival], beside=()):
+    for one in trigger_test([described, rival], others=()):
         assert (one.right, one.wrong, one.missed, one.f1) == (1, 0, 0, 1.0)
 
 
@@ -81,7 +81,7 @@ def test_a_description_that_says_nothing_is_never_chosen():
 def test_a_task_that_two_descriptions_are_for_chooses_both():
     general = Described("all", "Cleans and heats: mug, plate, egg, cabinet.", (*CLEAN, *HEAT))
     clean = Described("clean", "Cleans mug, plate, pan; cabinet.", CLEAN)
-    scores = trigger_test([general, clean], beside=())
+    scores = trigger_test([general, clean], others=())
     assert [one.missed for one in scores] == [0, 0]
     assert scores[1].precision == pytest.approx(
         scores[1].right / (scores[1].right + scores[1].wrong)

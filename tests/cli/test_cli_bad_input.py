@@ -11,7 +11,7 @@ from doors import write_tasks
 from mock_openai import error
 from served import served
 from skillwright.core.jsonio import dumps
-from skillwright.jobs import open_run
+from skillwright.jobs.text import open_run
 from skillwright.worlds.alfworld import generate_problem, to_game_json
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'

@@ -10,7 +10,7 @@ from mock_openai import answer_with, completion
 from served import served
 from skillwright import __version__
 from skillwright.config import load_config
-from skillwright.jobs import demo_file
+from skillwright.jobs.run import demo_file
 
 TINY = (
     "--half", "text",

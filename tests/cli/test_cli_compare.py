@@ -8,7 +8,8 @@ import pytest
 from doors import ALL_RULES, ALL_WRONG, Walker, doors_config, evaluated, rule, write_tasks
 from shown import WIDTH, pipe, terminal
 from skillwright.cli.compare import show_comparison
-from skillwright.jobs import EvalPlan, compare_runs
+from skillwright.jobs.inspect import compare_runs
+from skillwright.jobs.text import EvalPlan
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from skillwright.config import RunConfig
 from skillwright.config.env import EnvSection, GeneratedData, WebShopData
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import make_splits
 from skillwright.worlds.webshop import imported_path
 
 ITEMS = [

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from skillwright.config import load_rl_config
-from skillwright.jobs import demo_file
+from skillwright.jobs.run import demo_file
 
 TINY_WEIGHTS = (
     "--set", "env.data={kind: households, train: 48, val: 12, test: 6, homes: 2}",

@@ -18,7 +18,7 @@ from skillwright.evaluation import (
     Decision,
     Score,
 )
-from skillwright.jobs import (
+from skillwright.jobs.run import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,

@@ -18,13 +18,11 @@ from skillwright.evaluation import (
     SelectionBias,
     SplitReport,
 )
-from skillwright.jobs import (
+from skillwright.jobs.run import EnvFindings, PricedModel, StepDecided
+from skillwright.jobs.text import (
     Confirmation,
-    EnvFindings,
     EpochRecord,
     EvalReport,
-    PricedModel,
-    StepDecided,
     StepRecord,
     TrainReport,
     TrainState,

@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from doors import ALL_RULES, Coach, Reminder, Walker, doors_config, trained
-from skillwright.jobs import read_run
+from skillwright.jobs.inspect import read_run
 from skillwright.runs import RunStore
 
 

@@ -14,7 +14,7 @@ from skillwright.bank import Add, BankStore, Retire
 from skillwright.config import validated_rl
 from skillwright.core import SkillStatus
 from skillwright.core.jsonio import dumps
-from skillwright.jobs.bank.distill import study_memories
+from skillwright.jobs.bank import study_memories
 from skillwright.jobs.weights.bank import starting_bank
 
 THEIRS = {

@@ -8,8 +8,7 @@ from starlette.testclient import TestClient
 
 from paged import HOSTILE, TOKEN, played
 from skillwright.dashboard import html_report, make_app, markdown_report
-from skillwright.jobs import read_run
-from skillwright.jobs.inspect.export import ExportRows, export_run
+from skillwright.jobs.inspect import ExportRows, export_run, read_run
 from skillwright.runs import RunStore
 
 RUN = "/runs/trained/"

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from skillwright.core import Purpose, Usage
-from skillwright.jobs import read_run
-from skillwright.jobs.inspect.export import ExportFormat, ExportRows, export_run
+from skillwright.jobs.inspect import ExportFormat, ExportRows, export_run, read_run
 from skillwright.runs import CallRecord, RunStore
 
 pandas = pytest.importorskip("pandas", reason="needs pandas: pip install -e .[dev]")

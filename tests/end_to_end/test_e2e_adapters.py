@@ -17,7 +17,7 @@ from doors import (
     write_tasks,
 )
 from skillwright.cli.app import app
-from skillwright.jobs import EvalPlan
+from skillwright.jobs.text import EvalPlan
 from somebodys import (
     CALLS,
     Awaited,
@@ -205,7 +205,8 @@ async def test_what_failed_in_an_evaluation_is_rolled_out_again_when_it_goes_on(
     assert report.table.overall.failures == 1
     Shaky.fails = False
     from doors import llms
-    from skillwright.jobs import NullCallback, open_run, run_evaluation
+    from skillwright.jobs.run import NullCallback
+    from skillwright.jobs.text import open_run, run_evaluation
 
     with open_run(path) as run:
         again = await run_evaluation(run, run.plan, NullCallback(), llms(Walker()))

@@ -10,8 +10,9 @@ import pytest
 from doors import look
 from skillwright.config import load_config
 from skillwright.evaluation import RELEASE_DRAWS_FROM
-from skillwright.jobs import NullCallback, demo_file, replay_run, run_training, start_run
-from skillwright.jobs.inspect.provenance import blame, find_skill
+from skillwright.jobs.inspect import blame, find_skill, replay_run
+from skillwright.jobs.run import NullCallback, demo_file
+from skillwright.jobs.text import run_training, start_run
 from skillwright.worlds.scripted.skilltext import read_conduct, read_stances
 
 pytestmark = pytest.mark.heavy

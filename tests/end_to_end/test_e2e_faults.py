@@ -15,7 +15,8 @@ from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, story
 from mock_openai import FaultyOpenAI, answer_with, hold, line_faults
 from skillwright.cli.app import app
 from skillwright.config.run import validated
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.models import HttpClient, make_model
 
 PLAN = [[ALL_RULES], [ALL_WRONG], ["Be quick."], [ALL_WRONG]]

@@ -9,7 +9,8 @@ from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, story, trai
 from mock_openai import FaultyOpenAI, MockOpenAI, answer_with, line_faults
 from skillwright.config import RunConfig
 from skillwright.config.run import validated
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.models import make_model
 from skillwright.worlds.alfworld.scripted import ScriptedHousehold
 from skillwright.worlds.alfworld.scripted.optimizer import ScriptedAnalyst

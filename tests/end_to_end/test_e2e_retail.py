@@ -1,7 +1,8 @@
 """A whole training in the built-in store of tau_bench, with scripted models."""
 
 from skillwright.config import RunConfig
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.worlds.tau_bench.scripted import read_rules
 from skillwright.worlds.tau_bench.scripted.optimizer import LESSONS
 from tau_built_in.generate import HERE

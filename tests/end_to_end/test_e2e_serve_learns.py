@@ -10,8 +10,8 @@ from skillwright.config.bank_settings import study_settings
 from skillwright.config.env import EnvSection
 from skillwright.envs import make
 from skillwright.envs.drive import open_env, step_env
-from skillwright.jobs import NullCallback, distill_runs, study_run
-from skillwright.jobs.run.tasks import find_tasks
+from skillwright.jobs.bank import distill_runs, study_run
+from skillwright.jobs.run import NullCallback, find_tasks
 from skillwright.worlds.alfworld.scripted import ScriptedHousehold
 
 pytestmark = pytest.mark.heavy

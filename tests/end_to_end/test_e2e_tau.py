@@ -12,7 +12,8 @@ from served import served
 from skillwright.cli.app import app
 from skillwright.config.run import validated
 from skillwright.core import Completion, Usage
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from tau_models import RULE, Clerk, shop, tau_settings
 from tau_store import OPENING
 

@@ -17,7 +17,11 @@ pytestmark = pytest.mark.heavy
 
 TRUST = "name a PEM file with the certificate of who signed it, or with its own: SSL_CERT_FILE="
 CASES = {
-    "self-signed": ({"names": "IP:127.0.0.1"}, "signed by nobody whom this machine trusts", TRUST),
+    "self-signed": (
+        {"names": "IP:127.0.0.1"},
+        "not signed by an authority that this machine trusts",
+        TRUST,
+    ),
     "expired": (
         {"names": "IP:127.0.0.1", "days": -1},
         "its certificate has expired",
@@ -101,7 +105,9 @@ def test_a_download_over_such_a_line_is_refused_at_once(tmp_path):
     made = certificate(tmp_path, "server", names="IP:127.0.0.1")
     with (
         tls_server(made, asked) as where,
-        pytest.raises(DataError, match=r"signed by nobody .*SSL_CERT_FILE=ca\.pem") as refused,
+        pytest.raises(
+            DataError, match=r"not signed by an authority .*SSL_CERT_FILE=ca\.pem"
+        ) as refused,
     ):
         fetch_file(f"https://{where}/file", tmp_path / "file")
     assert "asked 3 times" not in str(refused.value)

@@ -4,7 +4,8 @@ import pytest
 
 from doors import Coach, trained
 from skillwright.config import RunConfig, load_config
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.worlds.webshop.scripted import (
     BAD_RULES,
     LESSONS,

@@ -10,9 +10,7 @@ from skillwright.core import ConfigError, FailureCause, JudgeError, ModelRefused
 from skillwright.core.result import Failure, Turn
 from skillwright.envs.table import TableEnv
 from skillwright.envs.table.settings import read_settings
-from skillwright.jobs.run.money import priced_model, refuse_unpriced
-from skillwright.jobs.run.tasks import side_models
-from skillwright.jobs.text.launch.preflight import users_of
+from skillwright.jobs.run import priced_model, refuse_unpriced, side_models, users_of
 
 ROW = {"row": {"prompt": "Thank the customer.", "answer": "Thanks!"}, "seed": 7}
 

@@ -12,16 +12,18 @@ from doors import ROOMS, Coach, Walker, doors_config, llms, look, rule, trained,
 from skillwright.core import Completion, ConfigError, ModelError, ModelRefused
 from skillwright.core.jsonio import digest
 from skillwright.evaluation import RELEASE_DRAWS_FROM, bound_gain
-from skillwright.jobs import NullCallback, open_run, plan_fork, run_evaluation
-from skillwright.jobs.inspect.ablate import (
+from skillwright.jobs.inspect import (
     ABLATION_NAME,
     AblationPlan,
     SectionValue,
     ablate,
+    find_skill,
     plan_ablation,
+    plan_fork,
+    split_document,
 )
-from skillwright.jobs.inspect.provenance import find_skill
-from skillwright.jobs.inspect.sections import split_document
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import open_run, run_evaluation
 
 VAL = 90
 USELESS = "Stay calm, and keep a cheerful attitude."

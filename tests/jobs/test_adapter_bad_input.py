@@ -10,7 +10,8 @@ import pytest
 from doors import ALL_RULES, Coach, Walker, look, resumed, trained, write_tasks
 from skillwright.config.run import validated
 from skillwright.core import ConfigError
-from skillwright.jobs import Health, examine, preflight
+from skillwright.jobs.run import Health
+from skillwright.jobs.text import examine, preflight
 from skillwright.rollout import EngineDown
 from somebodys import Chosen, Documented, Seeded, adapter_config, adapter_settings, rollouts
 

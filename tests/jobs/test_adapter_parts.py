@@ -6,13 +6,14 @@ from collections import Counter
 import pytest
 
 from doors import Coach, Walker, doors_config, resumed, trained
-from skillwright.jobs import preflight
-from skillwright.jobs.run.tasks import make_splits
-from skillwright.jobs.text import wiring
-from skillwright.jobs.text.adapters.models import flat_settings
-from skillwright.jobs.text.adapters.play import AdapterMemory, trajectory_of
-from skillwright.jobs.text.adapters.rollouts import AdapterPlanner
-from skillwright.jobs.text.launch import preflight as checks
+from skillwright.jobs.run import make_splits
+from skillwright.jobs.text import (
+    AdapterMemory,
+    AdapterPlanner,
+    flat_settings,
+    preflight,
+    trajectory_of,
+)
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.runs import RunStore
 from skillwright.textopt import read_episodes, read_rows
@@ -163,8 +164,8 @@ async def test_tasks_are_found_once_by_a_check_and_once_by_a_training(tmp_path, 
         found.append(config)
         return make_splits(config)
 
-    monkeypatch.setattr(checks, "make_splits", counted)
-    monkeypatch.setattr(wiring, "make_splits", counted)
+    monkeypatch.setattr("skillwright.jobs.run.preflight.make_splits", counted)
+    monkeypatch.setattr("skillwright.jobs.run.bench.make_splits", counted)
     config = doors_config(tmp_path)
     await preflight(config)
     assert len(found) == 1

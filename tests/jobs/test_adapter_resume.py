@@ -8,7 +8,7 @@ import pytest
 from doors import ALL_RULES, Coach, Walker, look, resumed, rule, story, trained, write_tasks
 from skillwright.core import ContractError, DataError
 from skillwright.datasets import BaseDataLoader, BatchSpec
-from skillwright.jobs import EpisodeFinished, StepDecided
+from skillwright.jobs.run import EpisodeFinished, StepDecided
 from somebodys import CALLS, Awaited, Chosen, Documented, Seeded, adapter_config, rollouts
 
 PLAN = [[rule("attic")], [ALL_RULES], [rule("hall", 1)]]

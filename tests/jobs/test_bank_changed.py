@@ -17,10 +17,7 @@ from skillwright.bank import Add, Bank, BankError, BankStore, TeacherDown, apply
 from skillwright.config import StudySettings, study_settings
 from skillwright.config.bank_settings import load_with_teacher, read_teacher
 from skillwright.core import ConfigError, DataError, ModelError, SkillStatus
-from skillwright.jobs import (
-    EvalPlan,
-    NullCallback,
-    StageStarted,
+from skillwright.jobs.bank import (
     approve_by_gate,
     approve_without_gate,
     distill_config,
@@ -29,7 +26,8 @@ from skillwright.jobs import (
     import_into,
     study_run,
 )
-from skillwright.jobs.run.bank_source import bank_work, look_at_work
+from skillwright.jobs.run import NullCallback, StageStarted, bank_work, look_at_work
+from skillwright.jobs.text import EvalPlan
 
 STRICT = {"gate": {"kind": "strict"}}
 STUDY = StudySettings.model_validate({"models": {"teacher": TEACHER}})

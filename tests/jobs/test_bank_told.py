@@ -9,17 +9,8 @@ from bank_doors import bank_config, bank_file, cast, room_skill, rooms_bank
 from doors import Coach, Walker, evaluated, look, resumed, trained
 from skillwright.bank import Add, BankSource, BankStore, save_bank
 from skillwright.core import ConfigError, PlainSkill, Task, Usage, UsageError
-from skillwright.jobs import (
-    EvalPlan,
-    NullCallback,
-    estimate,
-    open_run,
-    preflight,
-    read_bank,
-    run_evaluation,
-    start_run,
-)
-from skillwright.jobs.run.bank_source import DocumentAndBank, EmbedderLedger
+from skillwright.jobs.run import DocumentAndBank, EmbedderLedger, NullCallback, read_bank
+from skillwright.jobs.text import EvalPlan, estimate, open_run, preflight, run_evaluation, start_run
 
 TRAIN = EvalPlan("train", 1)
 TEST = EvalPlan("test", 1)

@@ -9,15 +9,8 @@ from bank_houses import Replies
 from doors import Notebook, write_tasks
 from skillwright.bank import Add, Bank, BankStore, apply, save_bank
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
-from skillwright.jobs import (
-    EpisodeFinished,
-    NullCallback,
-    StageStarted,
-    approve_by_gate,
-    evolve_bank,
-    import_into,
-)
-from skillwright.jobs.run.bank_source import look_at_work
+from skillwright.jobs.bank import approve_by_gate, evolve_bank, import_into
+from skillwright.jobs.run import EpisodeFinished, NullCallback, StageStarted, look_at_work
 
 EVOLVE = {"nth": 2, "trigger_accuracy": 1.0}
 BOTH = (adding(room_skill("hall")), adding(room_skill("cellar")))

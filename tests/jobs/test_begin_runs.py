@@ -9,20 +9,9 @@ import doors
 from doors import Coach, Walker, doors_config, llms, look, trained
 from skillwright.core import ConfigError, DataError, RunError, Task
 from skillwright.envs import deregister, register
-from skillwright.jobs import (
-    EvalPlan,
-    NullCallback,
-    find_run,
-    open_run,
-    preflight,
-    read_initial_skill,
-    read_run,
-    run_training,
-    start_run,
-    summarize_runs,
-)
-from skillwright.jobs.run.opened import make_env
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.inspect import read_run, summarize_runs
+from skillwright.jobs.run import NullCallback, find_run, make_env, make_splits, read_initial_skill
+from skillwright.jobs.text import EvalPlan, open_run, preflight, run_training, start_run
 from skillwright.runs import RunFolder
 
 

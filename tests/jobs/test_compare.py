@@ -24,15 +24,9 @@ from doors import (
     write_tasks,
 )
 from skillwright.core import DataError, ModelError, RunError
-from skillwright.jobs import (
-    EvalPlan,
-    NullCallback,
-    compare_runs,
-    open_run,
-    run_evaluation,
-    start_run,
-    start_study,
-)
+from skillwright.jobs.inspect import compare_runs, start_study
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import EvalPlan, open_run, run_evaluation, start_run
 from skillwright.rollout import EngineDown
 from somebodys import Chosen, adapter_config
 

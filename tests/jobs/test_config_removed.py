@@ -12,7 +12,8 @@ from skillwright.config import RlConfig, RunConfig, dump_config, load_config, lo
 from skillwright.config.removed import REMOVED, why_removed
 from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
-from skillwright.jobs import open_run, read_run, start_run
+from skillwright.jobs.inspect import read_run
+from skillwright.jobs.text import open_run, start_run
 from skillwright.jobs.weights import open_rl, start_rl
 
 ROOT = Path(__file__).parents[2]

@@ -7,14 +7,18 @@ import pytest
 
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, EpisodeSpec, PlainSkill
-from skillwright.jobs.run.memory import EngineEvents
-from skillwright.jobs.run.opened import Elsewhere, make_engine
-from skillwright.jobs.run.progress import NullCallback
-from skillwright.jobs.run.resuming import refuse_all_but_budget
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import (
+    EngineEvents,
+    NullCallback,
+    Placement,
+    make_engine,
+    make_splits,
+    refuse_all_but_budget,
+)
 from skillwright.models import HttpClient, agent_of, make_model
 from skillwright.plugins.local import LocalConfig
-from skillwright.rollout.pool import PooledEngine, WorkerPool, WorkersHere
+from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
+from workers_here import WorkersHere
 
 MODELS = {
     "target": {"backend": "scripted", "model": "household", "noise": 0.2},
@@ -36,7 +40,7 @@ async def test_houses_are_played_elsewhere_as_they_are_here():
     specs = [EpisodeSpec(task, 7) for task in make_splits(settings).train.tasks]
     here = engine_of(settings)
     async with WorkerPool(WorkersHere(2)) as pool:
-        there = Elsewhere(pool, make_model, settings.env).placed(here, settings.models.target)
+        there = Placement(pool, make_model, settings.env).place(here, settings.models.target)
         assert isinstance(there, PooledEngine)
         played = await there.run(specs, PlainSkill("Look into drawers."))
     local = await here.run(specs, PlainSkill("Look into drawers."))
@@ -46,14 +50,14 @@ async def test_houses_are_played_elsewhere_as_they_are_here():
 async def test_policies_and_models_of_this_process_stay_here():
     settings = config()
     async with WorkerPool(WorkersHere(1)) as pool:
-        elsewhere = Elsewhere(pool, make_model, settings.env)
+        workers = Placement(pool, make_model, settings.env)
         policy = engine_of(settings, mode="lockstep")
-        assert elsewhere.placed(policy, settings.models.target) is policy
+        assert workers.place(policy, settings.models.target) is policy
         with pytest.raises(ConfigError, match="skillwright serve"):
-            elsewhere.placed(engine_of(settings), LocalConfig(model="m.gguf"))
+            workers.place(engine_of(settings), LocalConfig(model="m.gguf"))
     local = engine_of(settings)
-    nobody = Elsewhere(None, make_model, settings.env)
-    assert nobody.placed(local, settings.models.target) is local
+    nobody = Placement(None, make_model, settings.env)
+    assert nobody.place(local, settings.models.target) is local
 
 
 async def test_files_that_the_settings_name_and_modules_of_ones_own_are_sent(tmp_path):
@@ -72,8 +76,8 @@ async def test_files_that_the_settings_name_and_modules_of_ones_own_are_sent(tmp
     here = WorkersHere(1)
     here.has_other_machines = True
     async with WorkerPool(here) as pool:
-        elsewhere = Elsewhere(pool, make_model, settings.env)
-        there = elsewhere.placed(engine_of(settings), settings.models.target)
+        workers = Placement(pool, make_model, settings.env)
+        there = workers.place(engine_of(settings), settings.models.target)
         assert {file.name for file in there.files} == {"orders.json", "world.py"}
         sent = pickle.loads(here._shared[len(here._shared) - 1])
         assert {file.path for file in sent.files} == {str(module), str(data / "orders.json")}

@@ -10,15 +10,8 @@ from doors import ALL_RULES, Coach, Walker, doors_config, doors_settings, look, 
 from skillwright.cli.app import app
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
-from skillwright.jobs import EvalPlan, Sizes, estimate
-from skillwright.jobs.run.tasks import make_splits
-from skillwright.jobs.text.launch.estimate import (
-    ACCEPTED_SHARE,
-    Assumptions,
-    estimate_evaluation,
-    expected_turns,
-)
-from skillwright.jobs.text.wiring import expected_episodes
+from skillwright.jobs.run import ACCEPTED_SHARE, Assumptions, Sizes, expected_turns, make_splits
+from skillwright.jobs.text import EvalPlan, estimate, estimate_evaluation, expected_episodes
 from skillwright.models import HttpClient
 from somebodys import Documented, adapter_config
 from tau_models import shop, tau_config

@@ -7,15 +7,9 @@ import pytest
 
 from doors import ALL_RULES, Walker, doors_config, evaluated, llms, look, rule, story
 from skillwright.core import ConfigError, ModelError
-from skillwright.jobs import (
-    EvalPlan,
-    EvalReport,
-    NullCallback,
-    open_run,
-    read_run,
-    run_evaluation,
-    start_run,
-)
+from skillwright.jobs.inspect import read_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import EvalPlan, EvalReport, open_run, run_evaluation, start_run
 from skillwright.models import ContextOverflow
 from skillwright.rollout import EngineDown
 

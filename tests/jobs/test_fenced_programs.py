@@ -9,17 +9,9 @@ from doors import Walker, doors_config, evaluated
 from rl_world import lanes_config
 from skillwright.config import StudySettings
 from skillwright.datasets import cache_dir
-from skillwright.jobs import (
-    EvalPlan,
-    NullCallback,
-    assemble,
-    assemble_session,
-    distill_runs,
-    study_run,
-)
-from skillwright.jobs.bank.session import bank_session
-from skillwright.jobs.run.bank_source import bank_work, work_folder
-from skillwright.jobs.run.opened import opened_model
+from skillwright.jobs.bank import bank_session, distill_runs, study_run
+from skillwright.jobs.run import NullCallback, bank_work, open_model, work_folder
+from skillwright.jobs.text import EvalPlan, assemble, assemble_session
 from skillwright.jobs.weights.wiring import workshop
 from skillwright.runs import RunStore
 
@@ -87,7 +79,7 @@ async def test_what_an_environment_is_told_to_read_is_hidden_too(tmp_path, monke
     make = Recorder()
     with (
         RunStore.open(work / "run.sqlite") as opened,
-        opened_model(config.models.target, None, make, opened, config.env),
+        open_model(config.models.target, None, make, opened, config.env),
     ):
         pass
     make.expect(("target",), work, tmp_path / "tasks", store, store, FETCHED)

@@ -4,16 +4,9 @@ import pytest
 
 from doors import Walker, doors_config, evaluated, llms, look, rule
 from skillwright.core import ConfigError, ModelError, RunError
-from skillwright.jobs import (
-    EvalPlan,
-    NullCallback,
-    open_run,
-    plan_fork,
-    read_fork,
-    read_run,
-    replay_run,
-    run_evaluation,
-)
+from skillwright.jobs.inspect import plan_fork, read_fork, read_run, replay_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import EvalPlan, open_run, run_evaluation
 from somebodys import Chosen, adapter_config
 from tau_models import Clerk, shop, tau_config, tau_evaluated
 from tau_store import tool_call

@@ -3,7 +3,7 @@
 import pytest
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
-from skillwright.jobs import read_initial_skill
+from skillwright.jobs.run import read_initial_skill
 
 LISTED = b"\xef\xbb\xbf# Skill\r\n- Look.\r\n- Guess.\r\n"
 

@@ -6,8 +6,8 @@ import pytest
 
 from doors import ALL_RULES, Coach, Walker, doors_config, llms, look, rule, trained, write_tasks
 from skillwright.core import Completion, ConfigError, ModelError, RunError
-from skillwright.jobs import NullCallback
-from skillwright.jobs.inspect.lessons import open_lessons, play_lessons
+from skillwright.jobs.inspect import open_lessons, play_lessons
+from skillwright.jobs.run import NullCallback
 
 OTHER = ["models.target.noise=0.5"]
 

@@ -25,7 +25,7 @@ from doors import (
 from skillwright.core import ModelError, ModelRefused
 from skillwright.core.seeds import derive_seed
 from skillwright.core.skill import slow_update_field
-from skillwright.jobs import EpochEnded, StageStarted
+from skillwright.jobs.run import EpochEnded, StageStarted
 from skillwright.rollout import EngineDown
 
 IDLE = [[], [], [], []]

@@ -13,18 +13,23 @@ from skillwright.config import load_config
 from skillwright.config.run import BudgetSection
 from skillwright.core import ConfigError, Usage
 from skillwright.core.protocols import together
-from skillwright.jobs import (
+from skillwright.jobs.run import (
+    Budget,
     BudgetSpent,
-    EvalPlan,
     NullCallback,
+    priced_models,
+    refuse_unheld,
+    refuse_unpriced,
+)
+from skillwright.jobs.run.money import _larger
+from skillwright.jobs.text import (
+    EvalPlan,
     open_run,
     preflight,
-    priced_models,
     run_evaluation,
     run_training,
     start_run,
 )
-from skillwright.jobs.run.money import Budget, _larger, refuse_unheld, refuse_unpriced
 from skillwright.models import EndpointFault
 
 PRICE = 0.01

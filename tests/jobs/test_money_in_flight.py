@@ -20,17 +20,18 @@ from doors import (
 from skillwright.config.run import BudgetSection
 from skillwright.core import Completion, ConfigError, ModelRefused, Usage
 from skillwright.core.protocols import together
-from skillwright.jobs import (
+from skillwright.jobs.run import (
+    PIONEERS,
+    Budget,
     BudgetSpent,
     NullCallback,
     RunStarted,
-    open_run,
+    budget_gaps,
     priced_models,
-    run_training,
-    start_run,
+    refuse_unpriced,
+    seconds_worked,
 )
-from skillwright.jobs.run.money import PIONEERS, Budget, budget_gaps, refuse_unpriced
-from skillwright.jobs.run.resuming import seconds_worked
+from skillwright.jobs.text import open_run, run_training, start_run
 from skillwright.models import EndpointFault
 from somebodys import Seeded, adapter_config
 

@@ -12,7 +12,10 @@ from rl_world import resumed as resumed_rl
 from skillwright.bank import BankError, BankStore
 from skillwright.core import ModelRefused, RunError
 from skillwright.core.sqlite_file import log_of, schema_version
-from skillwright.jobs import find_run, open_run, read_run, study_run, summarize_runs
+from skillwright.jobs.bank import study_run
+from skillwright.jobs.inspect import read_run, summarize_runs
+from skillwright.jobs.run import find_run
+from skillwright.jobs.text import open_run
 from skillwright.jobs.weights import is_rl_run, open_rl, start_rl
 from skillwright.runs.database import SCHEMA
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillwright.jobs.text.judging import placebo_text
+from skillwright.jobs.text import placebo_text
 from skillwright.worlds.scripted.skilltext import read_habits, read_stances
 
 

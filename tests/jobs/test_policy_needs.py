@@ -13,10 +13,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from skillwright.config import load_rl_config
 from skillwright.core import ConfigError
-from skillwright.jobs import Health
-from skillwright.jobs.run.policy_needs import KNOWN, TRUSTED, Demand, Shape, find_shape, needed
-from skillwright.jobs.weights import machine
-from skillwright.jobs.weights.estimate import estimate_rl
+from skillwright.jobs.run import KNOWN, TRUSTED, Demand, Health, Shape, find_shape, needed
+from skillwright.jobs.weights import estimate_rl, machine
 from skillwright.jobs.weights.preflight import examine_rl
 from skillwright.models import find_weights
 from skillwright.policy.hf.model import LoraSettings, _adapted

@@ -11,7 +11,9 @@ from older_stores import SCHEMAS, make_older
 from skillwright.config.run import validated
 from skillwright.core import DataError, ModelError, RunError
 from skillwright.envs import spec
-from skillwright.jobs import EvalPlan, NullCallback, replay_run, run_evaluation, start_run
+from skillwright.jobs.inspect import replay_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import EvalPlan, run_evaluation, start_run
 from skillwright.worlds.tau_bench.scripted import ScriptedRetail
 from skillwright.worlds.tau_bench.scripted.optimizer import LESSONS
 from somebodys import Chosen, adapter_config

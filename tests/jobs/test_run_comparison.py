@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillwright.evaluation import paired_difference
-from skillwright.jobs import ComparedSide, ComparedTask, RunComparison
+from skillwright.jobs.inspect import ComparedSide, ComparedTask, RunComparison
 
 
 def side(attempts=10, failures=0):

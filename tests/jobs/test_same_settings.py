@@ -9,7 +9,8 @@ import yaml
 from doors import doors_config, look
 from rl_world import lanes_config
 from skillwright.core import ConfigError
-from skillwright.jobs import EvalPlan, open_run, open_study, start_run, start_study
+from skillwright.jobs.inspect import open_study, start_study
+from skillwright.jobs.text import EvalPlan, open_run, start_run
 from skillwright.jobs.weights import open_rl, start_rl
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from skillwright.core.skill import inject_empty_appendix, replace_slow_update_field
-from skillwright.jobs.inspect.sections import split_document, without_sections
+from skillwright.jobs.inspect import split_document, without_sections
 
 DOCUMENT = """---
 name: kitchen

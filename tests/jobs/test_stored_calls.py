@@ -4,8 +4,7 @@ import pytest
 
 from fakes import ScriptedReplies
 from skillwright.core import Completion, ModelError, ModelRefused, Purpose, Sampling, Usage
-from skillwright.jobs import CallFinished
-from skillwright.jobs.run.memory import StoredCalls
+from skillwright.jobs.run import CallFinished, StoredCalls
 from skillwright.runs import Redactor, RunStore
 
 KEY = "sk-the-very-key-of-this-run"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from skillwright.core import Act, EpisodeResult, EpisodeSpec, Task, Trajectory, Turn, Usage
-from skillwright.jobs.run.memory import StoredEpisodes
+from skillwright.jobs.run import StoredEpisodes
 from skillwright.runs import Redactor, RunStore
 
 

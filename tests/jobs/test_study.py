@@ -12,13 +12,10 @@ from doors import ALL_RULES, Coach, Walker, doors_config, llms, story
 from shown import episodes
 from skillwright.core import ConfigError, ModelRefused, RunError
 from skillwright.evaluation import AlphaLedger, SplitReport
-from skillwright.jobs import (
-    BudgetSpent,
-    NullCallback,
+from skillwright.jobs.inspect import (
     RunSummary,
     SeedResult,
     StudySummary,
-    TrainState,
     find_study,
     open_study,
     read_run,
@@ -28,6 +25,8 @@ from skillwright.jobs import (
     summarize_runs,
     summarize_studies,
 )
+from skillwright.jobs.run import BudgetSpent, NullCallback
+from skillwright.jobs.text import TrainState
 from skillwright.textopt import StepMemory
 
 PLAN = [[ALL_RULES], ["Be quick."]]

@@ -11,16 +11,17 @@ from bank_houses import Replies
 from doors import ALL_RULES, Coach, Walker, doors_config, trained
 from skillwright.bank import Bank, BankStore, import_skills
 from skillwright.core import DataError, ModelTimeout
-from skillwright.jobs import (
+from skillwright.jobs.bank import evolve_bank
+from skillwright.jobs.inspect import (
+    Evidence,
     ExportOptions,
-    NullCallback,
-    evolve_bank,
+    find_skill,
+    judge_again,
     take_bank_away,
     take_document_away,
     verify_skills,
 )
-from skillwright.jobs.bank.evidence import Evidence, judge_again
-from skillwright.jobs.inspect.provenance import find_skill
+from skillwright.jobs.run import NullCallback
 
 SAID = "Opens the right door of each part of a house. Use when asked which of six doors to take."
 

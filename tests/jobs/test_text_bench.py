@@ -7,8 +7,7 @@ from skillwright.core import DataError, EpisodeResult, RunError, StopReason, Tas
 from skillwright.datasets import Splits
 from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import Draws
-from skillwright.jobs import Sizes, StageStarted, StepRef
-from skillwright.jobs.run.bench import Longitudinal, TextBench
+from skillwright.jobs.run import Longitudinal, Sizes, StageStarted, StepRef, TextBench
 from skillwright.textopt import PairPolicy
 
 

@@ -15,7 +15,7 @@ from doors import (
     write_tasks,
 )
 from skillwright.core import skill_hash
-from skillwright.jobs import RunStarted, StageStarted
+from skillwright.jobs.run import RunStarted, StageStarted
 
 SEED = f"# Doors\n\n{rule('attic')}\n"
 TITLE = "# Doors\n"

@@ -6,7 +6,8 @@ import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, resumed, story, trained
 from skillwright.core import ModelError, ModelRefused, RequestRefused, RunError
-from skillwright.jobs import CallFinished, read_run
+from skillwright.jobs.inspect import read_run
+from skillwright.jobs.run import CallFinished
 from skillwright.rollout import EngineDown
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]

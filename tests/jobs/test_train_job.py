@@ -19,15 +19,9 @@ from doors import (
 )
 from skillwright.config import load_config
 from skillwright.core import skill_hash
-from skillwright.jobs import (
-    NullCallback,
-    StepDecided,
-    list_episodes,
-    open_run,
-    read_episode,
-    read_run,
-    run_training,
-)
+from skillwright.jobs.inspect import list_episodes, read_episode, read_run
+from skillwright.jobs.run import NullCallback, StepDecided
+from skillwright.jobs.text import open_run, run_training
 
 LEARNED = f"\n\n{ALL_RULES}\n"
 

@@ -16,7 +16,7 @@ from doors import (
     write_tasks,
 )
 from skillwright.core import ModelTimeout, RequestRefused
-from skillwright.jobs import EpisodeFinished, StageStarted
+from skillwright.jobs.run import EpisodeFinished, StageStarted
 
 SKILL = "# Skill\n"
 REFUSED, LATE = RequestRefused("a content filter"), ModelTimeout("no answer in 60 s")

@@ -8,7 +8,8 @@ import pytest
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, resumed, story, trained
 from skillwright.config.run import validated
 from skillwright.core import ModelError
-from skillwright.jobs import EpisodeFinished, NullCallback, run_training, start_run
+from skillwright.jobs.run import EpisodeFinished, NullCallback
+from skillwright.jobs.text import run_training, start_run
 
 SUGGESTIONS, SKILLS = "rewrite_from_suggestions", "full_rewrite_minibatch"
 PLAN = [[ALL_RULES], [ALL_WRONG]]

@@ -19,8 +19,9 @@ from doors import (
     trained,
 )
 from skillwright.core import ConfigError
-from skillwright.jobs import StageStarted, read_run
-from skillwright.jobs.text.wiring import step_settings
+from skillwright.jobs.inspect import read_run
+from skillwright.jobs.run import StageStarted
+from skillwright.jobs.text import step_settings
 from skillwright.textopt import (
     AppendixSource,
     BudgetControl,

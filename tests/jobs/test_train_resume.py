@@ -24,7 +24,7 @@ from doors import (
     write_tasks,
 )
 from skillwright.core import DataError
-from skillwright.jobs import CallFinished, EpisodeFinished, StepDecided
+from skillwright.jobs.run import CallFinished, EpisodeFinished, StepDecided
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]
 

@@ -16,9 +16,8 @@ from skillwright.evaluation import (
     Verdict,
     selection_bias,
 )
-from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
-from skillwright.jobs.run.resuming import rebuild
-from skillwright.jobs.text.state import Kind
+from skillwright.jobs.run import rebuild
+from skillwright.jobs.text import Confirmation, EpochRecord, Kind, StepRecord, TrainState
 from skillwright.runs import Redactor, RunStore
 from skillwright.textopt import FailurePattern, StepEntry, StepMemory, TriedEdit
 

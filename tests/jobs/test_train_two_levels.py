@@ -26,17 +26,15 @@ from doors import (
 from skillwright.core import ConfigError, ModelError, skill_hash
 from skillwright.core.skill import slow_update_field
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
-from skillwright.jobs import (
+from skillwright.jobs.inspect import read_run
+from skillwright.jobs.run import (
     EpisodeFinished,
     NullCallback,
     ReleaseTested,
     StageStarted,
     StepDecided,
-    open_run,
-    read_run,
-    run_proof,
 )
-from skillwright.jobs.text.state import restore
+from skillwright.jobs.text import open_run, restore, run_proof
 
 ROOM_BY_ROOM = [[rule("attic")], [rule("cellar")], [rule("hall")], []]
 LOFT, SHED, BARN = rule("loft", 3), rule("shed", 5), rule("barn", 1)

@@ -8,13 +8,12 @@ from doors import Coach, Walker, doors_config, doors_settings, evaluated, look
 from mock_openai import MockOpenAI, completion
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, Lapse
-from skillwright.jobs import (
+from skillwright.jobs.inspect import read_run
+from skillwright.jobs.run import NullCallback, TurnEnds
+from skillwright.jobs.text import (
     EvalPlan,
     EvalReport,
-    NullCallback,
-    TurnEnds,
     open_run,
-    read_run,
     run_evaluation,
     run_training,
     start_run,

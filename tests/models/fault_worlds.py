@@ -19,7 +19,8 @@ import mock_responses
 from doors import Veteran, Walker, doors_config, rule
 from mock_endpoint import Body, MockEndpoint
 from mock_openai import Fault, completion, empty_choices, hold, raw, reset, status, truncated
-from skillwright.jobs import NullCallback, Run, TrainReport, open_run, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import Run, TrainReport, open_run, run_training, start_run
 from skillwright.models import make_model
 
 KEY = "sk-canary-4711"

@@ -7,8 +7,7 @@ import pytest
 from doors import doors_settings
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError, Purpose, Usage
-from skillwright.jobs.run.money import priced_model
-from skillwright.jobs.text.launch.preflight import ask_if_ready
+from skillwright.jobs.run import ask_if_ready, priced_model
 from skillwright.models import (
     HttpClient,
     PythonConfig,

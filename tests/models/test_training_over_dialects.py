@@ -7,7 +7,8 @@ import mock_openai
 import mock_responses
 from doors import ALL_RULES, Coach, Walker, doors_config, look
 from mock_openai import reset, status
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.models import make_model
 
 KEY = "sk-canary-4711"

@@ -8,7 +8,7 @@ from spec_worlds import Elder, SetDuel, two_epochs
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, rule, trained
 from skillwright.core.skill import slow_update_field
 from skillwright.evaluation import AlphaLedger, Decision, ExploreGate
-from skillwright.jobs import RunStarted
+from skillwright.jobs.run import RunStarted
 
 IDLE = [[], [], [], []]
 

@@ -23,7 +23,7 @@ from skillwright.core.jsonio import write_text
 from skillwright.core.protocols import together
 from skillwright.core.secrets import redact
 from skillwright.datasets import SplitDataLoader, SplitError
-from skillwright.jobs import StepDecided
+from skillwright.jobs.run import StepDecided
 from skillwright.textopt import (
     build_scheduler,
     parse_pair_policy,

@@ -22,7 +22,8 @@ from fakes import make_episode
 from mock_openai import MockOpenAI
 from skillwright.core import ConfigError, Edit, ModelRefused, Pair
 from skillwright.evaluation import AlphaLedger, PairedGate, StrictGate
-from skillwright.jobs import RunStarted, preflight
+from skillwright.jobs.run import RunStarted
+from skillwright.jobs.text import preflight
 from skillwright.textopt import EditLimits, Evidence, Proposal, apply_proposals
 
 

@@ -13,7 +13,8 @@ from skillwright.core import ContractError, RolloutResult
 from skillwright.core.protocols import together
 from skillwright.datasets import SplitDataLoader
 from skillwright.envs import EnvAdapter
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.textopt import load_prompt
 
 

@@ -18,7 +18,8 @@ from doors import (
     trained,
 )
 from skillwright.core import DataError
-from skillwright.jobs import read_initial_skill, run_study, start_study
+from skillwright.jobs.inspect import run_study, start_study
+from skillwright.jobs.run import read_initial_skill
 
 
 def test_1_00_an_empty_path_is_a_blank_skill_and_a_missing_file_an_error(tmp_path):

@@ -49,7 +49,7 @@ class BankCounts:
 
     @property
     def headline(self) -> str:
-        """As SkillRL counts, lessons being task-specific, with the split beside it."""
+        """The counts as SkillRL gives them (lessons count as task-specific), then the split."""
         return (
             f"{self.general} + {self.task_specific + self.lessons} = {self.total} "
             f"({self.general} general, {self.task_specific} task-specific, {self.lessons} lessons)"

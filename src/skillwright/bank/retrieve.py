@@ -70,7 +70,7 @@ class SkillIndex:
             query: A unit vector, shape ``[d]``.
             category: Skills of it, and those for every category (``""``), are searched; ``""``
                 searches all categories.
-            scope: Skills of it are searched beside those that hold everywhere; ``""`` is none.
+            scope: Also search skills of this scope; ``""`` searches only those without one.
             k: At least 0.
             above: A cosine.
 

@@ -56,7 +56,7 @@ def query_of(task: Task, category: str) -> str:
 
 
 class Asked(NamedTuple):
-    """All that an answer hangs on beside the bank: equal ones are answered once."""
+    """The cache key of an answer, apart from the bank."""
 
     query: str
     category: str
@@ -209,7 +209,7 @@ def bank_duel(
     return SkillDuel(engine, val.tasks, incumbent, candidate, draws)
 
 
-# The category of a goal in words, of which no environment knows more.
+# The category of a goal given in words, without a task of an environment.
 #
 # An environment names the category of its own tasks by rules, and never guesses. Whoever types a
 # goal
@@ -242,7 +242,7 @@ def classify(goal: str, bank: Bank, env: str = "", words: Encoder | None = None)
         goal: In words.
         bank: Its skills decide where no rule does.
         env: The environment whose rules hold; ``""`` tries those of all that have a seed bank,
-            and of qa, of which only a category that the bank has counts.
+            and of qa, where only categories of the bank count.
         words: A lexical encoder that knows the bank's skills already.
 
     Raises:

@@ -162,7 +162,7 @@ class TriggerScore(JsonRecord):
         missed: Tasks of its own for which it was not chosen.
         own: Tasks of its own that were asked.
         others: Tasks of others that were asked.
-        neighbors: Skills of other jobs beside it.
+        neighbors: Skills of other jobs that compete with it.
     """
 
     right: int
@@ -206,7 +206,7 @@ def neighbors() -> tuple[Described, ...]:
 
 
 def trigger_test(
-    skills: Sequence[Described], beside: Sequence[Described] | None = None
+    skills: Sequence[Described], others: Sequence[Described] | None = None
 ) -> list[TriggerScore]:
     """Let the lexical retriever choose descriptions for tasks, as it chooses a bank's skills.
 
@@ -217,12 +217,12 @@ def trigger_test(
     Args:
         skills: What is tested; their tasks should be others than those that the descriptions were
             written from.
-        beside: Skills of other jobs; by default `neighbors`.
+        others: Skills of other jobs that compete with them; by default `neighbors`.
 
     Returns:
         A score per skill, in order.
     """
-    others = list(neighbors() if beside is None else beside)
+    others = list(neighbors() if others is None else others)
     ranks = _ranker([*skills, *others])
     owners: dict[str, set[int]] = {}
     for at, one in enumerate([*skills, *others]):
@@ -257,9 +257,9 @@ def _chosen(ranked: Sequence[tuple[int, float]], own: set[int]) -> set[int]:
 
 
 def _score(
-    at: int, chosen: Mapping[str, set[int]], owners: Mapping[str, set[int]], beside: int
+    at: int, chosen: Mapping[str, set[int]], owners: Mapping[str, set[int]], rivals: int
 ) -> TriggerScore:
     own = [task for task, skills in owners.items() if at in skills]
     right = sum(at in chosen[task] for task in own)
     wrong = sum(at in found for task, found in chosen.items() if at not in owners[task])
-    return TriggerScore(right, wrong, len(own) - right, len(own), len(owners) - len(own), beside)
+    return TriggerScore(right, wrong, len(own) - right, len(own), len(owners) - len(own), rivals)

@@ -38,37 +38,41 @@ from skillwright.config import load_config
 from skillwright.config.bank_settings import load_with_teacher, search_settings, study_settings
 from skillwright.core import ConfigError
 from skillwright.envs import spec
-from skillwright.jobs import Callback, find_run
-from skillwright.jobs.bank.distill import (
-    DistillOutcome,
-    distill_config,
-    distill_runs,
-    study_memories,
-    study_run,
-)
-from skillwright.jobs.bank.evolve import EvolveReport, evolve_bank, evolve_on_rollouts
-from skillwright.jobs.bank.export import PLACES, Client, ExportOptions, take_bank_away
-from skillwright.jobs.bank.import_and_approve import (
+from skillwright.jobs.bank import (
     SUFFIXES,
+    DistillOutcome,
+    EvolveReport,
     Format,
     approve_by_gate,
     approve_without_gate,
-    export_bank,
-    import_into,
-    let_in,
-    named_or_pending,
-    roll_back,
-)
-from skillwright.jobs.bank.search import (
     bank_statistics,
+    check_bank_job,
+    distill_config,
+    distill_runs,
+    evolve_bank,
+    evolve_on_rollouts,
+    export_bank,
     find_task,
     history_of,
+    import_into,
+    let_in,
     lint_bank,
+    named_or_pending,
+    roll_back,
     search_bank,
+    study_memories,
+    study_run,
     task_of_text,
 )
-from skillwright.jobs.bank.session import check_bank_job
-from skillwright.jobs.run.bank_source import has_work, look_at_work, opened_embedder, read_bank
+from skillwright.jobs.inspect import PLACES, Client, ExportOptions, take_bank_away
+from skillwright.jobs.run import (
+    Callback,
+    find_run,
+    has_work,
+    look_at_work,
+    opened_embedder,
+    read_bank,
+)
 
 DEFAULT = "bank.sqlite"
 FILE = Path(DEFAULT)

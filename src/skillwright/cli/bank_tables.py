@@ -30,10 +30,16 @@ from skillwright.cli.tables import own_up, print_indented
 from skillwright.cli.words import counted, print_words
 from skillwright.core import BankSkill
 from skillwright.core.jsonio import encode_fields
-from skillwright.jobs.bank.distill import DistillOutcome
-from skillwright.jobs.bank.evolve import EvolutionRound, EvolveReport
-from skillwright.jobs.bank.import_and_approve import MoveReport, let_in
-from skillwright.jobs.bank.search import Answer, BankStatistics, SkillHistory
+from skillwright.jobs.bank import (
+    Answer,
+    BankStatistics,
+    DistillOutcome,
+    EvolutionRound,
+    EvolveReport,
+    MoveReport,
+    SkillHistory,
+    let_in,
+)
 
 _BARS = "▁▂▃▄▅▆▇█"
 _EVERY = "every category"

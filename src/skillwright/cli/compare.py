@@ -15,7 +15,7 @@ from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.tables import own_up, print_indented
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.evaluation import PairedDifference
-from skillwright.jobs import (
+from skillwright.jobs.inspect import (
     ComparedSide,
     ComparedTask,
     CompareMetric,

@@ -15,17 +15,21 @@ from skillwright.cli.faults import exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.words import counted, make_console, print_words, short_count, show_paged
 from skillwright.core import StopReason, Usage
-from skillwright.jobs import (
+from skillwright.jobs.inspect import (
     EpisodeList,
     EpisodeQuery,
     EpisodeView,
+    ExportFormat,
+    ExportRows,
+    FlipList,
+    FlipSide,
     FoundEpisode,
     TurnView,
+    export_run,
     list_episodes,
+    list_flips,
     read_episode,
 )
-from skillwright.jobs.inspect.export import ExportFormat, ExportRows, export_run
-from skillwright.jobs.inspect.flips import FlipList, FlipSide, list_flips
 
 _SHOWN = 40  # episodes of a list that are shown without --limit
 _LEAST_TYPE = 12  # columns of a task type on a narrow terminal

@@ -15,15 +15,9 @@ from skillwright.cli.training import by_our_name
 from skillwright.cli.words import make_console, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
-from skillwright.jobs import EvalPlan, read_initial_skill
-from skillwright.jobs.text.launch.estimate import (
-    Estimate,
-    Stage,
-    Stages,
-    estimate,
-    estimate_evaluation,
-)
-from skillwright.jobs.weights.estimate import RlEstimate, estimate_rl
+from skillwright.jobs.run import Stage, Stages, read_initial_skill
+from skillwright.jobs.text import Estimate, EvalPlan, estimate, estimate_evaluation
+from skillwright.jobs.weights import RlEstimate, estimate_rl
 
 out = make_console()
 

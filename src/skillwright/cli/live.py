@@ -20,19 +20,20 @@ from skillwright.cli.waits import drawn, hand_over
 from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.core import Usage
 from skillwright.evaluation import Score
-from skillwright.jobs.run.memory import consumed
-from skillwright.jobs.run.money import PricedModel, money_text
-from skillwright.jobs.run.progress import (
+from skillwright.jobs.run import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
+    PricedModel,
     ReleaseTested,
     RunStarted,
     Scored,
     StageStarted,
     StepDecided,
+    consumed,
+    money_text,
 )
-from skillwright.jobs.weights.state import IterationEnded, RlCallback, RlEvent
+from skillwright.jobs.weights import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
 _BAR, _LEAST_BAR = 30, 8  # columns

@@ -13,8 +13,7 @@ from skillwright.cli.words import make_console, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import encode
 from skillwright.core.waits import waiting
-from skillwright.jobs.weights import refuse_without_torch
-from skillwright.jobs.weights.state import Form, Which
+from skillwright.jobs.weights import Form, Which, refuse_without_torch
 
 app = typer.Typer(no_args_is_help=True, help="Take trained weights out of a run.")
 out = make_console()

@@ -10,8 +10,8 @@ from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.evaluation import Score
-from skillwright.jobs import Regraded, RegradeReport
-from skillwright.jobs import regrade as score_again
+from skillwright.jobs.inspect import Regraded, RegradeReport
+from skillwright.jobs.inspect import regrade as score_again
 
 out = make_console()
 

@@ -21,7 +21,8 @@ from skillwright.cli.training import play_evaluation
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import read_text
-from skillwright.jobs import Differing, ReplayReport, plan_fork, preflight, replay_run
+from skillwright.jobs.inspect import Differing, ReplayReport, plan_fork, replay_run
+from skillwright.jobs.text import preflight
 
 _SHOWN = 10  # differences that are shown
 

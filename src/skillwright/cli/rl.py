@@ -18,9 +18,10 @@ from skillwright.cli.words import make_console, print_words
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core.jsonio import encode
 from skillwright.core.waits import waiting
-from skillwright.jobs.run.money import priced_model
-from skillwright.jobs.run.turn_ends import Cause, TurnEnds, top_causes
+from skillwright.jobs.run import Cause, TurnEnds, priced_model, top_causes
 from skillwright.jobs.weights import (
+    TEST_EPISODES,
+    RlKind,
     RlRun,
     coevolving,
     open_rl,
@@ -30,7 +31,6 @@ from skillwright.jobs.weights import (
     start_rl,
     supervised,
 )
-from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
 
 if TYPE_CHECKING:
     from skillwright.jobs.weights.wiring import PolicyMaker

@@ -15,24 +15,22 @@ from skillwright.cli.live import Tally, narrate, score_text
 from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
 from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.evaluation import Score
-from skillwright.jobs.run.progress import StageStarted
+from skillwright.jobs.run import StageStarted
 from skillwright.jobs.weights import (
-    EvolutionRecord,
-    InternalizedRecord,
-    IterationRecord,
-    PolicyJudged,
-    PolicyStepRecord,
-    RlState,
-    SkillsInternalized,
-)
-from skillwright.jobs.weights.state import (
     START,
     BankEvolved,
     ColdStartEnded,
     ColdStartStep,
+    EvolutionRecord,
     FirstBankMade,
+    InternalizedRecord,
     IterationEnded,
+    IterationRecord,
+    PolicyJudged,
+    PolicyStepRecord,
     RlEvent,
+    RlState,
+    SkillsInternalized,
     Validated,
     weights_name,
 )

@@ -19,7 +19,7 @@ from skillwright.cli.rl_tables import show_rl
 from skillwright.cli.words import make_console, print_words
 from skillwright.config import load_config
 from skillwright.core import SkillwrightError
-from skillwright.jobs import (
+from skillwright.jobs.inspect import (
     RunSummary,
     StudySummary,
     find_study,
@@ -28,7 +28,7 @@ from skillwright.jobs import (
     summarize_runs,
     summarize_studies,
 )
-from skillwright.jobs.run.money import priced_models
+from skillwright.jobs.run import priced_models
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
 app.command("episodes")(episodes.episodes)
@@ -129,7 +129,7 @@ def _show_reports(summary: RunSummary) -> None:
         out.print("\n[bold]How it differs from SkillOpt[/]")
         for line in summary.mode:
             tables.print_indented(out, 4 if line.startswith(" ") else 2, Text(line.strip()))
-        for kept in summary.mode_facts["kept_out"]:
+        for kept in summary.mode_facts.get("kept_out", ()):
             tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):

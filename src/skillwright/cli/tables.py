@@ -13,23 +13,14 @@ from rich.text import Text
 from skillwright.cli.words import counted, print_words
 from skillwright.core import Purpose, StopReason, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
-from skillwright.jobs import (
-    EnvFindings,
-    EpochRecord,
-    EvalReport,
+from skillwright.jobs.inspect import (
     ForkOutcome,
     FoundEpisode,
-    PricedModel,
-    StepRecord,
     StudySummary,
-    TrainReport,
-    TrainState,
-    TurnEnds,
+    points,
 )
-from skillwright.jobs.inspect.study import points
-from skillwright.jobs.run.money import money_text
-from skillwright.jobs.run.progress import SHOWN_AS
-from skillwright.jobs.run.turn_ends import Cause
+from skillwright.jobs.run import SHOWN_AS, Cause, EnvFindings, PricedModel, TurnEnds, money_text
+from skillwright.jobs.text import EpochRecord, EvalReport, StepRecord, TrainReport, TrainState
 from skillwright.textopt import TriedEdit, was_applied
 
 _TITLES = {

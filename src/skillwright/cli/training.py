@@ -36,32 +36,37 @@ from skillwright.config import (
 from skillwright.core import ConfigError, skill_hash
 from skillwright.core.jsonio import encode
 from skillwright.datasets import canonical_split
-from skillwright.jobs import (
+from skillwright.jobs.inspect import (
+    Study,
+    find_study,
+    is_finished,
+    open_study,
+    read_fork,
+    run_study,
+    start_study,
+)
+from skillwright.jobs.run import (
+    Cause,
+    TurnEnds,
+    find_run,
+    priced_models,
+    read_initial_skill,
+    refuse_unasked_data,
+    top_causes,
+)
+from skillwright.jobs.text import (
     MOST_FAILURES,
     EvalPlan,
     EvalSplit,
     Run,
-    Study,
-    TurnEnds,
-    find_run,
-    find_study,
     has_scripted_models,
-    is_finished,
     open_run,
-    open_study,
     preflight,
-    priced_models,
-    read_fork,
-    read_initial_skill,
     run_evaluation,
     run_proof,
-    run_study,
     run_training,
     start_run,
-    start_study,
 )
-from skillwright.jobs.run.tasks import refuse_unasked_data
-from skillwright.jobs.run.turn_ends import Cause, top_causes
 from skillwright.jobs.weights import is_rl_run
 
 Env = Annotated[

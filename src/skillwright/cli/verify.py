@@ -14,8 +14,7 @@ from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core.fence import without_controls
 
 if TYPE_CHECKING:  # who looks at a skill's lines waits for no learner
-    from skillwright.jobs.bank.export import TakenAway
-    from skillwright.jobs.bank.verify import Verified
+    from skillwright.jobs.inspect import TakenAway, Verified
 
 out = make_console()
 _COLORS = {"pass": "green", "fail": "red", "skipped": "yellow"}
@@ -28,7 +27,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check an exported skill: rules, links, hashes, proof; exit with 1 where one fails."""
-    from skillwright.jobs.bank.verify import verify_skills
+    from skillwright.jobs.inspect import verify_skills
 
     with exit_codes():
         found = asyncio.run(verify_skills(folder))

@@ -13,7 +13,7 @@ from skillwright.cli.words import make_console, print_words
 from skillwright.core import RunError
 from skillwright.core.loopback import HOST, bound_socket
 from skillwright.dashboard import html_report, is_bank, make_app, markdown_report, new_token
-from skillwright.jobs import find_run
+from skillwright.jobs.run import find_run
 from skillwright.runs.folder import CONFIG_NAME
 
 _MOST_BYTES = 1_500_000

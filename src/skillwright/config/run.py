@@ -5,7 +5,7 @@ by code; see `removed`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -20,11 +20,14 @@ from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
-from skillwright.config.parity import fill_in
+from skillwright.config.readers import fill_in
 from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.core import did_you_mean
+from skillwright.entry_points import entry_points
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
 from skillwright.models import ModelConfig, Prices, ScriptedConfig, find_backend
 from skillwright.models.validation import Share
+from skillwright.rollout.workers import ENGINES, Cluster
 
 # Sections that every job has: name and seed, models, how episodes are played, a budget.
 
@@ -44,7 +47,28 @@ def _check_folder_name(name: str) -> str:
 FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 """A text that can name a run's folder."""
 
-TrackerName = Literal["wandb", "mlflow", "trackio", "tensorboard", "otel"]
+TRACKERS = "skillwright.trackers"
+"""The entry points of experiment trackers."""
+
+
+def _check_tracker(name: str) -> str:
+    return _check_known(name, "tracker", entry_points(TRACKERS))
+
+
+def _check_engine(name: str) -> str:
+    return _check_known(name, "engine", ("local", *entry_points(ENGINES)))
+
+
+def _check_known(name: str, kind: str, known: Collection[str]) -> str:
+    if name not in known:
+        raise ValueError(f"there is no {kind} {name!r}. {did_you_mean(name, known)}")
+    return name
+
+
+TrackerName = Annotated[str, AfterValidator(_check_tracker)]
+"""The name of a tracker that is installed."""
+EngineName = Annotated[str, AfterValidator(_check_engine)]
+"""``local``, or the name of an engine that is installed."""
 
 
 class NamedRun(Section):
@@ -58,7 +82,8 @@ class NamedRun(Section):
     """The folder that holds runs, relative to the working directory."""
     trackers: list[TrackerName] = Field(default=[])
     """Experiment trackers that follow it: ``wandb``, ``mlflow``, ``trackio``, ``tensorboard``,
-    ``otel``. They change nothing of the run; their options are their own environment variables."""
+    ``otel``, or another installed one. They change nothing in the run; environment variables of
+    their own hold their options."""
 
 
 class PricedModels(Section):
@@ -109,7 +134,7 @@ def _check_head(address: str) -> str:
 
 
 class RaySection(Section):
-    """Where episodes are played with ``engine: ray``."""
+    """Where the workers of an engine run."""
 
     address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
     """The head, ``host:port``, or ``auto`` for the one on this machine; unset, ``$RAY_ADDRESS``, or
@@ -123,11 +148,11 @@ class RaySection(Section):
 class PlayedEpisodes(Section):
     """How episodes are played."""
 
-    engine: Literal["local", "ray"] = "local"
+    engine: EngineName = "local"
     """``local`` plays in this process, ``ray`` on the machines of a cluster: the same episodes.
     Policies, whose weights are in this process, play in it in any case."""
     ray: RaySection = RaySection()
-    """Where, with ``engine: ray``."""
+    """Where its workers run, with ``engine: ray``."""
     max_concurrent: PositiveInt = 64
     """Episodes in flight at once."""
     retries: NonNegativeInt = 2
@@ -141,6 +166,11 @@ class PlayedEpisodes(Section):
     model's own."""
     history_turns: PositiveInt | None = None
     """Exchanges that the agent is shown after the opening; unset, all."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Where the workers of an engine run."""
+        return Cluster(self.ray.address, self.ray.workers, self.ray.labels)
 
 
 class Reported(Section):
@@ -435,10 +465,10 @@ class RunConfig(Section):
         problem = self.models.target.why_here_only
         if self.rollout.mode == "lockstep":
             problem = "an agent that plays in lockstep stays in this process"
-        if problem and self.rollout.engine == "ray":
+        if problem and self.rollout.engine != "local":
             raise ValueError(
-                f"rollout.engine is 'ray', and models.target cannot act on other machines: "
-                f"{problem}, or use rollout.engine 'local'"
+                f"rollout.engine is {self.rollout.engine!r}, and models.target cannot act on other "
+                f"machines: {problem}, or use rollout.engine 'local'"
             )
         return self
 

@@ -158,7 +158,7 @@ class TurnContext:
     Attributes:
         messages: The rendered prompt, exactly as it will be stored.
         seed: The randomness of this turn; two agents given equal contexts answer equally.
-        metadata: What the environment offers beside its text (``admissible_commands`` for
+        metadata: What the environment offers besides its text (``admissible_commands`` for
             policies that score commands). A chat agent does not read it.
         skill: The skill text by itself, which is in ``messages`` too; an executor mounts it as
             files.

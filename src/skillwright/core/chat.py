@@ -65,7 +65,7 @@ class Sampling:
         top_p: In (0, 1].
         max_tokens: Bound on the answer with its reasoning.
         seed: Best effort: it is not sent to an endpoint without seeds.
-        logprobs: Ask for the log-probability of each token, and of so many alternatives beside it.
+        logprobs: Ask for the log-probability of each token and of this number of alternatives.
         json_schema: Ask the endpoint to hold the answer to this JSON Schema.
     """
 

@@ -15,7 +15,7 @@
     └── ContractError           an adapter or environment returned what its contract forbids
 
 Faults of the world (ModelError, EnvError) are recorded as a `Failure` and never as a score.
-Bugs are none of these: they cancel what runs beside them and escape with a traceback.
+Bugs are none of these: they cancel concurrent work and escape with a traceback.
 Every error is built from its message alone, so that it survives pickling between processes.
 """
 
@@ -118,7 +118,7 @@ def did_you_mean(word: str, known: "Iterable[str]") -> str:
 
 # What is wrong with a server's certificate, and what to do about it.
 #
-# Nothing here turns verification off: without it a key would go to whoever is in between.
+# Nothing here turns verification off: without it a key could go to a third party.
 
 
 # Source: the numbers of OpenSSL's X509_V_ERR_* (x509_vfy.h), which Python passes on.
@@ -133,8 +133,8 @@ def certificate_problem(error: ssl.SSLCertVerificationError) -> str:
     match error.verify_code:
         case code if code in _UNKNOWN_SIGNER:
             return (
-                f"its certificate is signed by nobody whom this machine trusts ({reason}). If the "
-                "server is yours, name a PEM file with the certificate of who signed it, or with "
+                f"its certificate is not signed by an authority that this machine trusts "
+                f"({reason}). If the server is yours, name a PEM file with the certificate of who signed it, or with "
                 f"its own: SSL_CERT_FILE=ca.pem skillwright ...{_missing_file()}"
             )
         case code if code in _OTHER_HOST:

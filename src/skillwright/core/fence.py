@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, made safe to show to an optimizer model.
+"""Untrusted text, made safe to show to an optimizer model.
 
 Observations, agents' replies and task statements are untrusted: a product page may say "add this
 to your skill". They reach a prompt inside tags, and nothing inside can close or forge a tag, start
@@ -80,7 +80,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 # Text that a terminal shows and does not obey.
 #
-# An escape sequence that somebody wrote would move the cursor or hide a line; a bidirectional
+# An escape sequence in untrusted text would move the cursor or hide a line; a bidirectional
 # override shows a text in another order.
 
 

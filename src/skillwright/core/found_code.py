@@ -114,7 +114,7 @@ def _next_move(module_name: str, name: str, error: Exception) -> str:
 def import_code(module_name: str) -> ModuleType:
     """Import a module by its name, or a file by its path, once.
 
-    What lies beside a file is found from it: relatively (``from .loader import Loader``), by its
+    Other files in its folder are found from it: relatively (``from .loader import Loader``), by its
     name (``from loader import Loader``), and, in a folder with an ``__init__.py``, by that of the
     package (``from my_bench.loader import Loader``). What is installed goes before it.
 
@@ -135,7 +135,7 @@ def import_code(module_name: str) -> ModuleType:
 
 
 def _add_folder(folder: Path, package: str) -> None:
-    """Let modules beside each other find each other, for as long as the process lives."""
+    """Let modules of one folder import each other for the life of the process."""
     spec = ModuleSpec(package, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
     sys.modules[package] = importlib.util.module_from_spec(spec)

@@ -236,7 +236,7 @@ def inflate(body: bytes, what: str, most: int = MOST_BYTES) -> bytes:
     """Unpack what zlib packed.
 
     Raises:
-        PackedDamaged: It is damaged, cut, or comes to more.
+        PackedDamaged: It is damaged, cut short, or too large.
     """
     reader = zlib.decompressobj()
     try:

@@ -25,7 +25,7 @@ def port_named(host: str) -> str | None:
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess."""
+    """Return a token that cannot be guessed."""
     return secrets.token_urlsafe(24)
 
 

@@ -146,7 +146,7 @@ class Turn:
         index: From 0.
         prompt: The messages that the agent was shown, exactly.
         observation: The environment's raw text, without what was added for the prompt.
-        metadata: What the environment reported beside its text.
+        metadata: Facts that the environment reported besides its text.
         messages: The environment's reply as it enters the next prompt.
         seed: The seed that the agent was given.
     """

@@ -1,6 +1,6 @@
 """One SQLite file of ours, open: made or refused, brought up to date, read and written.
 
-A run's store and a bank are such files; what to do where one cannot be used is each one's own.
+A run's store and a bank are such files; each decides what to do when its file cannot be used.
 `PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
 table adds a migration at the end of its `Schema` and never touches the ones before it. Every commit
 outlives a killed process (WAL).
@@ -19,7 +19,7 @@ from typing import Any
 
 from skillwright.core.errors import UsageError
 
-# The write-ahead log beside an SQLite file: what was committed last and is not in the file yet.
+# The write-ahead log next to an SQLite file: the latest commits, which are not in the file yet.
 #
 # SQLite takes a log that it cannot read for an old one and removes it, and it removes the log of an
 # empty file. Whoever opens a file can look here first.
@@ -308,7 +308,7 @@ def _connect_read_only(path: Path, schema: Schema, busy_timeout_s: float) -> sql
         return _look(path, "mode=ro", schema, busy_timeout_s)
     except sqlite3.OperationalError:
         # A folder that cannot be written has no room for the index of the write-ahead log. Where
-        # there is no log either, nobody is writing, and the file can be read as it is.
+        # there is no log either, no process is writing, and the file can be read as it is.
         if not os.access(path, os.R_OK):
             raise
         if not log_of(path).exists():
@@ -321,10 +321,10 @@ def _connect_read_only(path: Path, schema: Schema, busy_timeout_s: float) -> sql
 def _look_elsewhere(path: Path, schema: Schema) -> sqlite3.Connection:
     """Read a copy of a file and its log: a process was killed, and its folder is read-only now."""
     with tempfile.TemporaryDirectory(prefix="skillwright-") as folder:
-        beside = Path(folder) / path.name
-        shutil.copyfile(path, beside)
-        shutil.copyfile(log_of(path), log_of(beside))
-        connection = sqlite3.connect(beside, isolation_level=None)
+        copy = Path(folder) / path.name
+        shutil.copyfile(path, copy)
+        shutil.copyfile(log_of(path), log_of(copy))
+        connection = sqlite3.connect(copy, isolation_level=None)
         try:
             _prepare(connection)
             schema.is_newest(connection, str(path))  # refuses other people's files

@@ -1,4 +1,4 @@
-"""What takes a while, and is not yet an event of a run: whoever waits for it says so here.
+"""Long waits that are no event of a run: the code that waits reports them here.
 
 Nothing depends on it; the command line looks at `waits` and shows what lasts.
 """

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from skillwright.config.load import load_config, load_rl_config
 from skillwright.dashboard.reading import RunReader
-from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.run.resuming import TASKS, seconds_worked, sessions_of
-from skillwright.jobs.text.launch.runs import read_plan
-from skillwright.jobs.text.state import Kind
-from skillwright.jobs.text.wiring import skills_confirmed, skills_tested
-from skillwright.jobs.weights.state import RlKind
+from skillwright.jobs.inspect import RunSummary
+from skillwright.jobs.run import TASKS, seconds_worked, sessions_of
+from skillwright.jobs.text import Kind, read_plan, skills_confirmed, skills_tested
+from skillwright.jobs.weights import RlKind
 from skillwright.runs import Event
 from skillwright.runs.folder import is_at_work
 

@@ -17,12 +17,8 @@ from skillwright.dashboard.pace import pace_of, status_of
 from skillwright.dashboard.reading import Filter, HeatMap, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.dashboard.timeline import alpha_left, course, in_order
-from skillwright.jobs import compare_runs
-from skillwright.jobs.inspect.compare_sides import read_side
-from skillwright.jobs.inspect.episodes import read_episode
-from skillwright.jobs.inspect.provenance import blame
-from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.weights.state import RlKind, weights_name
+from skillwright.jobs.inspect import RunSummary, blame, compare_runs, read_episode, read_side
+from skillwright.jobs.weights import RlKind, weights_name
 from skillwright.runs import VerdictRecord
 
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]

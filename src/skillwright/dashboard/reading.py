@@ -14,12 +14,12 @@ from typing import Any
 
 from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
-from skillwright.jobs.bank.distill import threshold_of
-from skillwright.jobs.inspect.compare_sides import is_flipped
-from skillwright.jobs.text.launch.runs import MADE
-from skillwright.jobs.text.state import Kind
-from skillwright.jobs.weights.launch import JOB as RL
-from skillwright.jobs.weights.state import TEST_EPISODES, RlKind, weights_name
+from skillwright.jobs.bank import threshold_of
+from skillwright.jobs.inspect import is_flipped
+from skillwright.jobs.run import MADE
+from skillwright.jobs.text import Kind
+from skillwright.jobs.weights import JOB as RL
+from skillwright.jobs.weights import TEST_EPISODES, RlKind, weights_name
 from skillwright.runs import RunStore
 from skillwright.runs.database import Database
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

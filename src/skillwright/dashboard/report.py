@@ -16,9 +16,7 @@ from skillwright.core.fence import without_controls
 from skillwright.dashboard import banks, pages
 from skillwright.dashboard.reading import reading
 from skillwright.dashboard.site import Site, signed, templates
-from skillwright.jobs.inspect.episodes import EpisodeQuery
-from skillwright.jobs.inspect.flips import FlipList, list_flips
-from skillwright.jobs.inspect.summary import RunSummary
+from skillwright.jobs.inspect import EpisodeQuery, FlipList, RunSummary, list_flips
 
 _SECTIONS = (
     ("overview", pages.overview),

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from skillwright.config.load import load_config
 from skillwright.dashboard.reading import RunReader
 from skillwright.evaluation import AlphaLedger, clustered_wilson_interval
-from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.run.resuming import train_tasks
-from skillwright.jobs.text.state import Kind, TrainState
-from skillwright.jobs.weights.state import RlState, weights_name
+from skillwright.jobs.inspect import RunSummary
+from skillwright.jobs.run import train_tasks
+from skillwright.jobs.text import Kind, TrainState
+from skillwright.jobs.weights import RlState, weights_name
 from skillwright.runs import VerdictRecord
 from skillwright.textopt import StepMemory
 

@@ -128,7 +128,7 @@ class _Fetching:
 
     @property
     def leftover(self) -> Path | None:
-        """Where a part waits for whoever continues with it; ``None`` where nobody can."""
+        """Where a partial download is kept; ``None`` where it cannot be continued."""
         if self.sha256 is None:
             return None
         return self.target.with_name(f".{self.target.name}.{self.sha256[:16]}.part")
@@ -193,7 +193,7 @@ class _Fetching:
                 return
 
     def _ask(self) -> None:
-        # Without a checksum nobody can tell whether an earlier attempt saw the same version.
+        # Without a checksum it is unknown whether an earlier attempt saw the same version.
         start = self.part.stat().st_size if self.sha256 and self.part.exists() else 0
         request = urllib.request.Request(
             self.source, headers={"User-Agent": f"skillwright/{__version__}"}

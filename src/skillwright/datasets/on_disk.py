@@ -107,7 +107,7 @@ def write_split(folder: Path, split: Split, manifest: Mapping[str, Any]) -> None
 def _fingerprint(items: Sequence[Item]) -> str | None:
     try:
         return digest(items)
-    except (TypeError, ValueError):  # a loader of somebody's own may add images, paths, dates
+    except (TypeError, ValueError):  # a custom loader may add images, paths, dates
         return None
 
 

@@ -1,4 +1,4 @@
-"""What an environment says about itself to whoever runs, prices, reports or replays it.
+"""What an environment says about itself, for running, pricing, reporting and replaying it.
 
 Everything has a default that says nothing, so that an environment writes only what applies to it.
 """
@@ -53,7 +53,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EnvReport:
-    """What stands beside the success rate of an evaluation.
+    """What a report shows in addition to the success rate of an evaluation.
 
     Attributes:
         facts: A JSON object, which is stored; `AboutEnv.report_lines` puts it into words.
@@ -89,13 +89,13 @@ class AboutEnv:
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
-        """Return what tells episodes apart beside the settings, such as a checksum of the data."""
+        """Return what distinguishes episodes besides the settings: a checksum of the data."""
         del env_config
         return {}
 
     @classmethod
     def refuse_unasked_data(cls, env_config: object | None = None) -> None:
-        """Refuse to begin a run on data that nobody asked for; one that began on it continues."""
+        """Refuse to begin a run on data that was not asked for; one that began may continue."""
         del env_config
 
     @classmethod

@@ -134,7 +134,7 @@ class EnvAdapter(ABC):
         return self._reflector.reflect(request)
 
     def bind_reflector(self, reflector: Reflector) -> None:
-        """Take what the default `reflect` asks; called by whoever wires a run."""
+        """Set the reflector that the default `reflect` calls."""
         self._reflector = reflector
 
     def build_env_from_batch(self, batch: BatchSpec, **kwargs: Any) -> Any:

@@ -199,7 +199,7 @@ class Bm25:
             most: How many, at least 1.
         """
         scores_N = np.zeros(self.size, dtype=np.float32)
-        # Sorted, as the last bit of a sum hangs on the order.
+        # Sorted, as the last bit of a sum depends on the order.
         for term, times in sorted(Counter(terms_of(query)).items()):
             key = np.uint64(_key(term))
             at = int(np.searchsorted(self._keys, key))

@@ -18,7 +18,7 @@ class Reply:
     """What `init` or `step` returned, checked."""
 
     messages: tuple[Message, ...]  # the conversation that `init` starts, or what a step adds to it
-    metadata: Mapping[str, Any]  # facts beside the text
+    metadata: Mapping[str, Any]  # facts besides the text
     reward: float = 0.0  # the reward of the step, finite; 0 for `init`
     done: bool = False  # the episode is over
 

@@ -1,4 +1,4 @@
-"""Models that an environment asks beside the agent: a simulated user, a judge.
+"""Models that an environment calls besides the agent: a simulated user, a judge.
 
 They share one pool of connections per event loop.
 """

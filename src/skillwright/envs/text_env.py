@@ -24,7 +24,7 @@ class StepOutput(TypedDict):
         observations: New messages for the conversation; may be empty when the episode is over.
         reward: The reward of this step, in the units of the environment.
         done: The episode is over.
-        metadata: Facts beside the text. ``observation`` is the world's raw text where it differs
+        metadata: Facts besides the text. ``observation`` is the world's raw text where it differs
             from the message; ``truncated`` is true when the turn limit ended the episode.
         postprocessed_action: The action that was really taken, where it was cut or cleaned.
     """
@@ -171,12 +171,12 @@ class TextEnv(AboutEnv):
         """Take what others answered from a record; called before `init`, to play it back.
 
         An environment that asks a model or a person, as one with a simulated user, gives their
-        recorded answers and asks nobody. The default is for one that asks nobody anyway.
+        recorded answers and calls no model. The default suits an environment that calls none.
 
         Args:
             record: What happened.
-            turns: In so many turns, from the first on; after them others are asked again, and are
-                to know what was said. ``None`` for all.
+            turns: Number of first turns that are recorded; after them models are called again, with
+                what was said. ``None`` for all.
 
         Raises:
             EnvError: They cannot continue a conversation that they did not have.

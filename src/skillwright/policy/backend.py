@@ -116,7 +116,7 @@ class Row:
         group: The task whose episodes are compared.
         episode: The episode's name; all its rows carry it.
         turn: Index of the (first) turn, from 0.
-        weight: Counts the row as so many in every mean. 0 for padding.
+        weight: How many rows this one counts as in every mean; 0 for padding.
     """
 
     context: Any
@@ -203,7 +203,7 @@ class TokenBatch:
         reference: torch.Tensor | None = None,
         entropy: torch.Tensor | None = None,
     ) -> "TokenBatch":
-        """Put what the rows hold beside what a forward pass gave.
+        """Pair the rows' recorded values with those of a forward pass.
 
         Args:
             rows: In the order of the tensors' first axis.
@@ -476,7 +476,7 @@ class PolicyBackend(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drop what sampling keeps from batch to batch, so that the next hangs on weights alone.
+        """Drop caches of sampling, so that the next batch depends on the weights alone.
 
         A language model keeps what it has read, and reading in other portions rounds otherwise; a
         run that continues after a stop has read nothing yet. Nothing to do where nothing is kept.

@@ -123,7 +123,7 @@ def _mapped(path: Path) -> _Buffer:
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
             return bytearray()  # nothing cannot be mapped
-        # A page that somebody writes to becomes a copy of its own; the file stays as it is.
+        # Copy on write: the file stays as it is.
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
@@ -171,7 +171,7 @@ def _write(file: BinaryIO, checkpoint: Checkpoint) -> None:
 
 
 def _pieces(tensor: torch.Tensor) -> Iterator[memoryview]:
-    """Return the bytes of a tensor, of which few are copied at once, and none on a CPU."""
+    """Return the bytes of a tensor in small copies; without a copy on a CPU."""
     line = tensor.detach().reshape(-1)
     for piece in torch.split(line, max(1, _PIECE // line.element_size())):
         # Bytes as they are: numpy has no bfloat16.

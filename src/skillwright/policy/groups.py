@@ -322,7 +322,7 @@ def outcome_of(result: EpisodeResult) -> float:
 
 
 def play_of(result: EpisodeResult, rows: Sequence[Row], is_malformed: IsMalformed) -> Played:
-    """Put a scored episode beside its rows."""
+    """Pair a scored episode with its rows."""
     trajectory = result.trajectory
     before = [trajectory.metadata, *(turn.metadata for turn in trajectory.turns)]
     return Played(
@@ -399,8 +399,8 @@ def _advised(group: Sequence[Played], settings: GroupSettings) -> list[Row]:
         )
     return [
         replace(row, advantage=outcome + step - (settings.penalty if malformed else 0.0))
-        for played, outcome, beside in zip(group, outcomes, steps, strict=True)
-        for row, step, malformed in zip(played.rows, beside, played.malformed, strict=True)
+        for played, outcome, own_steps in zip(group, outcomes, steps, strict=True)
+        for row, step, malformed in zip(played.rows, own_steps, played.malformed, strict=True)
     ]
 
 

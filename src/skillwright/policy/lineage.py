@@ -54,6 +54,6 @@ class Lineage:
         self.dropped()
 
     def restore(self, digest: str) -> None:
-        """Begin at weights of which a checkpoint says the digest; ``""`` has them read."""
+        """Begin at weights with the digest of a checkpoint; ``""`` computes it."""
         self._digest = digest
         self.dropped()

@@ -1,6 +1,6 @@
 """AdamW in fewer bytes per weight, and taking over what an optimizer remembered.
 
-Bytes per weight, beside 2 of its gradient in bfloat16 or 4 in float32:
+Bytes per weight, in addition to 2 of its gradient in bfloat16 or 4 in float32:
 
 | weights | optimizer | weight | rest of the master weight | moments | sum |
 |---|---|---|---|---|---|
@@ -29,9 +29,9 @@ _PIECES: Final = {"cpu": 1 << 22, "cuda": 1 << 25}
 
 
 class LeanAdamW(torch.optim.Optimizer):
-    """AdamW that keeps whole master weights beside bfloat16 ones, and moments in 8 bits if asked.
+    """AdamW with float32 master weights for bfloat16 parameters, and optional 8-bit moments.
 
-    A bfloat16 number is the upper half of a float32 one. The lower half is kept beside it, so the
+    A bfloat16 number is the upper half of a float32 one. The lower half is stored apart, so the
     two together are the master weight, bit by bit, without a second copy of the upper half.
 
     Moments in 8 bits are shares of the largest of their block of 256, in a code that is finer the
@@ -39,7 +39,7 @@ class LeanAdamW(torch.optim.Optimizer):
     things are done otherwise. The *root* of the second moment is kept, which needs half the range;
     and it is rounded up or down by chance, so that it is right on average: rounded to the nearest,
     a mean that moves by a thousandth each step would stand still. A positive root is never rounded
-    to 0. The chance hangs on step and weight alone, so a run that resumes ends as it would have.
+    to 0. The randomness depends on step and weight alone, so a resumed run ends the same.
 
     Args:
         weights: float32, float64 or bfloat16.
@@ -65,7 +65,7 @@ class LeanAdamW(torch.optim.Optimizer):
         self._codes: dict[torch.device, tuple[_Code, _Code]] = {}
 
     def layout(self, weight: torch.Tensor) -> dict[str, tuple[torch.Size, torch.dtype]]:
-        """Return shape and kind of what is remembered of a weight, beside the number of steps."""
+        """Return shape and dtype of a weight's optimizer state, apart from the step count."""
         size, wide = weight.numel(), _wide(weight)
         kept: dict[str, tuple[torch.Size, torch.dtype]] = {}
         if self._eight_bit and size >= SMALLEST and wide == torch.float32:

@@ -47,7 +47,7 @@ from skillwright.rollout.engine import Limits, PromptStyle, render
 
 MakeEnv = Callable[[Task], TextEnv]
 
-_SLACK = 1e-9  # ten rewards of a tenth may come to a hair above one
+_SLACK = 1e-9  # ten rewards of 0.1 may sum to slightly more than 1
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Assignment:
     key: str
 
     def adopt(self, result: EpisodeResult) -> EpisodeResult:
-        """Return the result of an equal question, whoever asked it, as the answer to this one."""
+        """Return the result of an equal assignment as the result of this one."""
         skill = self.skill
         if result.spec is self.spec and result.skill_version == skill.version:
             return result  # played by itself, as nearly all are
@@ -270,7 +270,7 @@ class Attempt:
         self._stop = reason
         self._ended_at = asyncio.get_running_loop().time()
         with self._charged_to_env("at its end"):
-            # Step rewards may be partial, or penalties; what they come to is the score.
+            # Step rewards may be partial, or penalties; their sum is the score.
             if not -_SLACK <= self._reward <= 1 + _SLACK:
                 raise ContractError(
                     f"the sum of the step rewards is {self._reward:g}, and an episode's reward "

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from skillwright.core import ConfigError, EnvError, SkillwrightError, did_you_mean
+from skillwright.core import ConfigError, EnvError, SkillwrightError, UsageError, did_you_mean
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.registry import spec
-from skillwright.plugins.ray.engine import refuse_without_ray
+from skillwright.rollout.workers import worker_engine
 
-# What a person sees of a bug in somebody's adapter: one line each time, its traceback once.
+# What a person sees of a bug in an adapter: one line each time, its traceback once.
 
 
 _OURS = str(Path(__file__).parents[1])
@@ -121,7 +121,7 @@ class _Job(NamedTuple):
 class CallThread:
     """Runs blocking calls one after the other in one thread, which starts with the first of them.
 
-    The thread is a daemon, and whoever is cancelled while it works does not wait for it: Ctrl-C
+    The thread is a daemon, and a cancelled caller does not wait for it: Ctrl-C
     ends the process even where foreign code never returns.
     """
 
@@ -156,7 +156,7 @@ class CallThread:
 def _serve(jobs: "queue.SimpleQueue[_Job | None]") -> None:
     while (job := jobs.get()) is not None:
         if not job.outcome.set_running_or_notify_cancel():
-            continue  # whoever asked is gone
+            continue  # the caller is gone
         try:
             result = job.context.run(job.work)
         except StopIteration as error:  # a future cannot carry it, and its reader would hang
@@ -223,7 +223,7 @@ class ForeignAdapter:
         """Ask a helper of the contract; where it fails, say so and do without.
 
         Helpers are functions of what they are given. Where an adapter keeps ours, they are asked
-        beside its thread, so that nobody waits for the rollout that is running in it.
+        next to its thread, so that the rollout that is running in it delays nothing.
         """
         try:
             if any(map(self.overrides, HELPERS)):
@@ -337,8 +337,8 @@ async def build_adapter(
         ) from error
     if needs_ray:
         try:
-            refuse_without_ray(f"adapter {name!r}, whose requires_ray() is true,")
-        except ConfigError:
+            worker_engine("ray").refuse_missing(f"adapter {name!r}, whose requires_ray() is true,")
+        except UsageError:
             foreign.close()
             raise
     return foreign

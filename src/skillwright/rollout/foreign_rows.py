@@ -195,7 +195,7 @@ def _by_id(rows: Sequence[Any]) -> tuple[dict[str, Row], list[str]]:
 
 
 def _strangers(found: Mapping[str, Row], asked: Sequence[str]) -> list[str]:
-    """Note the rows that nobody asked for."""
+    """Note the rows that were not asked for."""
     unknown = [row_id for row_id in found if row_id not in set(asked)]
     if not unknown:
         return []

@@ -94,7 +94,7 @@ async def play_back(
         make_env: Builds the environment of a task.
         limits: Those that it was played under.
         prompt: The style of its prompts.
-        turns: Only so many turns, the first ones; ``None`` for the whole episode with its end.
+        turns: The number of first turns to play; ``None`` for the whole episode with its end.
 
     Raises:
         UsageError: The environment cannot be built or opened: its data is not there.
@@ -249,12 +249,12 @@ def continuing(make_env: MakeEnv, record: Trajectory, turns: int | None = None) 
     Args:
         make_env: Builds the environment of a task.
         record: What was answered.
-        turns: In so many turns; after them everybody answers anew. ``None`` for all.
+        turns: The number of recorded turns; after them models answer anew. ``None`` for all.
     """
 
     def build(task: Task) -> TextEnv:
         env = make_env(task)
-        if hasattr(env, "use_record"):  # one written for SkyRL-Gym asks nobody
+        if hasattr(env, "use_record"):  # one written for SkyRL-Gym calls no model
             env.use_record(record, turns)
         return env
 

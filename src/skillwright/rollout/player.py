@@ -1,6 +1,6 @@
 """Plays episodes that were begun, each to its result: attempts, second chances, deadlines.
 
-It knows no store and no other episodes; every engine has it, whichever machine it runs on.
+It knows no store and no other episodes; engines run it on any machine.
 """
 
 import asyncio

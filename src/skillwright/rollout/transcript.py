@@ -89,7 +89,7 @@ class Line(NamedTuple):
         turn: When, from 0; evidence cites it.
         kind: ``action``, ``result``, ``reasoning``, ``verification``, or the role that spoke;
             where the agent has tools and a user, ``tool call``, ``tool result``, ``agent to user``,
-            ``user``, and ``text beside the call``, which nobody but the agent reads.
+            ``user``, and ``text beside the call``, which only the agent reads.
         text: Untrusted.
     """
 
@@ -258,7 +258,7 @@ def spoken(turns: Sequence[Turn]) -> Iterator[Line]:
 
 
 def _conversed(turn: Turn, call: Any, source: Any) -> Iterator[Line]:
-    """Tell a turn between an agent, its tools and its user, whoever had a part in it."""
+    """Render a turn between an agent, its tools and its user."""
     thought, visible = split_thought(turn.act.written)
     if thought:
         yield Line(turn.index, "reasoning", thought)
@@ -358,7 +358,7 @@ def _saved_text(file: Path) -> str:
 
 
 def _text(value: Any) -> str:
-    # Python reads NaN from a file that calls itself JSON, and nobody may lose a turn by that.
+    # Python reads NaN from a file that calls itself JSON, which must not cost a turn.
     return value if isinstance(value, str) else dumps(as_json(value))
 
 
@@ -490,7 +490,7 @@ def _clip(text: str, longest: int) -> str:
 
 
 def _fair_shares(sizes: Sequence[int], room: int) -> list[int]:
-    """Divide ``room`` so that nobody gets more than its size, and the rest is shared evenly."""
+    """Divide ``room`` evenly, giving no part more than its size."""
     shares = [0] * len(sizes)
     by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
     for served, index in enumerate(by_size):

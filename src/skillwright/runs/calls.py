@@ -51,7 +51,7 @@ class Bill:
     Attributes:
         tokens: Prompts and answers together, as far as they are known.
         known_usd: What is known to have been paid.
-        unknown_calls: Calls whose cost nobody said, or that are in one entry with such a call.
+        unknown_calls: Calls without a known cost, or recorded together with such a call.
         dearest_usd: The most that a call of a known entry cost on average; ``None``: none is known.
         latest: The number of the latest entry.
     """
@@ -162,7 +162,7 @@ class CallSummary:
         wall_s: Seconds from the question to the answer; 0 where that is not known.
         ended_at: Seconds since 1970, UTC.
         identity: Who was asked.
-        model: Who answered, as the endpoint says; "" where nobody did.
+        model: The model that answered, as the endpoint names it; "" where there was no answer.
         finish_reason: How the answer ended; "" where there is none.
         error: Why there is no answer, or ``None``.
         usage: What it consumed; of a call that failed too.

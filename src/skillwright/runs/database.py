@@ -21,7 +21,7 @@ from skillwright.runs.folder import copy_to_resume
 #
 # Texts that come again are stored once and referred to by number. What was said in an episode is
 # one compressed text (`trajectories`); the columns are what one asks for. Money and tokens are in
-# one ledger, ``usage``, whoever spent them.
+# one ledger, ``usage``, for all callers.
 
 
 # Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.
@@ -68,7 +68,7 @@ _FIRST: Migration = (
         ended_at REAL NOT NULL,
         CHECK ((reward IS NULL) <> (failure_cause IS NULL))
     )""",
-    # Failures stay beside the success that comes later under the same key.
+    # Failures stay when a success comes later under the same key.
     """CREATE UNIQUE INDEX episodes_by_key ON episodes (key)
         WHERE reward IS NOT NULL AND key <> ''""",
     "CREATE INDEX episodes_by_phase ON episodes (phase, step)",
@@ -184,7 +184,7 @@ _FIRST: Migration = (
     "CREATE INDEX events_by_kind ON events (kind)",
 )
 
-# What an adapter's rollout says of an episode beside its reward.
+# What an adapter's rollout says of an episode besides its reward.
 _ADAPTERS: Migration = (
     "ALTER TABLE episodes ADD COLUMN hard REAL",  # NULL: the reward says it
     "ALTER TABLE episodes ADD COLUMN adapter_row BLOB",  # zlib: JSON

@@ -96,7 +96,7 @@ class EpisodeTable(RunTable):
     ) -> int:
         """Record a finished episode with its turns, in one transaction.
 
-        A failure is recorded too, beside the success that may come later under the same key. A
+        A failure is recorded too, in addition to a later success under the same key. A
         success under a key that has one already is not recorded again.
 
         Args:

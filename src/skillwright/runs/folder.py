@@ -127,7 +127,7 @@ def is_at_work(run: Path) -> bool | None:
         holder = json.loads((run / LOCK_NAME).read_text(encoding="utf-8") or "null")
     except (OSError, ValueError):
         return None
-    if holder is None:  # whoever lets go of a lock leaves it empty
+    if holder is None:  # a released lock is an empty file
         return False
     try:
         pid, host = int(holder["pid"]), holder["host"]
@@ -220,7 +220,7 @@ class RunFolder:
         """Open a run to resume it.
 
         Raises:
-            RunError: There is no such run, or somebody else is writing it.
+            RunError: There is no such run, or another process is writing it.
         """
         cls.look(path)
         return cls(path, RunLock(path / LOCK_NAME, _now()))

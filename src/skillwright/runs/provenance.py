@@ -69,7 +69,7 @@ def _installed(name: str) -> str | None:
 
 
 def _git(source: Path) -> dict[str, Any] | None:
-    # A package that is installed inside somebody's repository is not a part of it, so the
+    # A package that is installed inside another repository is not part of it, so the
     # repository must know our own first file.
     if _ask_git(source, "ls-files", "--error-unmatch", "__init__.py") is None:
         return None

@@ -59,7 +59,7 @@ def find_in(body: bytes, needles: Sequence[str], around: int, most: int = _SEARC
         most: Characters that are searched, so that one huge episode does not hold up the rest.
 
     Returns:
-        The first place that holds one of them, with so many characters on either side, or ``""``.
+        The first match with its context on both sides, or ``""``.
     """
     pattern = re.compile("|".join(map(re.escape, needles)), re.IGNORECASE)
     plain = [needle.lower() for needle in needles if needle.isascii()]
@@ -128,7 +128,7 @@ class _Text:
         self._at = found + len(border)
 
     def items(self, most: int) -> list[Any]:
-        """Read up to so many items of an array whose bracket was passed."""
+        """Read a limited number of items of an array, after its opening bracket."""
         found: list[Any] = []
         while len(found) < most:
             item = self._item()

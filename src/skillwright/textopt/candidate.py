@@ -76,7 +76,7 @@ async def rewrite_skill(
 
     Returns:
         The update with one outcome per suggestion, and the record; ``None`` for the record where
-        there is no suggestion, and nobody was asked.
+        there is no suggestion, and no model was called.
     """
     if not proposals:
         return _unchanged(context.skill, proposals), None
@@ -293,11 +293,11 @@ async def _consolidated(
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A candidate, and what it took beside the proposals.
+    """A candidate, and the further model calls that it took.
 
     Attributes:
         update: The candidate, and what became of each proposal.
-        repair: How lost anchors were replaced, or ``None`` where nobody was asked.
+        repair: How lost anchors were replaced, or ``None`` where no model was called.
         rewrite: How the skill was written anew, or ``None`` where it was edited.
         appendix: What the step's execution notes did to the candidate, or ``None`` where there are
             none, or a job adds them after the gate.

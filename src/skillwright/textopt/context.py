@@ -118,7 +118,7 @@ class StepSettings:
         rewrite_max_tokens: How long a reply may be that holds a whole skill; ``None`` is as long
             as any other reply.
         budget_control: Who says how many edits a step makes.
-        none_means_fixed: Where nobody does, the schedule still holds, as in SkillOpt.
+        none_means_fixed: With ``lr_control_mode: none`` the schedule still holds, as in SkillOpt.
         rank_fallback: Which edits are made where the model's choice cannot be used.
         skill_aware: How slips of the agent are separated from gaps in the skill; ``None`` does not.
         repair_anchors: Edits whose anchor is not in the document go back to the optimizer once.
@@ -162,7 +162,7 @@ class StepSettings:
 
     @property
     def control(self) -> BudgetControl:
-        """Who says how much a step changes; nobody, where skills are rewritten as a whole."""
+        """What sets the size of a step; ``none`` where skills are rewritten as a whole."""
         if self.rewrites_whole:
             return BudgetControl.NONE
         if self.budget_control is BudgetControl.NONE and self.none_means_fixed:

@@ -185,7 +185,7 @@ class Comparison:
 
     @property
     def todo(self) -> tuple[Task, ...]:
-        """The tasks to be played next, as many as the sample at once; empty when all is done."""
+        """The tasks to play next, at most one sample at a time; empty at the end."""
         is_done = self.sampled and (
             self.policy is PairPolicy.MIXED or len(self.pairs) >= self.wanted
         )

@@ -161,7 +161,7 @@ def parse_mode(kind: str, name: str, known: Mapping[str, Mode]) -> Mode:
     return found
 
 
-# Which edits of a reply can be used, and what may not enter a skill, whoever proposes it.
+# Which edits of a reply can be used, and what may not enter a skill.
 
 
 TOO_LONG = "refused_too_long"
@@ -210,7 +210,7 @@ def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> s
 
 
 class UsableEdits(NamedTuple):
-    """What a reply's list of edits comes to.
+    """The usable and refused edits of a reply.
 
     Attributes:
         edits: (number from 1, edit, the object it was read from); a dropped edit keeps its number.
@@ -286,7 +286,7 @@ SUGGESTION_TYPES = (
 
 @dataclass
 class Suggestion(Edit):
-    """A change of the skill in words; ``content`` is the instruction to whoever rewrites it.
+    """A change of the skill in words; ``content`` is the instruction to the model that rewrites it.
 
     Attributes:
         kind: One of `SUGGESTION_TYPES`; its documented name is ``type``.

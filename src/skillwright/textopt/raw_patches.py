@@ -184,7 +184,7 @@ def _from_its_side(proposal: Proposal, item: Mapping[str, Any]) -> Proposal:
 
 
 def _hint(raw: Mapping[str, Any], notes: list[str]) -> int:
-    """Return the support count of an edit whose evidence nobody names."""
+    """Return the support count of an edit without named evidence."""
     size = raw.get("batch_size")
     try:
         return max(int(size or 0), 1)

@@ -160,7 +160,7 @@ async def reflect(
 def readable_minibatches(
     rows: Sequence[Transcript], settings: StepSettings, seed: int | None
 ) -> list[Minibatch]:
-    """Plan minibatches, and leave out those of which nothing can be shown."""
+    """Plan minibatches; leave out results without a transcript."""
     return [one for one in plan_minibatches(rows, settings, seed) if one.shown]
 
 

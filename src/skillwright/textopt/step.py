@@ -33,7 +33,7 @@ from skillwright.textopt.reflect import (
 from skillwright.textopt.select import BudgetDecision, Selection, decide_budget, rank_and_select
 from skillwright.textopt.update import EditOutcome, Update
 
-# What a step's micro-batches come to: each is analyzed when it is in, and merging continues beside.
+# Analyze micro-batches as they finish; merge their patches concurrently.
 #
 # Source: SkillOpt (microsoft/SkillOpt), accumulation of micro-batches. There all of a step is
 # played before any of it is analyzed, and every stage waits for the one before.

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from skillwright.core import RunError
-from skillwright.jobs import compare_runs
+from skillwright.jobs.inspect import compare_runs
 
 
 @pytest.mark.parametrize("name", ["cold_start_last_bank", "final", "no_skills"])

@@ -9,17 +9,15 @@ from skillwright.bank import Add, Bank, Embedder, LexicalEmbedder, RenderBudget,
 from skillwright.bank import apply as changed
 from skillwright.config import RlConfig, validated_rl
 from skillwright.core import BankSkill, Counterfactual, PlainSkill, SkillKind, Task
-from skillwright.jobs.weights.injected import (
+from skillwright.jobs.weights import (
     Injector,
     Remembered,
     SometimesNothing,
     TrajectorySource,
-    other_scopes,
-)
-from skillwright.jobs.weights.tasks import (
     again_tasks,
     find_rl_tasks,
     harder_tasks,
+    other_scopes,
     tasks_of_iteration,
 )
 

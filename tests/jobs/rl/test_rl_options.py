@@ -16,7 +16,7 @@ from rl_world import (
     story,
 )
 from skillwright.bank import BankStore, save_bank
-from skillwright.jobs import StageStarted
+from skillwright.jobs.run import StageStarted
 from skillwright.jobs.weights.preflight import preflight_rl
 from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.rollout.engine import SKILL_HEADING

@@ -20,9 +20,8 @@ from rl_world import (
 )
 from skillwright.core import Act
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
-from skillwright.jobs import EpisodeFinished, StageStarted
-from skillwright.jobs.weights import RlReport
-from skillwright.jobs.weights.state import restore
+from skillwright.jobs.run import EpisodeFinished, StageStarted
+from skillwright.jobs.weights import RlReport, restore
 from skillwright.policy import Sampled
 from skillwright.runs import RunStore
 

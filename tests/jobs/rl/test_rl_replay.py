@@ -4,7 +4,7 @@ import pytest
 
 from rl_world import lanes_config, recipe
 from skillwright.core import RunError
-from skillwright.jobs import plan_fork, replay_run
+from skillwright.jobs.inspect import plan_fork, replay_run
 from skillwright.runs import RunStore
 
 

@@ -11,9 +11,8 @@ from rl_world import (
     story,
 )
 from skillwright.core import ConfigError
-from skillwright.jobs.weights import supervised
+from skillwright.jobs.weights import START, supervised
 from skillwright.jobs.weights.start import run_weights
-from skillwright.jobs.weights.state import START
 
 TAUGHT = {"cold_start": {"steps": 40, "batch_rows": 16, "learning_rate": 0.02}}
 

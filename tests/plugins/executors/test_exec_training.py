@@ -8,7 +8,8 @@ from doors import ALL_RULES, doors_config, look, write_tasks
 from fake_clis import install
 from skillwright.core import ConfigError
 from skillwright.datasets import cache_dir
-from skillwright.jobs import NullCallback, open_run, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import open_run, run_training, start_run
 from skillwright.rollout import EngineDown
 
 KEYS = {

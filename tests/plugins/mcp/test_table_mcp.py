@@ -24,7 +24,7 @@ from skillwright.core import (
 )
 from skillwright.envs import check_env
 from skillwright.envs.table import TableEnv
-from skillwright.jobs.text.launch.preflight import look_at_tasks
+from skillwright.jobs.text import look_at_tasks
 from skillwright.plugins.mcp import tool_server
 from skillwright.plugins.mcp.tool_server import ToolServer, offered_tools
 from skillwright.rollout import Limits, LocalEngine, PromptStyle

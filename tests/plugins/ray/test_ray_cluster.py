@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 
 import pytest
 from pydantic import SecretStr
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 
 from doors import look, story
 from mock_openai import MockOpenAI
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 from skillwright.config import dump_config
 from skillwright.config.run import validated
 from skillwright.core import FailureCause
-from skillwright.jobs import NullCallback, open_run, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import open_run, run_training, start_run
 from skillwright.models import HttpClient, OpenAIChatConfig, agent_of, make_model
-from skillwright.plugins.ray.engine import RayPlacement, RaySettings, connect, why_lost
+from skillwright.plugins.ray.engine import RayPlacement, connect, why_lost
+from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
-from skillwright.rollout.pool import PooledEngine, WorkerPool
+from skillwright.rollout.workers import Cluster
 
 pytestmark = pytest.mark.heavy
 
@@ -34,10 +36,10 @@ def cluster():
     pytest.importorskip("ray")
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     import ray
-    from ray.cluster_utils import Cluster
+    from ray.cluster_utils import Cluster as RayCluster
 
     for left in reversed(range(TRIES)):
-        made = Cluster()
+        made = RayCluster()
         try:
             for labels in ({}, {"pool": "spot"}):
                 made.add_node(
@@ -46,7 +48,7 @@ def cluster():
                     object_store_memory=80 * 2**20,
                     include_dashboard=False,
                 )
-            assert connect(RaySettings(address=made.address))
+            assert connect(Cluster(address=made.address))
         except Exception:
             made.shutdown()
             if not left:
@@ -165,7 +167,7 @@ async def test_killed_workers_and_a_lost_node_lose_and_double_none_of_500_episod
             if done == 250:
                 cluster.remove_node(doomed, allow_graceful=False)
 
-    async with WorkerPool(RayPlacement(RaySettings(cluster.address, workers=3))) as pool:
+    async with WorkerPool(RayPlacement(Cluster(cluster.address, workers=3))) as pool:
         results = await pooled(pool, recorder=recorder, observer=Kills()).run(specs, NO_SKILL)
         assert pool.lost >= 3
     assert without_time(results) == without_time(local)
@@ -183,7 +185,7 @@ async def test_an_episode_that_ends_its_process_fails_and_its_neighbors_do_not(c
     """Its workers are on the node with the label, which has one CPU and so one of them."""
     import ray
 
-    placement = RayPlacement(RaySettings(cluster.address, labels={"pool": "spot"}))
+    placement = RayPlacement(Cluster(cluster.address, labels={"pool": "spot"}))
     assert placement.workers == 1
     async with WorkerPool(placement) as pool:
         results = await pooled(pool, Worlds(t2=Deadly)).run(guess_specs(6), NO_SKILL)
@@ -229,7 +231,7 @@ async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
             model="m", base_url=server.base_url, api_key=key, max_concurrent=3, start_concurrent=3
         )
         talks = Talks(config)
-        placement = Announced(RaySettings(cluster.address, workers=2))
+        placement = Announced(Cluster(cluster.address, workers=2))
         async with WorkerPool(placement) as pool, HttpClient() as client:
             for _ in range(placement.workers):
                 await placement.up.acquire()

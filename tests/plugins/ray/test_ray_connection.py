@@ -8,11 +8,11 @@ from skillwright.config import RunConfig
 from skillwright.config.run import RolloutSection, validated
 from skillwright.core import ConfigError
 from skillwright.plugins.ray.engine import (
-    RaySettings,
     connect,
     connection_problem,
     refuse_without_ray,
 )
+from skillwright.rollout.workers import Cluster
 
 SCRIPTED = {
     "target": {"backend": "scripted", "model": "household"},
@@ -23,14 +23,14 @@ SCRIPTED = {
 def test_without_ray_the_command_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'skillwright\[ray\]'"):
-        connect(RaySettings())
+        connect(Cluster())
     with pytest.raises(ConfigError, match="adapter 'x' needs Ray"):
         refuse_without_ray("adapter 'x'")
 
 
 def test_a_head_that_nobody_answers_at_is_named_at_once():
     with pytest.raises(ConfigError, match=r"no Ray can be reached at '127\.0\.0\.1:.*ray start"):
-        connect(RaySettings(address="127.0.0.1:1"))
+        connect(Cluster(address="127.0.0.1:1"))
 
 
 def test_a_head_of_another_version_is_named_with_both_versions():

@@ -14,7 +14,8 @@ from serving import KEY, serve_here
 from skillwright.bank import BankStore
 from skillwright.bank.changes import Add
 from skillwright.core import BankSkill, ConfigError, DataError, FailureCause, SkillKind
-from skillwright.jobs import read_run, study_run
+from skillwright.jobs.bank import study_run
+from skillwright.jobs.inspect import read_run
 from skillwright.plugins.serve.dialects import ANTHROPIC, OPENAI
 from skillwright.runs import RunStore
 

@@ -12,7 +12,8 @@ from mock_openai import answer_with
 from served import served
 from skillwright.config.run import validated
 from skillwright.core import Completion, Usage
-from skillwright.jobs import EvalPlan, NullCallback, run_evaluation, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import EvalPlan, run_evaluation, start_run
 
 ADAPTERS = Path(__file__).parent / "skillopt_adapters"
 DOCUMENTED = f"{ADAPTERS / 'documented.py'}:RoomsAdapter"

@@ -8,7 +8,7 @@ import yaml
 from skillwright.config import load_config
 from skillwright.config.env import BENCHMARKS, EnvSection, SplitDirData
 from skillwright.core import ConfigError, DataError
-from skillwright.jobs.run.tasks import find_adapter, make_splits
+from skillwright.jobs.run import find_adapter, make_splits
 from skillwright.worlds.alfworld import generate_problem, to_game_json
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'

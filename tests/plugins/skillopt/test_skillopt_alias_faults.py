@@ -20,7 +20,8 @@ from skillwright.core import (
     ModelTimeout,
     Usage,
 )
-from skillwright.jobs import EvalPlan, NullCallback, run_evaluation, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import EvalPlan, run_evaluation, start_run
 from skillwright.plugins.skillopt import skillopt_alias
 from skillwright.plugins.skillopt.session import (
     NO_ANSWER,

@@ -9,12 +9,12 @@ from doors import ALL_RULES, Walker, llms, look, write_tasks
 from fake_clis import install
 from skillwright.config.run import BudgetSection, validated
 from skillwright.core import ConfigError, DataError
-from skillwright.jobs import NullCallback, open_run, run_training, start_run
-from skillwright.jobs.run.money import Budget
-from skillwright.jobs.text.adapters.models import AdapterCalls
+from skillwright.jobs.run import Budget, NullCallback
+from skillwright.jobs.text import AdapterCalls, open_run, run_training, start_run
 from skillwright.models import HttpClient, make_model, parse_model_config
 from skillwright.plugins.skillopt import skillopt_alias
-from skillwright.plugins.skillopt.session import ModelSession, SessionModel
+from skillwright.plugins.skillopt.session import ModelSession
+from skillwright.rollout.compat import SessionModel
 from skillwright.runs import RunStore
 
 with skillopt_alias():

@@ -6,7 +6,7 @@ from skillopt_runs import evaluated, rereading
 from doors import Coach, Walker, trained
 from skillwright.config.env import EnvSection
 from skillwright.core import ConfigError
-from skillwright.jobs.run.tasks import find_adapter
+from skillwright.jobs.run import find_adapter
 
 
 def asking(folder, adapter):

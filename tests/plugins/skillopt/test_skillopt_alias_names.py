@@ -11,7 +11,7 @@ import pytest
 from skillwright.config.env import EnvSection
 from skillwright.core import ConfigError
 from skillwright.envs import EnvAdapter, spec
-from skillwright.jobs.run.tasks import find_adapter
+from skillwright.jobs.run import find_adapter
 from skillwright.plugins.skillopt import alias_names, skillopt_alias
 
 TYPES = (

@@ -5,7 +5,8 @@ from skillopt_runs import PLAN, evaluated, rereading
 
 from doors import Walker, llms, look
 from skillwright.core import ModelError
-from skillwright.jobs import NullCallback, open_run, run_evaluation, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import open_run, run_evaluation, start_run
 from skillwright.plugins.skillopt.session import forget_unanswered
 from skillwright.rollout import EngineDown
 

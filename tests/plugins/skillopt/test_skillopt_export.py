@@ -16,7 +16,8 @@ from doors import (
     trained,
 )
 from skillwright.core import RunError
-from skillwright.jobs import EvalPlan, export_skillopt
+from skillwright.jobs.inspect import export_skillopt
+from skillwright.jobs.text import EvalPlan
 
 DOCUMENTED = (
     "version config baseline_selection_hard best_selection_hard final_selection_hard "

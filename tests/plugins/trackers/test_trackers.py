@@ -3,11 +3,13 @@
 import inspect
 import json
 import sqlite3
-import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 
 import pytest
 
+import plugged
+from doors import doors_config
 from skillwright.core import (
     Act,
     ConfigError,
@@ -20,13 +22,9 @@ from skillwright.core import (
     Turn,
     Usage,
 )
-from skillwright.plugins.trackers.spans import call_span, episode_spans
-from skillwright.plugins.trackers.trackers import (
-    OtelTracker,
-    TrackedRun,
-    make_tracker,
-    refuse_missing_trackers,
-)
+from skillwright.jobs.run.spans import call_span, episode_spans
+from skillwright.jobs.run.trackers import TrackedRun, make_tracker, refuse_missing_trackers
+from skillwright.plugins.trackers.trackers import OtelTracker
 from tracker_libraries import SIGNATURES, calls, install, stand_in
 
 VALUES = {"gain": 0.25, "accepted": 1.0}
@@ -73,29 +71,45 @@ def episode(reward=1.0, failure=None):
     )
 
 
-def _forget(monkeypatch, library):
-    """Have a library looked for again, whoever has imported it before."""
-    for module in list(sys.modules):
-        if module.split(".")[0] == library:
-            monkeypatch.delitem(sys.modules, module)
+@pytest.fixture
+def found(monkeypatch):
+    """Have a module searched for with a given result, whether it is installed or not."""
+
+    def search(result):
+        monkeypatch.setattr("skillwright.jobs.run.trackers.find_spec", lambda name: result)
+
+    return search
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
-def test_a_tracker_whose_library_is_missing_is_refused_with_the_line_that_installs_it(
-    name, monkeypatch
-):
-    _forget(monkeypatch, LIBRARIES[name])
-    monkeypatch.setattr("sys.path", [])
-    with pytest.raises(ConfigError, match=r"pip install \S+.*skillwright\[track\]"):
+def test_a_tracker_whose_library_is_missing_is_refused_with_the_line_that_installs_it(name, found):
+    found(None)
+    with pytest.raises(ConfigError, match=rf"pip install {LIBRARIES[name]}"):
         refuse_missing_trackers([name])
 
 
-def test_a_folder_that_a_library_left_behind_is_not_taken_for_the_library(tmp_path, monkeypatch):
-    (tmp_path / "wandb").mkdir()
-    _forget(monkeypatch, "wandb")
-    monkeypatch.setattr("sys.path", [str(tmp_path)])
+def test_a_folder_that_a_library_left_behind_is_not_taken_for_the_library(found):
+    found(ModuleSpec("wandb", None, is_package=True))
     with pytest.raises(ConfigError, match="wandb"):
         refuse_missing_trackers(["wandb"])
+
+
+def test_a_tracker_that_is_not_installed_is_refused_with_the_nearest_name(tmp_path):
+    with pytest.raises(ConfigError, match=r"no tracker 'wandbb'\. Did you mean 'wandb'"):
+        doors_config(tmp_path, run={"trackers": ["wandbb"]})
+
+
+def test_another_package_adds_a_tracker(tmp_path, monkeypatch):
+    theirs = (
+        "class Board:\n  takes_spans = False\n  needs = {'their_missing_client': 'their-client'}\n"
+    )
+    groups = {"skillwright.trackers": {"board": "their_board:Board"}}
+    monkeypatch.syspath_prepend(
+        plugged.install(tmp_path, "their_package", groups, {"their_board": theirs})
+    )
+    assert doors_config(tmp_path, run={"trackers": ["board"]}).run.trackers == ["board"]
+    with pytest.raises(ConfigError, match="pip install their-client"):
+        refuse_missing_trackers(["board"])
 
 
 def test_a_library_that_is_there_is_not_refused(monkeypatch):

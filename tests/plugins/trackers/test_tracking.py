@@ -15,20 +15,19 @@ from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, llms, look,
 from skillwright.cli.words import is_worth_saying
 from skillwright.core import ConfigError, ModelError
 from skillwright.core.secrets import Redactor
-from skillwright.jobs import (
-    EvalPlan,
+from skillwright.jobs.run import (
     NullCallback,
+    Numbers,
+    Sender,
+    Spans,
     StepDecided,
-    open_run,
-    run_evaluation,
-    run_training,
-    start_run,
+    find_run,
+    numbers,
+    tracking,
 )
-from skillwright.jobs.run import tracking
-from skillwright.jobs.run.tracking import Numbers, Sender, Spans, numbers
-from skillwright.jobs.text.launch.runs import find_run
-from skillwright.plugins.trackers.spans import Span
-from skillwright.plugins.trackers.trackers import TrackedRun
+from skillwright.jobs.run.spans import Span
+from skillwright.jobs.run.trackers import TrackedRun
+from skillwright.jobs.text import EvalPlan, open_run, run_evaluation, run_training, start_run
 from tracker_libraries import calls, install
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]

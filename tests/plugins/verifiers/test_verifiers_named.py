@@ -21,7 +21,7 @@ from skillwright.core import (
     ToolCall,
 )
 from skillwright.envs import check_env, spec
-from skillwright.jobs.run.tasks import find_tasks
+from skillwright.jobs.run import find_tasks
 from skillwright.plugins.verifiers import VerifiersEnv
 from skillwright.plugins.verifiers.loading import theirs
 from skillwright.rollout import Limits, LocalEngine, PromptStyle

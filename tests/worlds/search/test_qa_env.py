@@ -5,7 +5,7 @@ import pytest
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.envs import check_env, make
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import make_splits
 from skillwright.worlds.search import QaEnv, generated_questions
 from skillwright.worlds.search.generate import SPLITS
 

@@ -6,7 +6,7 @@ import pytest
 
 from skillwright.config.run import validated
 from skillwright.core import DataError
-from skillwright.jobs.run.tasks import make_splits, tasks_in_file
+from skillwright.jobs.run import make_splits, tasks_in_file
 from skillwright.worlds.search import Passage, read_question
 from skillwright.worlds.search.items import fitting, with_ids
 

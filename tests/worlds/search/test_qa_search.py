@@ -11,7 +11,7 @@ from skillwright.bank.source import classify
 from skillwright.config.run import validated
 from skillwright.core import DataError, EnvError, Task, ToolCall
 from skillwright.envs import check_env
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import make_splits
 from skillwright.worlds.search import SearchQaEnv, archive_questions, question_category
 from skillwright.worlds.search.archives import ARCHIVES, SPLITS, archive_index, makers_word
 

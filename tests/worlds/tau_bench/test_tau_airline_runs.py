@@ -7,9 +7,15 @@ import pytest
 from doors import llms
 from skillwright.config.run import validated
 from skillwright.core import Completion, ConfigError, DataError, Usage
-from skillwright.jobs import EvalPlan, NullCallback, preflight, run_evaluation, start_run
-from skillwright.jobs.run.tasks import make_splits
-from skillwright.jobs.text.launch.estimate import estimate, estimate_evaluation
+from skillwright.jobs.run import NullCallback, make_splits
+from skillwright.jobs.text import (
+    EvalPlan,
+    estimate,
+    estimate_evaluation,
+    preflight,
+    run_evaluation,
+    start_run,
+)
 from skillwright.plugins.skyrl import expected_tokens, tau_bench_rows
 from skillwright.worlds.tau_bench import departures, open_store, register_user, tau_tasks
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER

@@ -7,18 +7,16 @@ import pytest
 
 from doors import llms, look
 from skillwright.core import DataError, ModelError, Purpose, Usage
-from skillwright.jobs import (
+from skillwright.jobs.inspect import read_run
+from skillwright.jobs.run import NullCallback, make_env, make_splits
+from skillwright.jobs.text import (
     EvalPlan,
     EvalReport,
-    NullCallback,
     open_run,
     preflight,
-    read_run,
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.run.opened import make_env
-from skillwright.jobs.run.tasks import make_splits
 from skillwright.models import agent_of
 from skillwright.rollout import LocalEngine, TextEnvAdapter
 from skillwright.worlds.tau_bench import TauBenchEnv

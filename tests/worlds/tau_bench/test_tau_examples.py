@@ -8,17 +8,15 @@ from typer.testing import CliRunner
 
 from skillwright.cli.app import app
 from skillwright.config import load_config
-from skillwright.jobs import (
+from skillwright.jobs.run import Health, NullCallback, user_model
+from skillwright.jobs.text import (
     EvalPlan,
-    Health,
-    NullCallback,
     examine,
     open_run,
     run_evaluation,
     run_training,
     start_run,
 )
-from skillwright.jobs.run.tasks import user_model
 from skillwright.worlds.tau_bench import data_dir, departures, upstream_words
 from tau_checkout import USER_WORDS, write_checkout
 from tau_models import shop

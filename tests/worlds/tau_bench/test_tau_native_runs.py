@@ -21,20 +21,18 @@ from skillwright.core import (
     ToolCall,
     Usage,
 )
-from skillwright.jobs import (
+from skillwright.jobs.inspect import regrade
+from skillwright.jobs.run import Health, NullCallback, env_findings
+from skillwright.jobs.text import (
     EvalPlan,
     EvalReport,
-    Health,
-    NullCallback,
     examine,
+    look_at_tasks,
     open_run,
     preflight,
-    regrade,
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.run.tasks import env_findings
-from skillwright.jobs.text.launch.preflight import look_at_tasks
 from skillwright.rollout.transcript import read_episodes
 from skillwright.worlds.tau_bench import TauBenchEnv, upstream_words
 from skillwright.worlds.tau_bench.report import published as published_lines

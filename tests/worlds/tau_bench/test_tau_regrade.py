@@ -7,8 +7,9 @@ from typer.testing import CliRunner
 
 from doors import Walker, doors_config, evaluated, look
 from skillwright.cli.app import app
-from skillwright.jobs import EvalPlan, regrade
-from skillwright.jobs.run.resuming import REGRADED, seconds_worked
+from skillwright.jobs.inspect import regrade
+from skillwright.jobs.run import REGRADED, seconds_worked
+from skillwright.jobs.text import EvalPlan
 from skillwright.worlds.tau_bench import open_store
 from tau_models import RULE, Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, task, tool_call, write_store

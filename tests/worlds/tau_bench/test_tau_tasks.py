@@ -6,7 +6,7 @@ import pytest
 
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import make_splits
 from skillwright.worlds.tau_bench import configured_store, is_free, is_no_op, tau_tasks
 from tau_models import TRANSFER, shop, tau_settings
 from tau_store import CANCEL, RETURN, task, write_store

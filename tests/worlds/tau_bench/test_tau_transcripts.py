@@ -1,7 +1,7 @@
 """What an analyst reads of a customer's call: calls, results and the customer apart."""
 
 from doors import look
-from skillwright.jobs import EvalPlan
+from skillwright.jobs.text import EvalPlan
 from skillwright.textopt import read_episodes
 from tau_models import Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, OPENING, tool_call

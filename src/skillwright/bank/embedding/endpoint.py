@@ -52,7 +52,7 @@ class EndpointEmbedder:
         ValidationError: A setting is wrong.
 
     Attributes:
-        usage: What the endpoint was asked so far, for whoever keeps the accounts.
+        usage: Tokens and requests so far.
     """
 
     def __init__(

@@ -105,7 +105,7 @@ def skill_name(*words: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return a name that somebody gave.
+    """Return a given name.
 
     Raises:
         DataError: It breaks the rules of the standard; the message proposes another.
@@ -220,7 +220,7 @@ def names_of(skills: Sequence[BankSkill]) -> list[str]:
 def document_folder(text: str, name: str, description: str) -> SkillFolder:
     """Write a skill document as a folder of Agent Skills.
 
-    A text that a client would expand or run is laid beside the SKILL.md, unchanged, for it to
+    A text that a client would expand or run is written next to the SKILL.md, unchanged, for it to
     name; so are the sections of a text that is too long.
 
     Args:
@@ -362,13 +362,13 @@ def _fits(texts: Sequence[str]) -> bool:
     return lines <= BODY_LINES and sum(len(text) + 1 for text in texts) <= BODY_CHARACTERS
 
 
-# To disk: whole or not at all, and never over what somebody else made.
+# Writing to disk: all or nothing, and never over another program's files.
 
 
 def write_agent_skills(folder: SkillFolder, place: Path) -> Path:
     """Write a folder into the folder that holds skills; the old one stays until it is complete.
 
-    Files that somebody laid into an earlier export, and that it had not, are kept.
+    Files that were added to an earlier export are kept.
 
     Args:
         folder: What is written.
@@ -552,7 +552,7 @@ def skill_files(folder: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> list[BankSkill]:
-    """Read a SKILL.md and what we wrote beside it, all of it in its own folder.
+    """Read a SKILL.md and the files that we wrote next to it; all must be in its folder.
 
     Raises:
         DataError: A link leads out of the folder: what is there would come in as a skill.

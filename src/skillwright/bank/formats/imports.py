@@ -60,7 +60,7 @@ def import_skills(
 
 
 def load_any_bank(path: Path) -> Bank:
-    """Read a bank from a JSON file that somebody names as one.
+    """Read a bank from a JSON file.
 
     Args:
         path: An export of ours, which is taken as it is; or a file in SkillRL's layout, which has

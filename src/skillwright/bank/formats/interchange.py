@@ -26,7 +26,7 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import dumps, read_text, write_text
 
-# JSON that somebody hands us, read strictly: what could not be written again is refused.
+# Reading JSON strictly: what could not be written again is refused.
 
 
 def read_json(text: str, where: str) -> Any:
@@ -38,7 +38,7 @@ def read_json(text: str, where: str) -> Any:
 
     Raises:
         DataError: It is no JSON, or holds NaN, an infinity, half a surrogate pair, or a key twice
-            in one object, of which one value would be lost.
+            in one object, where one value would be lost.
     """
     try:
         value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)

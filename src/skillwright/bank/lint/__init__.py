@@ -1,1 +1,1 @@
-"""What may not be in a skill, whoever wrote it."""
+"""What may not be in a skill."""

@@ -1,4 +1,4 @@
-"""What may not be in a skill, whoever wrote it: it goes into the prompts of every later task.
+"""What may not be in a skill from any author: it goes into the prompts of every later task.
 
 Lint is one wall of three: what an environment said is fenced before a teacher reads it, and a gate
 plays with and without the skill. Forms that a client would run or cannot read are found reliably;
@@ -85,7 +85,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Texts that somebody else wrote, read once for all the skills that are compared with them.
+    """Texts of other authors, indexed once for all skills that are compared with them.
 
     Attributes:
         words: The words of every text, a text in a line.
@@ -104,7 +104,7 @@ def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Findi
 
     Args:
         skill: The skill.
-        sources: Texts that somebody else wrote (observations, what users and tools said); a long
+        sources: Texts of other authors (observations, what users and tools said); a long
             run of their words in the skill is a finding. For many skills, read them once, with
             `Sources.of`.
 

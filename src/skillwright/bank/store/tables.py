@@ -177,7 +177,7 @@ class BankFile(SqliteFile):
                 assert_never(never)
 
 
-# The skills of each version, of which only what changed is stored.
+# The skills of each version; only changes are stored.
 
 
 # Of a group, SQLite takes the bare columns from the row that has the maximum.

@@ -2,8 +2,8 @@
 
 Successes of a category become principles with their applicability, failures of it counterfactual
 lessons, and evidence of all categories general skills; where tasks are set in one place, what holds
-there becomes knowledge of that place. Requests are small and go out at once; what they come to is
-in the order of the requests, whoever answers first.
+there becomes knowledge of that place. Requests are small and concurrent; results are
+in the order of the requests.
 
 Source: SkillRL (arXiv 2602.08234), requirements R1-R5. Its released code read five steps of ten
 memories, made general skills of the first two categories, and took every fault for an empty list.
@@ -112,7 +112,7 @@ class Asked:
         request: The request.
         reply_type: The form of its reply.
         count: How many skills are kept of it.
-        category: The category of what it comes to, "" for every one.
+        category: The category of the resulting skills; "" means all categories.
         scope: The one place that it holds in, or "".
     """
 
@@ -195,7 +195,7 @@ def _batches(evidence: Sequence[Evidence], size: int) -> list[Sequence[Evidence]
 
 
 LIFTED_FROM = 3
-"""What is written in the same words for so many categories is no category's own."""
+"""A skill that repeats word for word in this many categories belongs to none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class DistillReport:
 
 @dataclass(frozen=True, slots=True)
 class Distillation:
-    """What a teacher made of episodes. Nothing is written by whoever returns it.
+    """What a teacher made of episodes. The caller writes it to the bank.
 
     Attributes:
         changes: One addition per draft; `apply` merges what says the same. What was written in the

@@ -243,7 +243,7 @@ class BlockedChange:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """What a teacher proposes after an epoch. Nothing is written by whoever returns it.
+    """What a teacher proposes after an epoch. The caller writes it to the bank.
 
     Attributes:
         changes: What it proposes.

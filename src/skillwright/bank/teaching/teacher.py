@@ -112,7 +112,7 @@ class LessonReply(SkillReply):
 
     @property
     def counterfactual(self) -> Counterfactual:
-        """The three parts beside the principle."""
+        """The three parts other than the principle."""
         return Counterfactual(self.failure_point, self.flawed_reasoning, self.corrective_action)
 
 

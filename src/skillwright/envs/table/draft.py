@@ -14,7 +14,7 @@ from skillwright.envs.table.prompts import placeholder, quoted
 from skillwright.envs.table.scorers import as_number
 
 SCORERS: Final = ("exact", "one_of", "contains", "regex", "number", "json", "f1")
-"""What `init` offers; a judge and a function of one's own need more than a word."""
+"""What `init` offers; a judge and an own function need more than a word."""
 
 _LOOKED_AT: Final = 5000
 _LONGEST_NAME: Final = 60
@@ -131,7 +131,7 @@ def look_at(table: Table) -> Look:
     """Look at a table: its columns by the first rows, and how many rows there are.
 
     Raises:
-        DataError: The file is damaged or empty, or has no answer beside what is asked.
+        DataError: The file is damaged or empty, or has no answer column besides the question.
     """
     rows = table.rows()
     head = tuple(islice(rows, _LOOKED_AT))
@@ -182,7 +182,7 @@ def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[st
 
 
 def most_tasks(look: Look) -> dict[str, int]:
-    """Return bounds of the splits, for a table with more rows than anybody pays for."""
+    """Return bounds of the splits, for a table with more rows than are worth their cost."""
     return {"train": 300, "val": 200, "test": 500} if look.rows > _MANY_ROWS else {}
 
 

@@ -139,7 +139,7 @@ class TableEnv(TextEnv):
         return [*prompt, *rules, asked], about
 
     def step(self, action: str) -> StepOutput:
-        """Score a reply, waiting for whoever scores it."""
+        """Score a reply; await a judge or a function where one scores."""
         # In a thread, as a loop may run in this one.
         with ThreadPoolExecutor(1) as waits:
             return waits.submit(asyncio.run, self.astep(action)).result()

@@ -99,7 +99,7 @@ async def _ask_here(
 
 
 async def _in_a_thread(score: Callable[..., Any], row: dict[str, Any], reply: str) -> Any:
-    """Call a function in a thread of its own: one that never ends holds up nobody else."""
+    """Call a function in its own thread, so that one that never ends blocks no other call."""
     done: Future[Any] = Future()
     done.set_running_or_notify_cancel()
 
@@ -114,7 +114,7 @@ async def _in_a_thread(score: Callable[..., Any], row: dict[str, Any], reply: st
 
 
 async def _ask(function: str, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask a process that is free; where nobody waits any more, it is stopped."""
+    """Ask a free process; stop it when the caller is gone."""
     asked = _Asked(function, question)
     future = _threads().submit(asked.answer)
     try:
@@ -143,7 +143,7 @@ class _Asked:
 
     def answer(self) -> dict[str, Any]:
         if self._is_off:
-            raise EnvError(f"{self._function}: nobody waits for it any more")
+            raise EnvError(f"{self._function}: the caller is gone")
         kept: dict[str, _Process] = _own.__dict__.setdefault("processes", {})
         # Another version of the file is another program.
         name = f"{self._function}#{file_digest(self._function)}"
@@ -166,7 +166,7 @@ class _Process:
 
     def start(self) -> None:
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
-        # -P: what lies beside the program is no module of the scorer's.
+        # -P: other files in the program's folder are not importable by the scorer.
         words = [sys.executable, "-P", str(_PROGRAM), self._function, paths]
         # In a session of its own, so that Ctrl-C is no exception of a scorer's.
         self._process = subprocess.Popen(

@@ -1,6 +1,6 @@
 """How a reply is scored: one small frozen class per scorer, each its own settings.
 
-A `Grade` says why: ``feedback`` to whoever learns from the episode, who may know the right answer,
+A `Grade` says why: ``feedback`` to the optimizer, which may know the right answer,
 and ``hint`` to an agent that may try again, who may not.
 """
 
@@ -33,7 +33,7 @@ class Grade:
 
     Attributes:
         score: In [0, 1].
-        feedback: Why, for whoever learns from it.
+        feedback: The reason, for the optimizer.
         hint: What an agent that may try again is shown.
         facts: More of it, for the record.
     """
@@ -162,7 +162,7 @@ class Json(_Compared):
     kind: Literal["json"] = "json"
 
     def grade(self, answer: str, right: Any) -> Grade:
-        """Compare field by field; fields that nobody asked for do not count."""
+        """Compare field by field; fields that were not asked for do not count."""
         wanted, given = _object(right), extract_json(answer)
         if given is None:
             fields = ", ".join(wanted)

@@ -43,7 +43,7 @@ class TableSettings(Frozen):
 
     @property
     def hidden(self) -> list[str]:
-        """The columns that no prompt may show; of an answer that nobody named, none."""
+        """The columns that no prompt may show; empty where no answer column was named."""
         is_meant = not self.may_lack_answers or "answer" in self.model_fields_set
         return self.answer_columns if is_meant else []
 

@@ -176,7 +176,7 @@ class _Plan:
             }
             needs_answers = not self.settings.may_lack_answers
             for name in self.settings.answer_columns:
-                # The default is no demand of anybody's.
+                # The default is not an explicit request.
                 if needs_answers or "answer" in self.settings.model_fields_set:
                     self._refuse_missing("env.config.answer", name, columns, where)
             for what, column in named.items():
@@ -259,7 +259,7 @@ class _Plan:
         index.splits[order] = pattern[np.arange(len(order)) % len(pattern)]
 
     def _chosen(self, index: _Index, split: int) -> list[int]:
-        """Return the rows of a split, as many as are wanted, in an order that mixes the answers."""
+        """Return the requested number of rows of a split, in an order that mixes the answers."""
         rows = np.flatnonzero(index.splits == split)
         rows = rows[np.lexsort((index.questions[rows], index.strata[rows]))]
         most = self.data[NAMES[split]]

@@ -31,7 +31,7 @@ class ToolServer(Frozen):
     url: str | None = None
     """In its place, where a server listens (streamable HTTP), such as http://127.0.0.1:8000/mcp."""
     env: list[str] = Field(default_factory=list)
-    """Names of environment variables that the program is given, beside HOME, PATH and the like."""
+    """Names of environment variables that the program gets besides HOME, PATH and the like."""
     api_key_env: str | None = None
     """The environment variable that holds the bearer token for the URL."""
     time_limit_s: Annotated[PositiveFloat, Field(allow_inf_nan=False)] = 30.0

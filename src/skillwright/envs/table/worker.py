@@ -16,11 +16,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_GRACE_S = 5.0  # after which it ends itself, where whoever asked is gone
+_GRACE_S = 5.0  # after which it ends itself when its parent is gone
 
 
 def main(entry_point: str) -> None:
-    """Answer questions until nobody asks any more."""
+    """Answer questions until the parent closes the pipe."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     try:
@@ -80,7 +80,7 @@ def read_score(value: Any) -> dict[str, Any]:
 def describe(error: BaseException) -> str:
     """Say an error, with the line of the scorer that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" (line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)})"  # noqa: PTH119 - a file of anybody's
+    where = f" (line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)})"  # noqa: PTH119 - a user's file
     inside = where if frames and frames[-1].filename != __file__ else ""
     return f"{type(error).__name__}: {error}{inside}"
 
@@ -90,7 +90,7 @@ def _write(answers: Any, answer: Mapping[str, Any]) -> None:
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
     except BrokenPipeError:
-        os._exit(1)  # nobody asks any more
+        os._exit(1)  # the parent is gone
 
 
 if __name__ == "__main__":

@@ -1,1 +1,39 @@
-"""Jobs on a bank of skills: distill, evolve, import, look."""
+"""Jobs on a bank of skills: distill, evolve, import and approve, search."""
+
+from skillwright.jobs.bank.distill import DistillOutcome as DistillOutcome
+from skillwright.jobs.bank.distill import StudiedRun as StudiedRun
+from skillwright.jobs.bank.distill import distill_config as distill_config
+from skillwright.jobs.bank.distill import distill_runs as distill_runs
+from skillwright.jobs.bank.distill import study_memories as study_memories
+from skillwright.jobs.bank.distill import study_run as study_run
+from skillwright.jobs.bank.distill import threshold_of as threshold_of
+from skillwright.jobs.bank.evolve import EvolutionRound as EvolutionRound
+from skillwright.jobs.bank.evolve import EvolveReport as EvolveReport
+from skillwright.jobs.bank.evolve import evolve_bank as evolve_bank
+from skillwright.jobs.bank.evolve import evolve_on_rollouts as evolve_on_rollouts
+from skillwright.jobs.bank.import_and_approve import SUFFIXES as SUFFIXES
+from skillwright.jobs.bank.import_and_approve import Format as Format
+from skillwright.jobs.bank.import_and_approve import MoveReport as MoveReport
+from skillwright.jobs.bank.import_and_approve import approve_by_gate as approve_by_gate
+from skillwright.jobs.bank.import_and_approve import approve_without_gate as approve_without_gate
+from skillwright.jobs.bank.import_and_approve import export_bank as export_bank
+from skillwright.jobs.bank.import_and_approve import import_into as import_into
+from skillwright.jobs.bank.import_and_approve import let_in as let_in
+from skillwright.jobs.bank.import_and_approve import named_or_pending as named_or_pending
+from skillwright.jobs.bank.import_and_approve import roll_back as roll_back
+from skillwright.jobs.bank.search import Answer as Answer
+from skillwright.jobs.bank.search import BankStatistics as BankStatistics
+from skillwright.jobs.bank.search import SkillHistory as SkillHistory
+from skillwright.jobs.bank.search import bank_statistics as bank_statistics
+from skillwright.jobs.bank.search import find_task as find_task
+from skillwright.jobs.bank.search import history_of as history_of
+from skillwright.jobs.bank.search import lint_bank as lint_bank
+from skillwright.jobs.bank.search import search_bank as search_bank
+from skillwright.jobs.bank.search import task_of_text as task_of_text
+from skillwright.jobs.bank.session import bank_session as bank_session
+from skillwright.jobs.bank.session import check_bank_job as check_bank_job
+from skillwright.jobs.bank.staging import STAGED as STAGED
+from skillwright.jobs.bank.staging import Stager as Stager
+from skillwright.jobs.bank.staging import Staging as Staging
+from skillwright.jobs.bank.staging import in_effect as in_effect
+from skillwright.jobs.bank.staging import skills_digest as skills_digest

@@ -50,9 +50,9 @@ from skillwright.jobs.run.bank_source import (
     look_at_work,
     may_be_studied,
 )
-from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.launch import find_run, known_secrets
+from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, StageStarted
-from skillwright.jobs.text.launch.runs import find_run, known_secrets
 from skillwright.models import make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore

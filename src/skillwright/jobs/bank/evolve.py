@@ -26,9 +26,9 @@ from skillwright.evaluation import Verdict, differing, release_draws, why_hopele
 from skillwright.jobs.bank.session import BankSession, bank_session, study
 from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
 from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
-from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.launch import known_secrets
+from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, StageStarted
-from skillwright.jobs.text.launch.runs import known_secrets
 from skillwright.models import make_model
 from skillwright.plugins.skyrl import read_rollouts
 from skillwright.rollout import refuse_no_score

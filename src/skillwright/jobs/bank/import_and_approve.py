@@ -26,9 +26,9 @@ from skillwright.evaluation import Draws, Verdict, release_draws
 from skillwright.jobs.bank.evolve import SETTINGS, refuse_hopeless
 from skillwright.jobs.bank.session import bank_session
 from skillwright.jobs.run.bank_source import SEED, bank_work, changed_at_once
-from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.launch import known_secrets
+from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.text.launch.runs import known_secrets
 from skillwright.models import make_model
 
 Format = Literal["json", "skillrl", "agent-skills", "markdown"]

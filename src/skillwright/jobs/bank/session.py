@@ -10,9 +10,8 @@ from skillwright.bank import Bank, BankStore, Embedder, Teacher
 from skillwright.bank.changes import IsNear, nearness
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, Sampling, SkillSource
+from skillwright.core import ConfigError, SkillSource
 from skillwright.core.protocols import together
-from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.run.bank_source import (
     DocumentAndBank,
@@ -21,26 +20,23 @@ from skillwright.jobs.run.bank_source import (
     bank_work,
     opened_embedder,
 )
-from skillwright.jobs.run.bench import TextBench
-from skillwright.jobs.run.evolution_round import EvolutionLoop
-from skillwright.jobs.run.memory import EngineEvents, StoredCalls
-from skillwright.jobs.run.money import Budget, priced_model
-from skillwright.jobs.run.opened import Elsewhere, MakeModel, opened_model, opened_pool
-from skillwright.jobs.run.progress import Callback, RunStarted
-from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
-from skillwright.jobs.text.launch.preflight import ask_if_ready, look_at_tasks
-from skillwright.jobs.text.launch.runs import model_secrets
-from skillwright.jobs.text.wiring import (
-    read_initial_skill,
+from skillwright.jobs.run.bench import (
+    TextBench,
     reused,
     terms_of,
     text_bench,
 )
+from skillwright.jobs.run.evolution_round import EvolutionLoop
+from skillwright.jobs.run.launch import model_secrets, read_initial_skill
+from skillwright.jobs.run.memory import EngineEvents, StoredCalls
+from skillwright.jobs.run.models import MakeModel, make_teacher, open_model
+from skillwright.jobs.run.money import Budget, priced_model
+from skillwright.jobs.run.preflight import ask_if_ready, look_at_environment
+from skillwright.jobs.run.progress import Callback, RunStarted
+from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
+from skillwright.jobs.run.workers import Placement, start_workers
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
-
-TEACHER_TOKENS = 8_192
-"""Room for a teacher's answer where its settings do not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,18 +131,10 @@ async def check_bank_job(config: RunConfig) -> None:
             "budget.tokens instead"
         )
     read_initial_skill(config)
-    await look_at_tasks(config, trains=False)
+    look_at_environment(config)
     asked = {llm.model_dump_json(): llm for llm in llms}
     async with HttpClient() as client:
         await together(ask_if_ready(llm, client) for llm in asked.values())
-
-
-def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) -> Teacher:
-    """Return a model in the role of the teacher, with a seed of the stage's own."""
-    most = getattr(llm, "max_tokens", None) or TEACHER_TOKENS
-    return Teacher(
-        calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)
-    )
 
 
 @asynccontextmanager
@@ -164,16 +152,16 @@ async def bank_session(
         budget = Budget(config.budget, store, after=latest)
         seen = EngineEvents(callback, budget.note, lambda: client.limits.in_flight)
         target = held.enter_context(
-            opened_model(config.models.target, client, make, store, config.env)
+            open_model(config.models.target, client, make, store, config.env)
         )
-        llm = held.enter_context(opened_model(teacher_of(config), client, make, store, config.env))
+        llm = held.enter_context(open_model(teacher_of(config), client, make, store, config.env))
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
         earlier = held.enter_context(reused(config))
         bench = text_bench(config, store, seen, target, budget, None, earlier)
-        elsewhere = Elsewhere(await opened_pool(config, held), make, config.env)
-        bench.engine = elsewhere.placed(bench.engine, config.models.target)
+        placement = Placement(await start_workers(config, held), make, config.env)
+        bench.engine = placement.place(bench.engine, config.models.target)
         yield BankSession(
             config=config,
             store=store,
@@ -230,7 +218,7 @@ async def study(
         store = held.enter_context(bank_work(bank, model_secrets([llm])))
         _, latest = store.usage_since()
         budget = Budget(settings.budget, store, after=latest)
-        model = held.enter_context(opened_model(llm, client, make, store, None, *seen))
+        model = held.enter_context(open_model(llm, client, make, store, None, *seen))
         calls = StoredCalls(model, store, callback, permit=partial(budget.permit, "call"))
         is_near = nearness(held.enter_context(opened_embedder(settings.bank.embedder)))
         yield Study(llm, store, calls, is_near)

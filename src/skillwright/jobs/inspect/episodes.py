@@ -9,7 +9,7 @@ from typing import Any, Final
 from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_you_mean
 from skillwright.jobs.bank.distill import threshold_of
 from skillwright.jobs.run.bank_source import work_folder
-from skillwright.jobs.text.launch.runs import find_run
+from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.text.state import Kind
 from skillwright.rollout.transcript import Line, split_thought, spoken
 from skillwright.runs import EpisodeSummary, RunStore

@@ -1,18 +1,37 @@
 """Where a run trains, is judged and is tested, and the bench of our own environments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
-from skillwright.core import Duel, EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import RunConfig
+from skillwright.core import (
+    ChatModel,
+    Duel,
+    EpisodeResult,
+    EpisodeSpec,
+    PlainSkill,
+    SkillSource,
+    Task,
+)
 from skillwright.core.jsonio import digest
 from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.split import SealedTasks, tasks_digest
-from skillwright.evaluation import Draws, SkillDuel
+from skillwright.evaluation import Draws, SkillDuel, Terms
+from skillwright.jobs.run.bank_source import InjectedBank
+from skillwright.jobs.run.engine import make_engine
+from skillwright.jobs.run.memory import EngineEvents, StoredEpisodes
+from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.run.tasks import make_splits
+from skillwright.models import agent_of
 from skillwright.rollout import Engine, refuse_no_score
+from skillwright.runs import RunFolder, RunStore
 from skillwright.textopt import (
     Comparison,
     Optimizer,
@@ -316,3 +335,59 @@ def _named(tasks: Sequence[Task]) -> dict[str, int | str]:
 
 def _sealed(tasks: SealedTasks) -> dict[str, int | str]:
     return {"tasks": len(tasks), "content": tasks.sha256}
+
+
+def text_bench(
+    config: RunConfig,
+    store: RunStore,
+    seen: EngineEvents,
+    target: ChatModel,
+    budget: Budget,
+    bank: InjectedBank | None,
+    earlier: Sequence[RunStore] = (),
+) -> TextBench:
+    """Return the bench of our own environments."""
+    agent = agent_of(target)
+    settle = bank.ledger.settle if bank else lambda: None
+    recorder = StoredEpisodes(store, agent.identity, settle, earlier)
+    mode = config.rollout.mode
+    engine = make_engine(config, agent, recorder, seen, budget.permit, mode=mode)
+    pairs = Longitudinal(
+        wanted=config.optimizer.slow_update_samples,
+        policy=PairPolicy(config.optimizer.longitudinal_pair_policy),
+        success_threshold=shown_success(config),
+    )
+    return TextBench(
+        engine,
+        make_splits(config),
+        config.run.seed,
+        pairs,
+        seen.callback,
+        target.identity,
+        bank.tell if bank else PlainSkill,
+    )
+
+
+@contextmanager
+def reused(config: RunConfig) -> Iterator[list[RunStore]]:
+    """Open the stores of the runs whose episodes are used again, to look only.
+
+    One that was there when the run began, and is gone when it is resumed, is passed over.
+    """
+    with ExitStack() as held:
+        paths = [Path(path) for path in config.rollout.reuse if Path(path).exists()]
+        folders = [RunFolder.look(path) for path in paths]
+        yield [
+            held.enter_context(RunStore.open(folder.store_path, read_only=True))
+            for folder in folders
+        ]
+
+
+def shown_success(config: RunConfig) -> float:
+    """Return the reward from which the optimizer is shown a success."""
+    return config.gradient.success_threshold or config.env.success_threshold
+
+
+def terms_of(config: RunConfig | RlConfig) -> Terms:
+    """Return what a gate has to know of a run."""
+    return Terms(config.env.success_threshold, config.run.seed)

@@ -39,8 +39,8 @@ from skillwright.jobs.run.progress import (
     Scored,
     StepDecided,
 )
-from skillwright.plugins.trackers.spans import Span, call_span, episode_spans
-from skillwright.plugins.trackers.trackers import (
+from skillwright.jobs.run.spans import Span, call_span, episode_spans
+from skillwright.jobs.run.trackers import (
     Status,
     TrackedRun,
     Tracker,

@@ -1,1 +1,42 @@
-"""The training of a skill document, and an evaluation of one."""
+"""Train a skill document, and evaluate one."""
+
+from skillwright.jobs.text.adapters.bench import check_adapter as check_adapter
+from skillwright.jobs.text.adapters.models import AdapterCalls as AdapterCalls
+from skillwright.jobs.text.adapters.models import flat_settings as flat_settings
+from skillwright.jobs.text.adapters.play import AdapterMemory as AdapterMemory
+from skillwright.jobs.text.adapters.play import trajectory_of as trajectory_of
+from skillwright.jobs.text.adapters.rollouts import AdapterPlanner as AdapterPlanner
+from skillwright.jobs.text.estimate import Estimate as Estimate
+from skillwright.jobs.text.estimate import estimate as estimate
+from skillwright.jobs.text.estimate import estimate_evaluation as estimate_evaluation
+from skillwright.jobs.text.evaluate import MOST_FAILURES as MOST_FAILURES
+from skillwright.jobs.text.evaluate import EvalPlan as EvalPlan
+from skillwright.jobs.text.evaluate import EvalReport as EvalReport
+from skillwright.jobs.text.evaluate import EvalSplit as EvalSplit
+from skillwright.jobs.text.evaluate import evaluate as evaluate
+from skillwright.jobs.text.forking import Fork as Fork
+from skillwright.jobs.text.judging import placebo_text as placebo_text
+from skillwright.jobs.text.launch import Run as Run
+from skillwright.jobs.text.launch import has_scripted_models as has_scripted_models
+from skillwright.jobs.text.launch import open_run as open_run
+from skillwright.jobs.text.launch import read_plan as read_plan
+from skillwright.jobs.text.launch import run_evaluation as run_evaluation
+from skillwright.jobs.text.launch import run_proof as run_proof
+from skillwright.jobs.text.launch import run_training as run_training
+from skillwright.jobs.text.launch import start_run as start_run
+from skillwright.jobs.text.preflight import examine as examine
+from skillwright.jobs.text.preflight import look_at_tasks as look_at_tasks
+from skillwright.jobs.text.preflight import preflight as preflight
+from skillwright.jobs.text.state import Confirmation as Confirmation
+from skillwright.jobs.text.state import EpochRecord as EpochRecord
+from skillwright.jobs.text.state import Kind as Kind
+from skillwright.jobs.text.state import StepRecord as StepRecord
+from skillwright.jobs.text.state import TrainState as TrainState
+from skillwright.jobs.text.state import restore as restore
+from skillwright.jobs.text.train import TrainReport as TrainReport
+from skillwright.jobs.text.wiring import assemble as assemble
+from skillwright.jobs.text.wiring import assemble_session as assemble_session
+from skillwright.jobs.text.wiring import expected_episodes as expected_episodes
+from skillwright.jobs.text.wiring import skills_confirmed as skills_confirmed
+from skillwright.jobs.text.wiring import skills_tested as skills_tested
+from skillwright.jobs.text.wiring import step_settings as step_settings

@@ -1,35 +1,39 @@
 """The one place where a configuration becomes objects."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
-from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig, SkillAwareSection
-from skillwright.core import ChatModel, ConfigError, PlainSkill, Sampling
-from skillwright.core.jsonio import read_text
+from skillwright.core import ChatModel, ConfigError, Sampling
 from skillwright.evaluation import Gate, Terms
-from skillwright.jobs.run.bank_source import InjectedBank, injected_bank
-from skillwright.jobs.run.bench import Bench, Longitudinal, Sizes, TextBench
-from skillwright.jobs.run.memory import EngineEvents, StoredCalls, StoredEpisodes
-from skillwright.jobs.run.money import Budget
-from skillwright.jobs.run.opened import MakeModel, Opened, make_engine, opened
+from skillwright.jobs.run.bank_source import injected_bank
+from skillwright.jobs.run.bench import (
+    Bench,
+    Sizes,
+    TextBench,
+    reused,
+    shown_success,
+    terms_of,
+    text_bench,
+)
+from skillwright.jobs.run.memory import StoredCalls
+from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.tasks import is_adapter, make_splits, refuse_untrainable
+from skillwright.jobs.run.resources import Resources, open_resources
+from skillwright.jobs.run.tasks import is_adapter, refuse_untrainable
 from skillwright.jobs.text.adapters.bench import adapter_bench
 from skillwright.jobs.text.adapters.models import MakeRole
 from skillwright.jobs.text.forking import Fork, forked
-from skillwright.models import agent_of, make_model
-from skillwright.plugins.skillopt.session import Role
+from skillwright.models import make_model
 from skillwright.rollout import LocalEngine
-from skillwright.runs import RunFolder, RunStore
+from skillwright.rollout.compat import Role
+from skillwright.runs import RunStore
 from skillwright.textopt import (
     AppendixSource,
     BudgetControl,
     LRScheduler,
     Optimizer,
-    PairPolicy,
     RankFallback,
     SkillAware,
     StepSettings,
@@ -107,7 +111,7 @@ async def assemble_session(
     if fork is not None:  # one episode, continued from what is stored here
         local = config.rollout.model_copy(update={"engine": "local"})
         config = config.model_copy(update={"rollout": local})
-    async with opened(config, store, callback, make) as parts:
+    async with open_resources(config, store, callback, make) as parts:
         parts.seen.refuses_unfit = True
         target = parts.model(config.models.target)
 
@@ -136,7 +140,7 @@ async def assemble(
         UsageError: A file, environment, task or key that the configuration names is missing or
             wrong. Nothing was run yet.
     """
-    async with opened(config, store, callback, make) as parts:
+    async with open_resources(config, store, callback, make) as parts:
         target, llm = parts.model(config.models.target), parts.model(config.models.optimizer)
         llms: Mapping[Role, ChatModel] = {"target": target, "optimizer": llm}
         play = _bench(config, store, parts, llms.__getitem__)
@@ -175,7 +179,7 @@ def step_settings(config: RunConfig) -> StepSettings:
         minibatch_size=gradient.minibatch_size,
         merge_batch_size=gradient.merge_batch_size,
         failure_only=gradient.failure_only,
-        success_threshold=_shown_success(config),
+        success_threshold=shown_success(config),
         analyst_workers=gradient.analyst_workers,
         analyst_budget=optimizer.learning_rate if is_initial else None,
         update_mode=UpdateMode(optimizer.skill_update_mode),
@@ -196,16 +200,11 @@ def _skill_aware(aware: SkillAwareSection | None) -> SkillAware | None:
     return SkillAware(source, aware.consolidate_threshold, aware.gated)
 
 
-def _shown_success(config: RunConfig) -> float:
-    """Return the reward from which the optimizer is shown a success."""
-    return config.gradient.success_threshold or config.env.success_threshold
-
-
 @asynccontextmanager
 async def _bench(
     config: RunConfig,
     store: RunStore,
-    parts: Opened,
+    parts: Resources,
     model_of: MakeRole,
     *,
     forgets_failures: bool = False,
@@ -219,77 +218,13 @@ async def _bench(
     with injected_bank(config, store) as bank, reused(config) as earlier:
         target = model_of("target")
         ours = text_bench(config, store, parts.seen, target, parts.budget, bank, earlier)
-        ours.engine = parts.elsewhere.placed(ours.engine, config.models.target)
+        ours.engine = parts.placement.place(ours.engine, config.models.target)
         yield ours
-
-
-def text_bench(
-    config: RunConfig,
-    store: RunStore,
-    seen: EngineEvents,
-    target: ChatModel,
-    budget: Budget,
-    bank: InjectedBank | None,
-    earlier: Sequence[RunStore] = (),
-) -> TextBench:
-    """Return the bench of our own environments."""
-    agent = agent_of(target)
-    settle = bank.ledger.settle if bank else lambda: None
-    recorder = StoredEpisodes(store, agent.identity, settle, earlier)
-    mode = config.rollout.mode
-    engine = make_engine(config, agent, recorder, seen, budget.permit, mode=mode)
-    pairs = Longitudinal(
-        wanted=config.optimizer.slow_update_samples,
-        policy=PairPolicy(config.optimizer.longitudinal_pair_policy),
-        success_threshold=_shown_success(config),
-    )
-    return TextBench(
-        engine,
-        make_splits(config),
-        config.run.seed,
-        pairs,
-        seen.callback,
-        target.identity,
-        bank.tell if bank else PlainSkill,
-    )
-
-
-@contextmanager
-def reused(config: RunConfig) -> Iterator[list[RunStore]]:
-    """Open the stores of the runs whose episodes are used again, to look only.
-
-    One that was there when the run began, and is gone when it is resumed, is passed over.
-    """
-    with ExitStack() as held:
-        paths = [Path(path) for path in config.rollout.reuse if Path(path).exists()]
-        folders = [RunFolder.look(path) for path in paths]
-        yield [
-            held.enter_context(RunStore.open(folder.store_path, read_only=True))
-            for folder in folders
-        ]
 
 
 def _optimizer_sampling(config: RunConfig) -> Sampling:
     given = getattr(config.models.optimizer, "max_tokens", None)
     return Sampling(max_tokens=given or OPTIMIZER_TOKENS)
-
-
-def terms_of(config: RunConfig | RlConfig) -> Terms:
-    """Return what a gate has to know of a run."""
-    return Terms(config.env.success_threshold, config.run.seed)
-
-
-def read_initial_skill(config: RunConfig) -> str:
-    """Return the text that training begins with; a blank ``skill.init`` is a blank skill.
-
-    It is played and kept byte for byte, byte order mark and line breaks included; the optimizer
-    reads and edits it with plain line breaks.
-
-    Raises:
-        DataError: The file is missing, or is not UTF-8.
-    """
-    path = config.skill.init
-    return read_text(Path(path), "skill") if path else ""
 
 
 # What is known of a training run before it is played: how much it plays, whether in vain.

@@ -17,7 +17,7 @@ from skillwright.core import (
     Task,
     TurnContext,
 )
-from skillwright.jobs.text.launch.runs import find_run
+from skillwright.jobs.run.launch import find_run
 from skillwright.policy import Coverage, PolicyBackend, Row
 from skillwright.rollout.engine import skill_in, with_other_skill
 from skillwright.runs import RunFolder, RunStore

@@ -14,9 +14,7 @@ from typing import Any
 from skillwright.bank import category_of, scope_of
 from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import Task
-from skillwright.jobs.run.money import PricedModel, priced_model
-from skillwright.jobs.run.tasks import side_models
-from skillwright.jobs.text.launch.estimate import (
+from skillwright.jobs.run.estimate import (
     MEASURED_TASKS,
     SUCCESS_RATE,
     Assumptions,
@@ -30,6 +28,8 @@ from skillwright.jobs.text.launch.estimate import (
     sum_of,
     users_stage,
 )
+from skillwright.jobs.run.money import PricedModel, priced_model
+from skillwright.jobs.run.tasks import side_models
 from skillwright.jobs.weights.machine import SKILL_TOKENS, Lengths, PolicyEstimate, estimate_policy
 from skillwright.jobs.weights.tasks import RlTasks, find_rl_tasks
 

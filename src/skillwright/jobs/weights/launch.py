@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 from skillwright.config.load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, RunError
-from skillwright.jobs.run.opened import MakeModel
-from skillwright.jobs.run.resuming import refuse_all_but_budget
-from skillwright.jobs.run.tracking import tracked
-from skillwright.jobs.text.launch.runs import (
+from skillwright.jobs.run.launch import (
     MakeReport,
     OpenRun,
     find_run,
@@ -21,6 +18,9 @@ from skillwright.jobs.text.launch.runs import (
     secrets_of,
     session,
 )
+from skillwright.jobs.run.models import MakeModel
+from skillwright.jobs.run.resuming import refuse_all_but_budget
+from skillwright.jobs.run.tracking import tracked
 from skillwright.jobs.weights.state import RlCallback, RlReport, RlState, restore, selected
 from skillwright.jobs.weights.tracking import RlMeasures, past_events
 from skillwright.models import make_model

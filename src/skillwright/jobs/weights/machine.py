@@ -12,8 +12,8 @@ import numpy as np
 
 from skillwright.config.rl import ENGINE_SHARE, HfPolicyConfig, RlConfig
 from skillwright.core import ConfigError
+from skillwright.jobs.run.estimate import Assumptions
 from skillwright.jobs.run.policy_needs import TRUSTED, Demand, Need, Shape, find_shape, needed
-from skillwright.jobs.text.launch.estimate import Assumptions
 from skillwright.jobs.weights.tasks import RlTasks
 
 SKILL_TOKENS: Final = 500

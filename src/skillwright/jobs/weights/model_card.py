@@ -7,8 +7,8 @@ from skillwright.bank import Bank
 from skillwright.config.rl import HfPolicyConfig, RlConfig
 from skillwright.core.jsonio import dumps
 from skillwright.evaluation import Score, Verdict
+from skillwright.jobs.run.launch import MADE
 from skillwright.jobs.run.resuming import TASKS
-from skillwright.jobs.text.launch.runs import MADE
 from skillwright.jobs.weights.launch import rl_has_scripted_models
 from skillwright.jobs.weights.start import RunWeights
 from skillwright.jobs.weights.state import RlState, weights_name

@@ -10,14 +10,9 @@ from skillwright.core.protocols import together
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.bank_source import opened_embedder
 from skillwright.jobs.run.money import priced_model, refuse_unheld
+from skillwright.jobs.run.preflight import Finding, Health, ask_if_ready, build_first, users_of
 from skillwright.jobs.run.tasks import refuse_unasked_data
-from skillwright.jobs.text.launch.preflight import (
-    Finding,
-    Health,
-    ask_if_ready,
-    build_first,
-    users_of,
-)
+from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.weights.bank import starting_bank
 from skillwright.jobs.weights.demonstrations import CHATS, check_chats, episodes_of_run
 from skillwright.jobs.weights.estimate import expected_lengths, retirement_text
@@ -25,7 +20,6 @@ from skillwright.jobs.weights.machine import refuse_too_large, slow_precision
 from skillwright.jobs.weights.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.models import HttpClient, ModelConfig
-from skillwright.plugins.trackers.trackers import refuse_missing_trackers
 from skillwright.rollout.episode import why_no_tools
 
 

@@ -13,7 +13,7 @@ from skillwright.bank import Bank, BankStore
 from skillwright.config.load import is_rl_config, load_rl_config
 from skillwright.config.rl import HfPolicyConfig, RlConfig
 from skillwright.core import ConfigError, RunError
-from skillwright.jobs.text.launch.runs import find_run
+from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.weights.state import (
     INTERNALIZED,
     START,

@@ -35,11 +35,12 @@ from skillwright.core.seeds import derive_seed
 from skillwright.core.waits import waiting
 from skillwright.envs.drive import open_env
 from skillwright.evaluation import Terms
-from skillwright.jobs.bank.session import make_teacher
 from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
+from skillwright.jobs.run.bench import terms_of
+from skillwright.jobs.run.engine import make_engine, make_env
 from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
-from skillwright.jobs.run.opened import MakeModel, Opened, make_engine, make_env, opened
-from skillwright.jobs.text.wiring import terms_of
+from skillwright.jobs.run.models import MakeModel, make_teacher
+from skillwright.jobs.run.resources import Resources, open_resources
 from skillwright.jobs.weights.injected import Injector
 from skillwright.jobs.weights.start import FolderWeights, RunWeights, starting_weights
 from skillwright.jobs.weights.state import ColdStartStep, RlCallback
@@ -344,7 +345,7 @@ class Workshop:
     injector: Injector
     terms: Terms
     make_env: MakeEnv
-    opened: Opened
+    resources: Resources
     ledger: EmbedderLedger
     callback: RlCallback
     checkpoints: Path
@@ -354,7 +355,7 @@ class Workshop:
         agent = agent_of(self.llms[role])
         kept = StoredEpisodes(self.store, agent.identity)
         engine = self._engine(agent, kept, "free", max_turns)
-        return self.opened.elsewhere.placed(engine, self.config.llms[role])
+        return self.resources.placement.place(engine, self.config.llms[role])
 
     def measuring_engine(
         self, backend: PolicyBackend, temperature: float, max_turns: int | None = None
@@ -375,7 +376,7 @@ class Workshop:
 
     def teacher(self, stage: str) -> Teacher:
         """Return the teacher, with a seed for the stage."""
-        calls = self.opened.calls(self.llms["teacher"], self.permit)
+        calls = self.resources.calls(self.llms["teacher"], self.permit)
         return make_teacher(calls, self.config.llms["teacher"], self.config.run.seed, stage)
 
     def source(self, version: int) -> SkillSource:
@@ -403,7 +404,7 @@ class Workshop:
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
         """Ask the budget before something begins, once it knows what embedding has cost."""
         self.ledger.settle()
-        async with self.opened.budget.permit(kind):
+        async with self.resources.budget.permit(kind):
             yield
 
     def _engine(
@@ -413,7 +414,7 @@ class Workshop:
         mode: Mode,
         max_turns: int | None = None,
     ) -> LocalEngine:
-        seen = self.opened.seen
+        seen = self.resources.seen
         return make_engine(
             self.config, agent, recorder, seen, self.permit, mode=mode, max_turns=max_turns
         )
@@ -435,7 +436,7 @@ async def workshop(
     maker: PolicyMaker | None = None,
 ) -> AsyncIterator[Workshop]:
     """Make the parts of a run; what they hold open is closed at the end."""
-    async with opened(config, store, callback, make) as parts:
+    async with open_resources(config, store, callback, make) as parts:
         held, llms = parts.held, {role: parts.model(llm) for role, llm in config.llms.items()}
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
@@ -451,7 +452,7 @@ async def workshop(
             injector=make_injector(config, embedder),
             terms=terms_of(config),
             make_env=make_env(config.env),
-            opened=parts,
+            resources=parts,
             ledger=ledger,
             callback=callback,
             checkpoints=store.folder / "checkpoints",

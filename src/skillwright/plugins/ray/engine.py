@@ -15,16 +15,16 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import ConfigError
 from skillwright.envs.side_models import share_limits
-from skillwright.models.http.leases import Demand, EndpointLedger, Grant, LeasedLimits, Rates
-from skillwright.rollout.pool import Worker, WorkerLost, WorkerPool, unsendable
-from skillwright.rollout.worker import EpisodeWorker, Shared
+from skillwright.plugins.ray.leases import Demand, EndpointLedger, Grant, LeasedLimits, Rates
+from skillwright.plugins.ray.pool import Worker, WorkerLost, WorkerPool, unsendable
+from skillwright.plugins.ray.worker import EpisodeWorker, Shared
+from skillwright.rollout.workers import Cluster
 from skillwright.version import __version__
 
 INSTALL: Final = "pip install 'skillwright[ray]'"
@@ -46,22 +46,6 @@ OWN: Final = "local"
 _QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
-@dataclass(frozen=True, slots=True)
-class RaySettings:
-    """Where workers run.
-
-    Attributes:
-        address: The head, ``host:port``, or ``auto`` for a Ray that runs on this machine;
-            ``None`` for ``$RAY_ADDRESS``, else a Ray of this process's own.
-        workers: How many; ``None`` for one per CPU of the nodes that the labels allow.
-        labels: Labels that the node of a worker must have.
-    """
-
-    address: str | None = None
-    workers: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
 def refuse_without_ray(what: str) -> None:
     """Refuse what needs Ray where it is not installed.
 
@@ -78,7 +62,7 @@ def _ray() -> Any:
     return ray
 
 
-def connect(settings: RaySettings) -> bool:
+def connect(settings: Cluster) -> bool:
     """Connect this process to Ray, or start a Ray of its own. Blocks, for up to a minute.
 
     Returns:
@@ -106,12 +90,12 @@ def connect(settings: RaySettings) -> bool:
     return True
 
 
-def address_of(settings: RaySettings) -> str:
+def address_of(settings: Cluster) -> str:
     """Return the address of a head, or `OWN`."""
     return settings.address or os.environ.get("RAY_ADDRESS") or OWN
 
 
-def _start(ray: Any, settings: RaySettings) -> None:
+def _start(ray: Any, settings: Cluster) -> None:
     for last in (False, False, True):
         try:
             ray.init(
@@ -288,7 +272,7 @@ def why_lost(error: BaseException) -> str:
 class RayPlacement:
     """Workers as actors, each with a CPU of its own, on nodes that have the labels."""
 
-    def __init__(self, settings: RaySettings) -> None:
+    def __init__(self, settings: Cluster) -> None:
         self.workers = settings.workers or _cpus(settings.labels)
         self._labels = dict(settings.labels)
         self._is_elsewhere = address_of(settings) != OWN  # its nodes have their own environment
@@ -367,27 +351,33 @@ def _cpus(labels: Mapping[str, str]) -> int:
     return max(1, int(sum(one.get("CPU", 0) for one in nodes)))
 
 
-@asynccontextmanager
-async def ray_connection(settings: RaySettings) -> AsyncIterator[None]:
-    """Be connected to Ray for a while; a process that is connected already stays so.
+class RayEngine:
+    """Plays episodes on Ray: the engine ``ray``."""
 
-    Raises:
-        ConfigError: See `connect`.
-    """
-    is_ours = await asyncio.to_thread(connect, settings)
-    try:
-        yield
-    finally:
-        if is_ours:
-            await asyncio.to_thread(_ray().shutdown)
+    def refuse_missing(self, what: str) -> None:
+        """Refuse what needs Ray where it is not installed."""
+        refuse_without_ray(what)
 
+    @asynccontextmanager
+    async def connection(self, cluster: Cluster) -> AsyncIterator[None]:
+        """Connect this process to Ray for a while; one that is connected already stays so.
 
-@asynccontextmanager
-async def ray_pool(settings: RaySettings) -> AsyncIterator[WorkerPool]:
-    """Open a pool of workers on Ray.
+        Raises:
+            ConfigError: See `connect`.
+        """
+        is_ours = await asyncio.to_thread(connect, cluster)
+        try:
+            yield
+        finally:
+            if is_ours:
+                await asyncio.to_thread(_ray().shutdown)
 
-    Raises:
-        ConfigError: See `connect`.
-    """
-    async with ray_connection(settings), WorkerPool(RayPlacement(settings)) as pool:
-        yield pool
+    @asynccontextmanager
+    async def workers(self, cluster: Cluster) -> AsyncIterator[WorkerPool]:
+        """Open a pool of workers on Ray.
+
+        Raises:
+            ConfigError: See `connect`.
+        """
+        async with self.connection(cluster), WorkerPool(RayPlacement(cluster)) as pool:
+            yield pool

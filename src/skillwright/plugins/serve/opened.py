@@ -19,14 +19,14 @@ from skillwright.core.jsonio import read_text
 from skillwright.core.loopback import HOST
 from skillwright.core.waits import waiting
 from skillwright.envs import spec
-from skillwright.jobs.run.bank_source import (
+from skillwright.jobs.run import (
     DocumentAndBank,
     bank_source,
+    find_run,
+    find_shape,
     opened_embedder,
     read_injected_bank,
 )
-from skillwright.jobs.run.policy_needs import find_shape
-from skillwright.jobs.text.launch.runs import find_run
 from skillwright.jobs.weights import refuse_without_torch
 from skillwright.models import HttpClient, find_backend, find_weights
 from skillwright.models.http.client import without_secrets
@@ -277,7 +277,7 @@ def _refuse_too_large(model: str) -> None:
     Raises:
         ConfigError: There is no room.
     """
-    from skillwright.jobs.weights.machine import free_memory
+    from skillwright.jobs.weights import free_memory
 
     try:
         needed, free = find_shape(model).weights * _BYTES, free_memory()

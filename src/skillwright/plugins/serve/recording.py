@@ -34,7 +34,7 @@ from skillwright.core import (
 )
 from skillwright.core.loopback import new_token
 from skillwright.core.secrets import environment_secrets, redact
-from skillwright.jobs.text.launch.runs import SERVE, make_run
+from skillwright.jobs.run import SERVE, make_run
 from skillwright.models.http.client import encode
 from skillwright.plugins.serve.dialects import OPENAI, SYSTEM, category_in
 

@@ -33,8 +33,8 @@ from skillwright.cli.verify import show_taken
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import ConfigError
 from skillwright.core.fence import one_line, without_controls
-from skillwright.jobs.bank.export import PLACES, ExportOptions
-from skillwright.jobs.bank.session import check_bank_job
+from skillwright.jobs.bank import check_bank_job
+from skillwright.jobs.inspect import PLACES, ExportOptions
 from skillwright.plugins.sessions.learn import (
     LearnReport,
     Plan,

@@ -37,14 +37,26 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import JsonRecord, digest, dumps, write_text
 from skillwright.evaluation import Verdict, why_hopeless
-from skillwright.jobs.bank.distill import DistillOutcome, StudiedRun, distill_runs
-from skillwright.jobs.bank.export import ExportOptions, TakenAway, take_bank_away
-from skillwright.jobs.bank.import_and_approve import approve_by_gate
-from skillwright.jobs.bank.staging import Stager, Staging, in_effect, skills_digest
-from skillwright.jobs.run.bank_source import bank_work, has_work, look_at_work, work_folder
-from skillwright.jobs.run.opened import MakeModel
-from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.text.launch.runs import known_secrets
+from skillwright.jobs.bank import (
+    DistillOutcome,
+    Stager,
+    Staging,
+    StudiedRun,
+    approve_by_gate,
+    distill_runs,
+    in_effect,
+    skills_digest,
+)
+from skillwright.jobs.inspect import ExportOptions, TakenAway, take_bank_away
+from skillwright.jobs.run import (
+    Callback,
+    MakeModel,
+    bank_work,
+    has_work,
+    known_secrets,
+    look_at_work,
+    work_folder,
+)
 from skillwright.models import make_model
 from skillwright.plugins.sessions.logs import Found, Outcome, Request, requests_of
 

@@ -282,7 +282,7 @@ TRAINER_COLUMNS: Final = (
 )
 """Columns of SkyRL's data sets that say nothing of the episode to an environment of ours."""
 
-_OURS: Final = "skillwright.envs."
+_OURS: Final = ("skillwright.envs.", "skillwright.worlds.")
 
 
 def register_with_skyrl(names: Iterable[str] | None = None) -> list[str]:

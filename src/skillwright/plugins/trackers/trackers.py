@@ -1,72 +1,25 @@
-"""Experiment trackers behind one small protocol: wandb, mlflow, trackio, tensorboard, otel.
+"""Experiment trackers: wandb, mlflow, trackio, tensorboard, otel.
 
 Each library is imported when its tracker starts. Options are those of the library, given by its own
-environment variables. A tracker may block and may raise: whoever calls it must expect both.
+environment variables.
 """
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final
 
-from skillwright.core import ConfigError
-from skillwright.plugins.trackers.spans import SERVICE, Span, numbers_span
-
-Status = Literal["finished", "stopped", "failed"]
+from skillwright.jobs.run.spans import SERVICE, Span, numbers_span
+from skillwright.jobs.run.trackers import Status, TrackedRun
 
 _PROJECT: Final = "skillwright"
 _PATIENCE_S: Final = 20.0
 _NANO: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedRun:
-    """What a tracker knows of a run from its start.
-
-    Attributes:
-        name: The run's name.
-        id: The same in every session of the run, and another for every other run.
-        folder: Where it lies.
-        config: Its configuration, without secrets.
-    """
-
-    name: str
-    id: str
-    folder: Path
-    config: Mapping[str, Any]
-
-
-class Tracker(Protocol):
-    """Where the numbers of a run go; all methods are called from one thread.
-
-    Attributes:
-        takes_spans: Whether `spans` is of use.
-    """
-
-    takes_spans: ClassVar[bool]
-
-    def start(self, run: TrackedRun) -> None:
-        """Begin, or continue what an earlier session of the run began."""
-
-    def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Take finite numbers of a step."""
-
-    def text(self, step: int, name: str, text: str) -> None:
-        """Take a text under the name of a file: ``skill.md``, ``verdict.txt``, ``report.html``."""
-
-    def spans(self, spans: Sequence[Span]) -> None:
-        """Take an episode with its turns, or a call."""
-
-    def finish(self, status: Status) -> None:
-        """Send what is left, and end."""
-
-
 class _Numbers:
-    """A tracker of numbers and texts: spans are none of its business."""
+    """A tracker of numbers and texts, without spans."""
 
     takes_spans: ClassVar[bool] = False
 
@@ -76,6 +29,8 @@ class _Numbers:
 
 class WandbTracker(_Numbers):
     """Weights & Biases."""
+
+    needs: ClassVar[Mapping[str, str]] = {"wandb": "wandb"}
 
     def start(self, run: TrackedRun) -> None:
         """Begin or continue the run; nothing is sent of the machine, the command line or git."""
@@ -134,6 +89,8 @@ class WandbTracker(_Numbers):
 class MlflowTracker(_Numbers):
     """MLflow: a tracking server, a database, or a folder."""
 
+    needs: ClassVar[Mapping[str, str]] = {"mlflow": "mlflow"}
+
     _TAG = "skillwright.run_id"
     _ENDS: Final = {"finished": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
     _MOST_PARAMS = 100
@@ -187,6 +144,8 @@ class MlflowTracker(_Numbers):
 class TrackioTracker(_Numbers):
     """Trackio: a database on this machine, a Space, or a server of one's own."""
 
+    needs: ClassVar[Mapping[str, str]] = {"trackio": "trackio"}
+
     def start(self, run: TrackedRun) -> None:
         """Begin or continue the run; a Space that is made for it is private."""
         self._trackio: Any = import_module("trackio")
@@ -219,6 +178,8 @@ class TrackioTracker(_Numbers):
 
 class TensorboardTracker(_Numbers):
     """Event files in the run's folder: ``tensorboard --logdir runs`` shows all runs."""
+
+    needs: ClassVar[Mapping[str, str]] = {"tensorboardX": "tensorboardX"}
 
     def start(self, run: TrackedRun) -> None:
         """Open another event file; those of earlier sessions are read together with it."""
@@ -255,6 +216,10 @@ class OtelTracker:
     """
 
     takes_spans: ClassVar[bool] = True
+    needs: ClassVar[Mapping[str, str]] = {
+        "opentelemetry.sdk.trace": "opentelemetry-sdk",
+        "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
+    }
 
     def __init__(self, exporter: Any = None) -> None:
         self._exporter = exporter
@@ -317,50 +282,6 @@ class OtelTracker:
         del status
         if self._exporter is not None:
             self._exporter.shutdown()
-
-
-_KNOWN: Final[Mapping[str, tuple[Callable[[], Tracker], tuple[str, ...], str]]] = {
-    "wandb": (WandbTracker, ("wandb",), "wandb"),
-    "mlflow": (MlflowTracker, ("mlflow",), "mlflow"),
-    "trackio": (TrackioTracker, ("trackio",), "trackio"),
-    "tensorboard": (TensorboardTracker, ("tensorboardX",), "tensorboardX"),
-    "otel": (
-        OtelTracker,
-        ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http"),
-        "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http",
-    ),
-}
-"""Name -> what makes the tracker, the modules that it needs, and the packages that bring them."""
-
-
-def refuse_missing_trackers(names: Sequence[str]) -> None:
-    """Say what to install for trackers whose libraries are not there; none is imported.
-
-    Raises:
-        ConfigError: One is missing.
-    """
-    for name in names:
-        _, modules, packages = _KNOWN[name]
-        if missing := [module for module in modules if not _is_there(module)]:
-            raise ConfigError(
-                f"run.trackers names {name!r}, which needs {missing[0].split('.')[0]!r}, and that "
-                f"is not installed here. Run:  pip install {packages}  (or "
-                "'skillwright[track]' for every tracker), or leave it out"
-            )
-
-
-def make_tracker(name: str) -> Tracker:
-    """Return a tracker by its name, not started."""
-    return _KNOWN[name][0]()
-
-
-def _is_there(module: str) -> bool:
-    try:
-        found = find_spec(module)
-    except ModuleNotFoundError:  # the package around it
-        return False
-    # A folder of the same name, such as the one that wandb leaves where it ran, is no library.
-    return found is not None and found.origin is not None
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -28,7 +28,7 @@ class Wanted:
         temperature: At least 0; 0 takes the likeliest.
         top_p: Tokens are drawn among the likeliest with so much of the probability, in (0, 1].
         seed: Of its draws.
-        alternatives: Likeliest tokens that are named beside each, with their probabilities.
+        alternatives: Number of most likely tokens to report per position, with probabilities.
     """
 
     prompt: tuple[int, ...]
@@ -68,7 +68,7 @@ class Ticket:
         wanted: What was asked for.
         hear: Takes its tokens.
         answer: What is said so far.
-        is_wanted: Whether anybody still listens; set it to false to stop.
+        is_wanted: Set to false to stop: the caller is gone.
     """
 
     wanted: Wanted
@@ -132,12 +132,12 @@ class ContinuousBatch:
             try:
                 with self.policy.sampling():
                     self._step()
-            except Exception as fault:  # noqa: BLE001 - whoever waits for an answer hears of it
+            except Exception as fault:  # noqa: BLE001 - passed to the callers that wait
                 self._fail(fault)
         self._fail(Closed("the policy is not served any more"))
 
     def _gather(self) -> bool:
-        """Let those in that wait, and those out that are done; wait where nobody is in."""
+        """Admit waiting requests and remove finished ones; wait while there are none."""
         with self._changed:
             live = [one for one in self._live if one.is_wanted and not one.answer.done]
             if live and not self.policy.attends_to_all:

@@ -73,7 +73,7 @@ class _Vllm:
     def __init__(self, folder: str, dtype: str, most_tokens: int | None, share: float) -> None:
         # In this process: another one would have to be sent the weights.
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-        import vllm  # type: ignore[import-not-found]  # never installed beside our torch
+        import vllm  # type: ignore[import-not-found]  # not installable with our torch
 
         self._vllm = vllm
         self._llm = vllm.LLM(
@@ -115,7 +115,7 @@ class _Sglang:
     reads_files: ClassVar[bool] = True
 
     def __init__(self, folder: str, dtype: str, most_tokens: int | None, share: float) -> None:
-        import sglang  # type: ignore[import-not-found]  # never installed beside our torch
+        import sglang  # type: ignore[import-not-found]  # not installable with our torch
 
         self._folder = folder
         self._engine = sglang.Engine(

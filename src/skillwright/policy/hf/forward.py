@@ -19,7 +19,7 @@ class ForwardMode:
     """How a model can be read; `forward_mode` finds out.
 
     Attributes:
-        packed: Rows behind one another, shared beginnings once; else beside one another, padded.
+        packed: Concatenate rows and compute shared prefixes once; else pad rows into a batch.
         chunked: The last layer for some tokens at a time; else all logits at once, by the model.
     """
 
@@ -69,7 +69,7 @@ def forward_mode(model: Any, device: torch.device, *, attends_to_all: bool) -> F
 
 
 def micro_batches(rows: Sequence[Row], most_tokens: int, mode: ForwardMode) -> Iterator[list[Row]]:
-    """Cut rows into parts of at most so many tokens, as they are read in a mode.
+    """Split rows into parts under the token limit of a mode.
 
     Packed, a beginning that several rows of a part share counts once; else padding counts. A row
     that is longer than the bound goes alone. Losses are sums, so neither cuts nor order matter.
@@ -215,7 +215,7 @@ def _order(row: Row) -> tuple[int, tuple[int, ...]]:
 
 
 def _probes(model: Any) -> list[Row]:
-    """Return three rows of which two share a prompt."""
+    """Return three rows; two share a prompt."""
     most = _base(model).get_input_embeddings().num_embeddings
     rows = []
     for begin, answer in ((1, (5, 3, 8, 1, 2)), (1, (7, 2)), (2, (4, 6, 9))):

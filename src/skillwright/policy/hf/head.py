@@ -213,7 +213,7 @@ def _gathered(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is asked of the last layer, beside its inputs that may carry a gradient."""
+    """The arguments of the last layer, apart from inputs that may carry a gradient."""
 
     tokens: torch.Tensor
     temperatures: torch.Tensor | None

@@ -132,7 +132,7 @@ def _from_gguf(path: Path) -> tuple[nn.Module, Any]:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     kept = cache_dir() / "weights" / f"{digest[:32]}-{_READING}"
     if (kept / "config.json").is_file():
-        with suppress(ModelMissing, ModelUnfit):  # somebody cut it: it is made again
+        with suppress(ModelMissing, ModelUnfit):  # damaged: it is made again
             return _from_folder(str(kept), plain=True)
         shutil.rmtree(kept, ignore_errors=True)
     with waiting(f"unpacking {path.name}", "the next time it is there at once"):
@@ -336,7 +336,7 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
     if most >= rows:
         raise ModelUnfit(
             f"the tokenizer of {name!r} has ids up to {most}, and the model has {rows} embeddings: "
-            "it is of another model. Put the model's own tokenizer beside its weights"
+            "it is of another model. Put the model's own tokenizer next to its weights"
         )
     settings = model.generation_config
     for kind in ("bos_token_id", "eos_token_id", "pad_token_id"):

@@ -179,7 +179,7 @@ def _batched(states: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def _is_plain(index: np.ndarray, size: int) -> bool:
-    """Tell whether picking changes nothing about so many."""
+    """Tell whether picking is the identity for this many rows."""
     return len(index) == size and bool((index == np.arange(size)).all())
 
 
@@ -250,7 +250,7 @@ def _batches(blocks: Sequence[list[_Piece]]) -> Iterator[list[list[_Piece]]]:
 
 
 def _whole(batch: Sequence[list[_Piece]]) -> _Call:
-    """Attend within pieces that nothing comes before; padding is behind, where nobody looks."""
+    """Attend within pieces without a prefix; padding comes last and is not attended to."""
     index = np.zeros((len(batch), max(piece.size for (piece,) in batch)), dtype=np.int64)
     valid = np.zeros(index.shape, dtype=bool)
     for line, (piece,) in enumerate(batch):

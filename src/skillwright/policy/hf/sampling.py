@@ -96,7 +96,7 @@ class Lane:
 
     @classmethod
     def empty(cls, cache: Any, size: int, device: torch.device) -> "Lane":
-        """Return so many conversations of which nothing is read."""
+        """Return a number of placeholder conversations."""
         mask = torch.zeros(size, 0, dtype=torch.bool, device=device)
         return cls(cache, [[] for _ in range(size)], mask)
 

@@ -254,7 +254,7 @@ def _generation(policy: HfPolicy) -> Any:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """Give a place beside the target, which becomes the target at the end; refuse one that is."""
+    """Yield a folder that is renamed to the target at the end; refuse an existing target."""
     if path.exists():
         raise ConfigError(f"{str(path)!r} exists, and nothing is overwritten; name another")
     part = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -59,7 +59,7 @@ class SharedPrompts:
         )
 
     def step(self, mask: torch.Tensor, tokens: int) -> "Step":
-        """Return what attention has to know when each answer reads so many tokens.
+        """Return the attention metadata for a given length per answer.
 
         Args:
             mask: ``[answers, columns]`` of the answers' own tokens, the new ones at the end.

@@ -4,7 +4,7 @@ A GPU is done with one token of each answer sooner than Python has asked for the
 of a forward pass. So the keys and values of a lane are put where they do not move, with room for
 tokens to come, and one pass is recorded; from then on a token is one call.
 
-Each head's query is asked beside those of the heads that share its keys, as if they were tokens, so
+Queries of the heads that share keys are batched as if they were tokens, so
 that keys and values are read once (source: grouped-query attention, arXiv:2305.13245).
 """
 
@@ -130,7 +130,7 @@ class Steady:
 
 
 class _FixedLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_subclass__
-    """A layer with so many columns, of which a tensor says which one is written next."""
+    """A cache layer of fixed width; a tensor holds the next column to write."""
 
     def __init__(self, layer: Any, used: int, size: int, at: torch.Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above

@@ -68,7 +68,7 @@ class Speech:
         if not getattr(tokenizer, "chat_template", None):
             raise NoChatTemplate(
                 f"{name!r} has no chat template, so it does not say how a conversation is written. "
-                "Take the instruction-tuned model, or put a chat_template.jinja beside the "
+                "Take the instruction-tuned model, or put a chat_template.jinja next to the "
                 "tokenizer's files."
             )
         if tokenizer.eos_token_id is None:
@@ -96,7 +96,7 @@ class Speech:
     def prompt_of(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()
     ) -> tuple[int, ...]:
-        """Write somebody else's conversation as tokens; it is not remembered.
+        """Tokenize a conversation of another agent, without caching it.
 
         Args:
             messages: The conversation, native tool calls included.

@@ -25,8 +25,8 @@ from skillwright.datasets import BatchSpec
 from skillwright.evaluation import DrawCount, Draws
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.bench import Longitudinal, Sizes, SplitName, StepRef
-from skillwright.jobs.run.opened import Opened
 from skillwright.jobs.run.progress import Callback, NullCallback, StageStarted
+from skillwright.jobs.run.resources import Resources
 from skillwright.jobs.run.tasks import make_adapter
 from skillwright.jobs.text.adapters.models import (
     MakeRole,
@@ -43,11 +43,11 @@ from skillwright.jobs.text.adapters.rollouts import (
     make_train_rollouts,
     refuse_no_score,
 )
-from skillwright.plugins.ray.engine import RaySettings, ray_connection
-from skillwright.plugins.skillopt.session import ModelSession
+from skillwright.rollout.compat import ModelSession
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import Item, Row, as_json
+from skillwright.rollout.workers import worker_engine
 from skillwright.runs import RunStore
 from skillwright.textopt import (
     Comparison,
@@ -239,7 +239,7 @@ async def check_adapter(config: RunConfig) -> Sizes:
 async def adapter_bench(
     config: RunConfig,
     store: RunStore,
-    parts: Opened,
+    parts: Resources,
     model_of: MakeRole,
     *,
     forgets_failures: bool = False,
@@ -251,10 +251,10 @@ async def adapter_bench(
             "rollout.reuse: what an EnvAdapter rolled out in another run cannot be used again; "
             "leave it out"
         )
-    if config.rollout.engine == "ray":
+    if config.rollout.engine != "local":
         raise ConfigError(
-            "rollout.engine is 'ray', and an EnvAdapter rolls out by itself: leave it out. One "
-            "whose requires_ray() is true finds Ray started, as rollout.ray says"
+            f"rollout.engine is {config.rollout.engine!r}, and an EnvAdapter rolls out by itself: "
+            "leave it out. One whose requires_ray() is true finds Ray started, as rollout.ray says"
         )
     callback, budget = parts.seen.callback, parts.budget
     with bound_models(config, model_of, store, callback, budget) as session:
@@ -319,8 +319,7 @@ class AdapterBench:
         if not await foreign.call(foreign.adapter.requires_ray):
             yield
             return
-        wanted = config.rollout.ray
-        async with ray_connection(RaySettings(wanted.address, wanted.workers, wanted.labels)):
+        async with worker_engine("ray").connection(config.rollout.cluster):
             yield
 
     @classmethod

@@ -9,11 +9,10 @@ it fails by itself, and takes nobody with it.
 
 import asyncio
 import logging
-import pickle
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Context, copy_context
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -27,14 +26,8 @@ from skillwright.core import (
     StopReason,
     Usage,
 )
-from skillwright.rollout.engine import EngineDown
-from skillwright.rollout.episode import Assignment
-from skillwright.rollout.local import LocalEngine
-from skillwright.rollout.player import OnResult, OnTurn, Plays
-from skillwright.rollout.worker import (
+from skillwright.plugins.ray.worker import (
     Ended,
-    EpisodeWorker,
-    MakeAgent,
     Report,
     Setting,
     Shared,
@@ -43,6 +36,11 @@ from skillwright.rollout.worker import (
     read_report,
     write_orders,
 )
+from skillwright.rollout.engine import EngineDown
+from skillwright.rollout.episode import Assignment
+from skillwright.rollout.local import LocalEngine
+from skillwright.rollout.player import OnResult, OnTurn, Plays
+from skillwright.rollout.workers import MakeAgent
 
 MOST_LOSSES: Final = 3
 """Workers that are lost with an episode before it is a failure."""
@@ -188,6 +186,19 @@ class WorkerPool:
         await asyncio.wait(self._serving)
         for post in self._posts:
             post.worker.dismiss()
+
+    def engine(
+        self,
+        local: LocalEngine,
+        make_agent: MakeAgent,
+        environ: Mapping[str, str],
+        files: Sequence[Path],
+    ) -> "PooledEngine":
+        """Return an engine that plays on these workers; see `skillwright.rollout.workers`."""
+        parts = {one.name: getattr(local, one.name) for one in fields(local)}
+        return PooledEngine(
+            **parts, pool=self, make_agent=make_agent, environ=dict(environ), files=files
+        )
 
     def share(self, setting: Setting, files: Iterable[Path] = ()) -> Shared:
         """Put what the episodes of an engine have in common where every worker can get it.
@@ -476,100 +487,3 @@ class PooledEngine(LocalEngine):
 
     def _player(self) -> Plays:
         return _OnWorkers(self.pool, self._shared)
-
-
-# Workers in this process, for tests and to see the whole path without another process.
-
-
-class WorkersHere:
-    """A placement whose workers are tasks of this event loop; all that crosses is still pickled.
-
-    Args:
-        workers: How many.
-
-    Attributes:
-        started: Those that were ever started, in order; `WorkerHere.die` ends one.
-        refuses: Raised by the next starts, in order.
-        has_other_machines: Files are sent, as if there were any.
-    """
-
-    def __init__(self, workers: int, refuses: Iterable[Exception] = ()) -> None:
-        self.workers = workers
-        self.has_other_machines = False
-        self.started: list[WorkerHere] = []
-        self.refuses = list(refuses)
-        self._shared: dict[int, bytes] = {}
-
-    def share(self, value: Any) -> int:
-        """Keep it as bytes."""
-        try:
-            body = pickle.dumps(value)
-        except Exception as error:  # whatever a class of somebody else's does when it is pickled
-            raise unsendable(error) from error
-        self._shared[len(self._shared)] = body
-        return len(self._shared) - 1
-
-    async def start(self) -> "WorkerHere":
-        """Start one, or raise what ``refuses`` says."""
-        if self.refuses:
-            raise self.refuses.pop(0)
-        worker = WorkerHere(self._shared)
-        self.started.append(worker)
-        return worker
-
-
-class WorkerHere:
-    """A worker as tasks of this event loop.
-
-    Attributes:
-        batches: How many episodes each call of `hand` brought.
-    """
-
-    def __init__(self, shared: dict[int, bytes]) -> None:
-        self.batches: list[int] = []
-        self._shared = shared
-        self._dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._worker = EpisodeWorker(self._fetch, linger_s=0)
-        self._calls: set[asyncio.Task[None]] = set()
-
-    async def _fetch(self, handle: int) -> Any:
-        return pickle.loads(self._shared[handle])
-
-    def hand(self, setting: Shared, orders: bytes) -> None:
-        """Begin episodes, unless it is dead."""
-        self.batches.append(len(pickle.loads(orders)))
-        self._call(self._worker.hand(setting, orders))
-
-    def stop(self, tickets: Sequence[int]) -> None:
-        """Stop episodes."""
-        self._call(self._worker.stop(tickets))
-
-    def _call(self, work: Any) -> None:
-        call = asyncio.create_task(work)
-        self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
-
-    async def collect(self) -> bytes:
-        """Wait for its next report, or its death."""
-        report = asyncio.create_task(self._worker.collect())
-        ends: set[asyncio.Future[Any]] = {report, self._dead}
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            if not report.done():
-                report.cancel()
-        if self._dead.done():
-            self._dead.result()
-        return report.result()
-
-    def die(self, why: str = "killed") -> None:
-        """Lose it, with all that it has not reported."""
-        if not self._dead.done():
-            self._dead.set_exception(WorkerLost(why))
-            self._call(self._worker.close())
-
-    def dismiss(self) -> None:
-        """End it."""
-        if not self._dead.done():
-            self._dead.set_result(None)
-            self._call(self._worker.close())

@@ -6,7 +6,8 @@ import pytest
 
 from skillwright.core import Purpose
 from skillwright.models import OpenAIChatConfig
-from skillwright.models.http.leases import (
+from skillwright.models.http.wire import TurnTooLate
+from skillwright.plugins.ray.leases import (
     EXPIRE_S,
     Demand,
     EndpointLedger,
@@ -14,7 +15,6 @@ from skillwright.models.http.leases import (
     LeasedLimits,
     Rates,
 )
-from skillwright.models.http.wire import TurnTooLate
 
 URL = "http://127.0.0.1:1/v1"
 

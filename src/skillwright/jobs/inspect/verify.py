@@ -21,7 +21,7 @@ from skillwright.bank.formats.agent_skills import (
 )
 from skillwright.core import DataError, SkillwrightError
 from skillwright.core.jsonio import JsonRecord, read_text
-from skillwright.jobs.bank.evidence import Evidence, differs, gate_facts, judge_again
+from skillwright.jobs.inspect.evidence import Evidence, differs, gate_facts, judge_again
 
 Outcome = Literal["pass", "fail", "skipped"]
 _MOST_NAMED = 5

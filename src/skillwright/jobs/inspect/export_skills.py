@@ -52,7 +52,8 @@ from skillwright.core import (
     skill_hash,
 )
 from skillwright.core.jsonio import dumps, encode
-from skillwright.jobs.bank.evidence import (
+from skillwright.jobs.bank.evolve import SETTINGS
+from skillwright.jobs.inspect.evidence import (
     Decided,
     NoEvidence,
     decision_on_bank,
@@ -61,7 +62,6 @@ from skillwright.jobs.bank.evidence import (
     gate_facts,
     val_tasks,
 )
-from skillwright.jobs.bank.evolve import SETTINGS
 from skillwright.jobs.run.bank_source import (
     KEPT_BANK,
     DocumentAndBank,
@@ -69,9 +69,9 @@ from skillwright.jobs.run.bank_source import (
     opened_embedder,
     work_folder,
 )
-from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.launch import read_initial_skill
+from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.tasks import make_splits
-from skillwright.jobs.text.wiring import read_initial_skill
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

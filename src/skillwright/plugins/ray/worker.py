@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 
 from skillwright.core import (
     Act,
-    Agent,
     ConfigError,
     EpisodeResult,
     EpisodeSpec,
@@ -31,6 +30,7 @@ from skillwright.models.http.traffic import EndpointLimits
 from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
 from skillwright.rollout.episode import Assignment, MakeEnv
 from skillwright.rollout.player import Player
+from skillwright.rollout.workers import MakeAgent
 
 MAX_REPORT_BYTES: Final = 8 * 2**20
 """A report has no more than this, or a single episode: what waits is sent by the next one."""
@@ -39,8 +39,6 @@ TELL_S: Final = 0.5
 LINGER_S: Final = 0.02
 """How long a finished episode waits for others: a report costs the receiver as much as it does."""
 
-MakeAgent = Callable[[HttpClient], Agent]
-"""Makes who acts; it has to be picklable, and its models send through the client."""
 Fetch = Callable[[Any], Awaitable[Any]]
 """Returns what was shared under a handle."""
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Broken, Guess, Hanging, Worlds, guess_specs
 
+from rollout_worlds import NO_SKILL, Bisector, Broken, Guess, Hanging, Worlds, guess_specs
 from skillwright.core import (
     ConfigError,
     FailureCause,
@@ -17,9 +17,8 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.models import EndpointDown
-from skillwright.rollout import EngineDown, Limits, LocalEngine, MemoryRecorder
-from skillwright.rollout.pool import MOST_LOSSES, PooledEngine, WorkerLost, WorkerPool, WorkersHere
-from skillwright.rollout.worker import (
+from skillwright.plugins.ray.pool import MOST_LOSSES, PooledEngine, WorkerLost, WorkerPool
+from skillwright.plugins.ray.worker import (
     EpisodeWorker,
     Setting,
     Shared,
@@ -29,6 +28,8 @@ from skillwright.rollout.worker import (
     read_report,
     write_orders,
 )
+from skillwright.rollout import EngineDown, Limits, LocalEngine, MemoryRecorder
+from workers_here import WorkersHere
 
 SHORT = Limits(max_concurrent=8, retries=0)
 

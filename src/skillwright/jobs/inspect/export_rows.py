@@ -1,7 +1,7 @@
 """A run's episodes and calls as rows: JSON lines, Parquet, or OpenTelemetry spans.
 
-Spans are those of the trackers plug-in. Their file is OTLP in JSON, one request a line,
-as collectors read it.
+Spans are those that trackers receive. Their file is OTLP in JSON, one request a line, as collectors
+read it.
 """
 
 import json
@@ -20,12 +20,13 @@ from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
+from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.resuming import seconds_worked
+from skillwright.jobs.run.spans import SERVICE, Span, call_span, episode_spans
 from skillwright.jobs.text.adapters.models import flat_settings
-from skillwright.jobs.text.launch.runs import find_run, read_plan
+from skillwright.jobs.text.launch import read_plan
 from skillwright.jobs.text.state import Kind, StepRecord, TrainState, restore
 from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
-from skillwright.plugins.trackers.spans import SERVICE, Span, call_span, episode_spans
 from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 from skillwright.runs.folder import STORE_NAME
 from skillwright.version import __version__

@@ -1,0 +1,97 @@
+"""The engine of every job: our own environments, played under the limits of a configuration."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from skillwright.config.env import EnvSection
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import RunConfig
+from skillwright.core import Agent, Task
+from skillwright.envs import TextEnv, spec
+from skillwright.envs.registry import EnvSpec
+from skillwright.jobs.run.memory import EngineEvents
+from skillwright.jobs.run.tasks import environment_of
+from skillwright.rollout import (
+    EpisodeRecorder,
+    Limits,
+    LocalEngine,
+    MakeEnv,
+    PromptStyle,
+)
+from skillwright.rollout.engine import Permit
+from skillwright.rollout.player import Mode
+
+
+def make_engine(
+    config: RunConfig | RlConfig,
+    agent: Agent,
+    recorder: EpisodeRecorder | None,
+    seen: EngineEvents,
+    permit: Permit = nullcontext,
+    *,
+    mode: Mode = "free",
+    max_turns: int | None = None,
+) -> LocalEngine:
+    """Return the engine in which an agent plays what a configuration names."""
+    rollout = config.rollout
+    return LocalEngine(
+        agent,
+        make_env(config.env),
+        limits=Limits(
+            max_turns=max_turns or config.env.max_turns,
+            episode_timeout_s=rollout.episode_timeout_s,
+            max_concurrent=rollout.max_concurrent,
+            retries=rollout.retries,
+            give_up_after=rollout.give_up_after,
+            max_failure_share=rollout.max_failure_share,
+        ),
+        prompt=PromptStyle(history_turns=rollout.history_turns),
+        recorder=recorder,
+        mode=mode,
+        env_identity=env_identity(config.env),
+        observer=seen,
+        permit=permit,
+    )
+
+
+class _Builds:
+    """Builds environments; in another process it imports the class anew, when it is first asked."""
+
+    def __init__(self, spec: EnvSpec, settings: object | None) -> None:
+        self._spec = spec
+        self._settings = settings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Builds, (self._spec, self._settings)
+
+    @cached_property
+    def found(self) -> type[TextEnv]:
+        """The class."""
+        return self._spec.load()
+
+    def __call__(self, task: Task) -> TextEnv:
+        return self.found(env_config=self._settings, extras=dict(task.extras))
+
+
+def make_env(env: EnvSection) -> MakeEnv:
+    """Return what builds the environment of a task."""
+    builds = _Builds(replace(spec(env.name), env_config=None), _env_config(env))
+    _ = builds.found  # refused here where it is not there
+    return builds
+
+
+def env_identity(env: EnvSection) -> dict[str, Any]:
+    """Return what tells the episodes of an environment from those of another one."""
+    version = spec(env.name).load().version
+    return {
+        "config": _env_config(env),
+        "version": version,
+        **environment_of(env).identity(env.config),
+    }
+
+
+def _env_config(env: EnvSection) -> object | None:
+    """Return the configuration's settings of an environment, else those of its registration."""
+    return env.config or spec(env.name).env_config

@@ -1,0 +1,246 @@
+"""What a run of any job will take, before it begins: calls, tokens and money per stage.
+
+No model is called and no episode is played. Prompts are measured on a few environments that are
+built, opened and closed; the rest are assumptions, which are part of the result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from skillwright.config.env import EnvSection
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import RunConfig
+from skillwright.core import Task, Usage
+from skillwright.core.jsonio import dumps
+from skillwright.envs.drive import native_tools, open_env
+from skillwright.jobs.run.money import PricedModel
+from skillwright.jobs.run.preflight import build_first
+from skillwright.jobs.run.tasks import (
+    environment_of,
+)
+from skillwright.models.http.wire import cost_usd
+from skillwright.rollout import PromptStyle, render
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What nobody can know before a run; each is a round figure to be replaced by a better one.
+
+    Attributes:
+        turns: Turns of an episode; see `expected_turns`.
+        action_tokens: An agent's answer.
+        observation_tokens: What an environment answers to it.
+        success_rate: Share of the episodes that succeed; analysts read the two kinds apart.
+        accepted_share: Share of the candidates that are accepted; afterwards the gate plays the
+            skill in force anew.
+        instructions_tokens: What an optimizer's question says beside skill and evidence.
+        proposal_tokens: An optimizer's answer.
+        user_share: Share of the turns that speak to a simulated user, who opens besides.
+        user_prompt_tokens: What such a user is given before the conversation.
+        chars_per_token: Of English text.
+    """
+
+    turns: int
+    action_tokens: int = 50
+    observation_tokens: int = 100
+    success_rate: float = 0.5
+    accepted_share: float = 1 / 3
+    instructions_tokens: int = 1_500
+    proposal_tokens: int = 1_200
+    user_share: float = 0.5
+    user_prompt_tokens: int = 500
+    chars_per_token: float = 4.0
+
+    @property
+    def turn_tokens(self) -> int:
+        """What a turn adds to the next prompt."""
+        return self.action_tokens + self.observation_tokens
+
+    def lines(self, *, trains: bool = True) -> list[str]:
+        """Say them for people; an evaluation rests on fewer than a training."""
+        learning = [
+            f"{self.success_rate:.0%} of the episodes succeed, {self.accepted_share:.0%} "
+            "of the candidates are accepted, the skill keeps its length",
+            f"an optimizer's question has {self.instructions_tokens:,} tokens beside skill and "
+            f"evidence, its answer {self.proposal_tokens:,}",
+            "every step proposes more edits than its budget, if it has one, so they are ranked",
+        ]
+        return [
+            f"an episode takes {self.turns} turns; each adds {self.action_tokens} tokens of the "
+            f"agent and {self.observation_tokens} of the environment to the next prompt",
+            *(learning if trains else ()),
+            "a simulated user's opening is made up, as nobody is asked; where a model plays it, it "
+            f"opens and hears {self.user_share:.0%} of the turns, and its first prompt has "
+            f"{self.user_prompt_tokens} tokens",
+            f"{self.chars_per_token:g} characters are a token; nothing is cached and nothing fails",
+        ]
+
+
+SUCCESS_RATE = Assumptions(turns=1).success_rate
+ACCEPTED_SHARE = Assumptions(turns=1).accepted_share
+UNBOUNDED_TURNS = 10
+"""Turns of an episode where ``env.max_turns`` sets no bound."""
+
+
+def expected_turns(max_turns: int | None) -> int:
+    """Return the turns of an episode: one that succeeds takes half of the bound, another all."""
+    most = max_turns or UNBOUNDED_TURNS
+    return max(1, round(most * (1.0 - SUCCESS_RATE / 2.0)))
+
+
+MEASURED_TASKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one stage takes over the whole run.
+
+    Attributes:
+        name: What people call it.
+        role: Whose model is asked.
+        episodes: Episodes, 0 for an optimizer's stage.
+        calls: Calls.
+        input_tokens: Of all prompts together.
+        output_tokens: Of all answers together.
+        cost_usd: ``None`` where a price is unknown.
+    """
+
+    name: str
+    role: str
+    episodes: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+
+
+def sum_of(stages: Sequence[Stage]) -> Stage:
+    """Return stages together; the cost is unknown where one stage's is."""
+    costs = [stage.cost_usd for stage in stages]
+    known = [cost for cost in costs if cost is not None]
+    return Stage(
+        "total",
+        "",
+        sum(stage.episodes for stage in stages),
+        sum(stage.calls for stage in stages),
+        sum(stage.input_tokens for stage in stages),
+        sum(stage.output_tokens for stage in stages),
+        sum(known) if len(known) == len(costs) else None,
+    )
+
+
+class Stages:
+    """What the stages of a job take together."""
+
+    __slots__ = ()
+
+    stages: tuple[Stage, ...]
+
+    @property
+    def total(self) -> Stage:
+        """All stages together; its cost is unknown where one stage's is."""
+        return sum_of(self.stages)
+
+    @property
+    def known_cost_usd(self) -> float:
+        """What the stages cost together whose price is known."""
+        return sum(stage.cost_usd for stage in self.stages if stage.cost_usd is not None)
+
+    def over_budget(self, config: RunConfig | RlConfig) -> str:
+        """Say which bound of the budget the run is expected to reach, or ``""``."""
+        total, budget = self.total, config.budget
+        tokens = total.input_tokens + total.output_tokens
+        if budget.usd is not None and total.cost_usd is not None and total.cost_usd > budget.usd:
+            return f"over budget.usd = {budget.usd:g}: it will stop there, and can be resumed"
+        if budget.tokens is not None and tokens > budget.tokens:
+            return f"over budget.tokens = {budget.tokens:,}: it will stop there, and can be resumed"
+        return ""
+
+
+async def measured_opening(
+    env: EnvSection, seed: int, tasks: Sequence[Task], skills: Sequence[str], assumed: Assumptions
+) -> int:
+    """Return the tokens of the first prompts of tasks, on average, native tools included."""
+    sizes = [
+        await _opening(env, replace(task, extras={"seed": seed, **task.extras}), skill)
+        for task, skill in zip(tasks, skills, strict=True)
+    ]
+    return round(fmean(sizes) / assumed.chars_per_token)
+
+
+async def _opening(section: EnvSection, task: Task, skill: str) -> int:
+    """Return the characters of the first prompt of a task, and of the tools beside it."""
+    env = build_first(_asks_nobody(section), task)
+    try:
+        reply = await open_env(env)
+        tools = sum(len(dumps(tool)) for tool in native_tools(env))
+    finally:
+        env.close()
+    messages = render(PromptStyle(), reply.messages, [], skill)
+    return tools + sum(len(said["content"]) for said in messages)
+
+
+def _asks_nobody(env: EnvSection) -> EnvSection:
+    """Let a script open in place of a simulated user, who is a model or a person."""
+    return env.model_copy(update={"config": environment_of(env).quiet_config(env.config)})
+
+
+def users_stage(llm: PricedModel, assumed: Assumptions, episodes: int, turns: int) -> Stage:
+    """Return what simulated users take: each prompt holds all that was said to them before."""
+    heard = range(1 + round(turns * assumed.user_share))
+    said, answer = assumed.turn_tokens, assumed.observation_tokens
+    prompts = [assumed.user_prompt_tokens + count * said for count in heard]
+    return make_stage("simulated user", llm, episodes, prompts, answer)
+
+
+def judge_stage(
+    env: EnvSection, llm: PricedModel, assumed: Assumptions, episodes: int, opening: int
+) -> Stage:
+    """Return what a judge takes: it reads the task, a reply and its rubric, and votes."""
+    rubric = len(dumps(env.config)) / assumed.chars_per_token
+    prompt = round(opening + assumed.action_tokens + rubric)
+    judging = environment_of(env).judging(env.config)
+    votes = judging.votes if judging else 1
+    times = episodes * assumed.turns * votes
+    return make_stage("judge", llm, times, [prompt], assumed.observation_tokens)
+
+
+def make_stage(
+    name: str, llm: PricedModel, times: int, prompts: Sequence[int], answer: int, *, plays: int = 0
+) -> Stage:
+    """Return what it takes to send prompts of so many tokens, one after the other, so many times.
+
+    Args:
+        name: What people call it.
+        llm: Who is asked.
+        times: How often all of the prompts are sent.
+        prompts: Tokens of each.
+        answer: Tokens of each answer.
+        plays: Episodes that are played meanwhile.
+    """
+    costs = [_cost(llm, prompt, answer) for prompt in prompts]
+    known = [cost for cost in costs if cost is not None]
+    return Stage(
+        name,
+        llm.role,
+        plays,
+        times * len(prompts),
+        times * sum(prompts),
+        times * len(prompts) * answer,
+        times * sum(known) if len(known) == len(costs) else None,
+    )
+
+
+def episode_prompts(
+    opening: int, turns: int, history: int | None, assumed: Assumptions
+) -> list[int]:
+    """Return the tokens of an episode's prompts: each holds the turns before it, or the latest."""
+    kept = [turn if history is None else min(turn, history) for turn in range(turns)]
+    return [opening + turn * assumed.turn_tokens for turn in kept]
+
+
+def _cost(llm: PricedModel, prompt: int, answer: int) -> float | None:
+    if llm.is_free:
+        return 0.0
+    return cost_usd(Usage(calls=1, input_tokens=prompt, output_tokens=answer), llm.prices)

@@ -1,0 +1,210 @@
+"""Begin, open and play a training or an evaluation of a skill document."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from skillwright.config.load import dump_config, load_config
+from skillwright.config.readers import mode_of
+from skillwright.config.run import RunConfig
+from skillwright.core import ConfigError, EpisodeResult
+from skillwright.core.jsonio import decode
+from skillwright.jobs.run.bank_source import keep_bank
+from skillwright.jobs.run.launch import (
+    MADE,
+    MakeReport,
+    OpenRun,
+    find_run,
+    known_secrets,
+    made_facts,
+    make_run,
+    refuse_redacted,
+    reopen,
+    session,
+)
+from skillwright.jobs.run.models import MakeModel
+from skillwright.jobs.run.progress import Callback
+from skillwright.jobs.run.resuming import (
+    refuse_all_but_budget,
+)
+from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
+from skillwright.jobs.run.tracking import Measures, Watcher, tracked
+from skillwright.jobs.text.evaluate import EVALUATED, EvalPlan, EvalReport, evaluate
+from skillwright.jobs.text.forking import RECORDED
+from skillwright.jobs.text.history import past_events
+from skillwright.jobs.text.state import restore
+from skillwright.jobs.text.train import TrainReport, finished_report, prove, train, why_not_again
+from skillwright.jobs.text.wiring import assemble, assemble_session
+from skillwright.models import (
+    make_model,
+)
+from skillwright.runs import RunStore
+from skillwright.runs.folder import CONFIG_NAME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(OpenRun):
+    """A training or an evaluation that this process works on, until it is closed.
+
+    Attributes:
+        config: Its configuration.
+        plan: What it evaluates; ``None`` for a training run.
+    """
+
+    config: RunConfig
+    plan: EvalPlan | None = None
+
+
+def start_run(
+    config: RunConfig,
+    skill: str,
+    plan: EvalPlan | None = None,
+    recorded: EpisodeResult | None = None,
+) -> Run:
+    """Make a run's folder and write down what it is for. Check the configuration before.
+
+    Args:
+        config: What will be run.
+        skill: The text that training begins with, or that is evaluated.
+        plan: What an evaluation evaluates; ``None`` for training.
+        recorded: The episode that a fork continues; the run keeps a copy.
+
+    Returns:
+        The run. It has the configuration's name, with a number behind it where that is taken.
+
+    Raises:
+        RunError: The folder cannot be made, or the disk is full; nothing is left of it.
+        DataError: The environment that the configuration names is not found, or its data.
+    """
+    refuse_unasked_data(config.env)
+    # One that imports from skillopt asks the run's models; any other asks its own.
+    plays_itself = config.env.compat is None and is_adapter(config.env)
+
+    def first(path: Path, store: RunStore) -> dict[str, Any]:
+        store.add_skill_version(skill, origin="initial_skill", step=0)
+        if recorded is not None:
+            spec = replace(recorded.spec, phase=RECORDED, step=None)
+            store.record_episode(replace(recorded, spec=spec), usage={})
+        facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
+        return facts | mode_of(config).facts | keep_bank(config, path) | {"adapter": plays_itself}
+
+    folder, store = make_run(
+        Path(config.run.root), config.run.name, dump_config(config), known_secrets(config), first
+    )
+    return Run(config=config, folder=folder, store=store, plan=plan)
+
+
+def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> Run:
+    """Open a run to resume it.
+
+    Args:
+        run: Its folder, or its name below ``root``.
+        root: The folder that holds runs.
+        overrides: ``budget.usd=5`` and its like: what it may use up, in place of what it began
+            with. Nothing else of a run can change.
+
+    Raises:
+        RunError: There is no such run, another process works on it, or its store is missing or
+            damaged.
+        ConfigError: Its configuration cannot be read, was edited, or lacks a secret that it began
+            with.
+    """
+    path = find_run(run, root)
+    refuse_all_but_budget(overrides)
+    config = load_config(path / CONFIG_NAME, overrides)
+    refuse_redacted(config.env.config, path)
+    folder, store = reopen(path, known_secrets(config))
+    return Run(config=config, folder=folder, store=store, plan=read_plan(store, path))
+
+
+def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
+    """Return what a run evaluates; ``None`` for a training run."""
+    facts = made_facts(store, path)
+    return decode(EvalPlan, facts) if facts["job"] == "eval" else None
+
+
+async def run_training(
+    run: Run,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> TrainReport:
+    """Train, from the beginning or from where the run was left; `train` says what is raised.
+
+    A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
+    """
+    finished = finished_report(run.config, run.store, run.folder)
+    if finished is not None:
+        return finished
+    with session(run.store):
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble(run.config, run.store, seen, make) as parts,
+        ):
+            return await train(parts, run.folder)
+
+
+async def run_proof(
+    run: Run,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> TrainReport:
+    """Test once more what a finished training could not prove; `prove` says what is raised."""
+    problem = why_not_again(restore(run.config, run.store))
+    if problem:
+        raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
+    with session(run.store):
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble(run.config, run.store, seen, make) as parts,
+        ):
+            return await prove(parts, run.folder)
+
+
+async def run_evaluation(
+    run: Run,
+    plan: EvalPlan,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> EvalReport:
+    """Evaluate the run's skill; `evaluate` says what is raised."""
+    with session(run.store):
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
+        ):
+            return await evaluate(parts, run.folder, plan)
+
+
+def _tracked(
+    run: Run, callback: Callback, make_report: MakeReport | None
+) -> AbstractAsyncContextManager[Watcher]:
+    """Have the run's trackers follow a session, from what earlier sessions decided on."""
+    played = len(run.store.events(EVALUATED))  # a resumed evaluation is scored again
+    return tracked(
+        run.config.run.trackers,
+        run.store,
+        lambda named: Measures(named, run.store, played),
+        callback,
+        secrets=lambda: known_secrets(run.config),
+        past=lambda: () if run.plan else past_events(run.config, run.store),
+        make_report=make_report,
+    )
+
+
+def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:
+    """Tell whether a scripted model takes part; whoever shows the run's results must say so.
+
+    Args:
+        config: The run's configuration.
+        store: Its store, which knows whether an adapter plays: that asks no target of ours.
+        plan: What it evaluates, without an optimizer; ``None`` for training.
+    """
+    llms = [] if plan else [config.models.optimizer]
+    if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
+        llms.append(config.models.target)
+    return any(llm.is_scripted for llm in llms)

@@ -1,1 +1,0 @@
-"""Begin a run, or resume one; what is looked at and estimated before."""

@@ -1,0 +1,97 @@
+"""Engines that play episodes outside of this process: what one provides, and how it is found.
+
+A package adds an engine by an entry point of ``skillwright.engines`` that names its class. The name
+is what ``rollout.engine`` says.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from skillwright.core import Agent
+from skillwright.entry_points import entry_point
+from skillwright.models import HttpClient
+from skillwright.rollout.engine import Engine
+from skillwright.rollout.local import LocalEngine
+
+ENGINES = "skillwright.engines"
+"""The entry points of engines."""
+
+MakeAgent = Callable[[HttpClient], Agent]
+"""Makes an agent on a worker; sent there as a pickle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where workers run.
+
+    Attributes:
+        address: The head, ``host:port``, or ``auto`` for a cluster that runs on this machine;
+            ``None`` for the engine's own choice.
+        workers: How many; ``None`` for one per CPU of the nodes that the labels allow.
+        labels: Labels that the node of a worker must have.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Workers(Protocol):
+    """Workers that are running."""
+
+    def engine(
+        self,
+        local: LocalEngine,
+        make_agent: MakeAgent,
+        environ: Mapping[str, str],
+        files: Sequence[Path],
+    ) -> Engine:
+        """Return an engine that gives the results of ``local``, from episodes on the workers.
+
+        Args:
+            local: Plays in this process; its keys, memory, limits and order stay.
+            make_agent: Makes the agent of ``local`` on a worker.
+            environ: Environment variables for the workers, such as keys of endpoints.
+            files: Files that episodes read; sent to workers on other machines.
+
+        Raises:
+            ConfigError: A part of ``local`` cannot be sent to another process.
+        """
+        ...
+
+
+class WorkerEngine(Protocol):
+    """A way to play episodes outside of this process."""
+
+    def refuse_missing(self, what: str) -> None:
+        """Refuse to do something that needs the engine's library, where it is not installed.
+
+        Raises:
+            ConfigError: It is not installed; the message has the command that installs it.
+        """
+        ...
+
+    def workers(self, cluster: Cluster) -> AbstractAsyncContextManager[Workers]:
+        """Start workers, and end them on leaving.
+
+        Raises:
+            ConfigError: There is no connection, or workers cannot run what this process runs.
+        """
+        ...
+
+    def connection(self, cluster: Cluster) -> AbstractAsyncContextManager[None]:
+        """Connect this process, for an adapter that starts its own work on the cluster."""
+        ...
+
+
+def worker_engine(name: str) -> WorkerEngine:
+    """Return an engine by its name.
+
+    Raises:
+        DataError: No package provides it, or its import fails.
+    """
+    made: WorkerEngine = entry_point(ENGINES, name, "engine").load()()
+    return made
