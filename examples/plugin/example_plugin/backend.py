@@ -1,7 +1,6 @@
-r"""A model backend that answers by regular expressions.
+r"""A model that answers by regular expressions.
 
-models:
-target: {backend: patterns, replies: {'from 1 to (\d+)': '\1'}, default: '500'}
+In a configuration: ``target: {backend: patterns, replies: {'from 1 to (\d+)': '\1'}}``.
 """
 
 import re

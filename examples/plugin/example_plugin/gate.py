@@ -1,8 +1,4 @@
-"""A gate that accepts a candidate by a sign test over tasks.
-
-evaluation:
-gate: {kind: sign_test, draws: 2}
-"""
+"""A gate that accepts a candidate by a sign test: ``evaluation.gate: {kind: sign_test}``."""
 
 from math import comb
 from typing import Literal
