@@ -21,7 +21,7 @@ from skillwright.evaluation import Score
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.run.resuming import seconds_worked
+from skillwright.jobs.run.resume import seconds_worked
 from skillwright.jobs.run.spans import SERVICE, Span, call_span, episode_spans
 from skillwright.jobs.text.adapters.models import flat_settings
 from skillwright.jobs.text.launch import read_plan
