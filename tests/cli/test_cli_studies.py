@@ -8,8 +8,8 @@ import pytest
 import skillwright.cli.training as training
 from shown import pipe
 from skillwright.cli.tables import show_study
-from skillwright.config import DIFFERENCES
 from skillwright.jobs.inspect import RunSummary, SeedResult, StudySummary
+from skillwright.plugins.skillopt.parity import DIFFERENCES
 
 
 def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):

@@ -8,27 +8,23 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import DONE, NO, exit_codes
 from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.config import (
-    KEPT_OUT,
     RlConfig,
     RunConfig,
     is_rl_config,
     load_config,
     load_rl_config,
-    parity_settings,
 )
+from skillwright.config.readers import config_readers
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Finding, Health
 from skillwright.jobs.text import examine
 from skillwright.jobs.weights import refuse_without_torch
-from skillwright.plugins.skillopt.parity_report import shown
 
 out = make_console()
 _MARKS = {Health.OK: "[green]ok  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD: "[red]BAD [/]"}
@@ -41,35 +37,6 @@ _DEFAULTS = {
     }
 }
 """A configuration that says nothing but who takes part."""
-
-
-def parity_table(settings: RunConfig) -> Table:
-    """Return where a configuration stands on every default that differs from SkillOpt's."""
-    table = Table(
-        title="\nDefaults that differ from SkillOpt's (--parity takes theirs)",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("key", no_wrap=True)
-    for name in ("here", "there", "why ours differs"):
-        table.add_column(name, overflow="fold")
-    for row, value in parity_settings(settings):
-        style = "" if value != row.original else "dim"
-        cells = (row.key, shown(value), shown(row.original), row.why)
-        table.add_row(*map(escape, cells), style=style)
-    return table
-
-
-def kept_out_table() -> Table:
-    """Return what SkillOpt does and no mode here does, with what is done instead."""
-    table = Table(
-        title="\nKept out on purpose, in parity too", title_justify="left", title_style="bold"
-    )
-    table.add_column("there", overflow="fold", ratio=1)
-    table.add_column("here", overflow="fold", ratio=1)
-    for row in KEPT_OUT:
-        table.add_row(escape(row.there), escape(row.here))
-    return table
 
 
 def doctor(
@@ -94,9 +61,9 @@ def doctor(
             root = Path(settings.run.root if settings else "runs")
             findings = asyncio.run(examine(root, settings))
     if parity and not as_json:
-        out.print(
-            parity_table(settings or RunConfig.model_validate(_DEFAULTS)), kept_out_table(), ""
-        )
+        shown = settings or RunConfig.model_validate(_DEFAULTS)
+        tables = [table for reader in config_readers() for table in reader.tables(shown)]
+        out.print(*tables, "")
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:

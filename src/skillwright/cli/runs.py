@@ -129,7 +129,7 @@ def _show_reports(summary: RunSummary) -> None:
         out.print("\n[bold]How it differs from SkillOpt[/]")
         for line in summary.mode:
             tables.print_indented(out, 4 if line.startswith(" ") else 2, Text(line.strip()))
-        for kept in summary.mode_facts["kept_out"]:
+        for kept in summary.mode_facts.get("kept_out", ()):
             tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):

@@ -1,4 +1,4 @@
-"""What may be said in a configuration: its schema, how files are read, and parity with SkillOpt."""
+"""What may be said in a configuration: its schema, and how files are read."""
 
 from skillwright.config.bank_settings import StudySettings, study_settings
 from skillwright.config.load import (
@@ -8,21 +8,14 @@ from skillwright.config.load import (
     load_config,
     load_rl_config,
 )
-from skillwright.config.parity import DIFFERENCES, KEPT_OUT, Difference
+from skillwright.config.readers import ConfigReader, Mode, Reading, mode_of
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig
-from skillwright.plugins.skillopt.parity_report import (
-    ParitySetting,
-    mode_line,
-    parity_settings,
-    say_mode,
-)
 
 __all__ = [
-    "DIFFERENCES",
-    "KEPT_OUT",
-    "Difference",
-    "ParitySetting",
+    "ConfigReader",
+    "Mode",
+    "Reading",
     "RlConfig",
     "RunConfig",
     "StudySettings",
@@ -31,9 +24,7 @@ __all__ = [
     "is_rl_config",
     "load_config",
     "load_rl_config",
-    "mode_line",
-    "parity_settings",
-    "say_mode",
+    "mode_of",
     "study_settings",
     "validated_rl",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from skillwright.config.readers import Reading, read_with_all
 from skillwright.config.removed import without_removed
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig, validated
@@ -16,7 +17,6 @@ from skillwright.config.yaml_files import (
     Layer,
     Values,
     dump_yaml,
-    key_paths,
     merge,
     merge_layers,
     parse_overrides,
@@ -24,13 +24,6 @@ from skillwright.config.yaml_files import (
 )
 from skillwright.core import ConfigError
 from skillwright.models.environment import settings_from_environment
-from skillwright.plugins.skillopt.config.files import (
-    is_skillopt,
-    only_in_base,
-    resolve_layers,
-    translate,
-)
-from skillwright.plugins.skillopt.config.reading import in_our_names, sort_options
 
 _log = logging.getLogger(__name__)
 
@@ -66,18 +59,10 @@ def load_config(
     layers = _noted(path)
     values = merge_layers(layers)
     _refuse_other_kind(path, values, _RECIPE_ONLY, _TRAINING_ONLY, "rl")
-    is_theirs = is_skillopt(values)
-    known = [place.path for place in key_paths(RunConfig)]
-    options = sort_options(overrides, their_options, known, is_theirs=is_theirs)
-    ours = options.ours
-    if is_theirs:
-        read = [*layers, *_compatible(path, ours), *options.layer]
-        values, warnings = translate(resolve_layers(read), quiet=only_in_base(read))
-        for warning in warnings:
-            _log.warning("%s: %s", path, warning)
-    else:
-        ours = [*in_our_names(options.theirs), *ours]
-    return validated(_completed(path, values, ours, RunConfig), str(path))
+    read = read_with_all(Reading(path, layers, values, overrides, their_options))
+    for warning in read.warnings:
+        _log.warning("%s: %s", path, warning)
+    return validated(_completed(path, read.values, read.overrides, RunConfig), str(path))
 
 
 def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
@@ -193,12 +178,6 @@ def _without_usual_keys(values: Values) -> Values:
         for role, model in values.get("models", {}).items()
     }
     return {**values, "models": models}
-
-
-def _compatible(path: Path, overrides: Sequence[str]) -> list[Layer]:
-    """Return what says that an adapter reads the file, and may bring its data."""
-    said = [one.partition("=")[2] for one in overrides if one.startswith("env.compat=")]
-    return [Layer(path, {"env": {"compat": said[-1]}})] if said else []
 
 
 def _with_environment(values: Values) -> Values:

@@ -20,7 +20,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
-from skillwright.config.parity import fill_in
+from skillwright.config.readers import fill_in
 from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
 from skillwright.core import did_you_mean
 from skillwright.entry_points import entry_points

@@ -9,15 +9,7 @@ import pytest
 import yaml
 
 from doors import ALL_RULES, Coach, Walker, doors_config, look, trained
-from skillwright.config import (
-    DIFFERENCES,
-    KEPT_OUT,
-    RunConfig,
-    dump_config,
-    load_config,
-    parity_settings,
-    say_mode,
-)
+from skillwright.config import RunConfig, dump_config, load_config, mode_of
 from skillwright.config.removed import removed_key
 from skillwright.config.run import (
     EvaluationSection,
@@ -30,6 +22,8 @@ from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, PairedGate, StrictGate
 from skillwright.jobs.text import step_settings
+from skillwright.plugins.skillopt.parity import DIFFERENCES, KEPT_OUT
+from skillwright.plugins.skillopt.parity_report import parity_settings
 from skillwright.textopt import BudgetControl, RankFallback
 
 MIGRATING = Path(__file__).resolve().parents[3] / "docs" / "migrating_from_skillopt.md"
@@ -148,14 +142,14 @@ def test_a_file_of_skillopts_takes_what_it_does_not_say_from_parity(tmp_path):
 
 
 def test_the_mode_is_said_with_what_differs():
-    line, *listed = say_mode(config(False))
+    line, *listed = mode_of(config(False)).lines
     assert line.startswith("default mode: 12 settings differ from SkillOpt's")
     assert "evaluation.gate.kind explore (there strict)" in listed[0]
     assert max(map(len, listed)) <= 76
-    (line,) = say_mode(config())
+    (line,) = mode_of(config()).lines
     assert line.startswith("parity mode: SkillOpt's defaults (13 settings)")
     assert line.endswith(" 0 overridden")
-    line, listed = say_mode(config(optimizer={"repair_anchors": True}))
+    line, listed = mode_of(config(optimizer={"repair_anchors": True})).lines
     assert line.endswith(" 1 overridden")
     assert listed == "  optimizer.repair_anchors true (there false)"
 
@@ -169,7 +163,7 @@ def test_a_run_says_its_mode_at_its_start_and_keeps_it(tmp_path):
 
     built = doors_config(tmp_path, run={"name": "p", "root": str(tmp_path), "parity": True})
     path, _ = asyncio.run(trained(built, Walker(), Coach([[ALL_RULES]]), callback=Listener()))
-    assert say_mode(built)[0] in facts
+    assert mode_of(built).lines[0] in facts
     with look(path) as store:
         made = store.events("made")[0].payload
     assert (made["mode"], made["differs_from_skillopt"]) == ("parity", {})

@@ -13,7 +13,8 @@ from skillwright.jobs.run import Budget, NullCallback
 from skillwright.jobs.text import AdapterCalls, open_run, run_training, start_run
 from skillwright.models import HttpClient, make_model, parse_model_config
 from skillwright.plugins.skillopt import skillopt_alias
-from skillwright.plugins.skillopt.session import ModelSession, SessionModel
+from skillwright.plugins.skillopt.session import ModelSession
+from skillwright.rollout.compat import SessionModel
 from skillwright.runs import RunStore
 
 with skillopt_alias():

@@ -10,7 +10,8 @@ from skillwright.config import dump_config, load_config
 from skillwright.core import ConfigError
 from skillwright.jobs.text import check_adapter, flat_settings
 from skillwright.plugins.skillopt import skillopt_alias
-from skillwright.plugins.skillopt.session import ModelSession, SessionModel
+from skillwright.plugins.skillopt.session import ModelSession
+from skillwright.rollout.compat import SessionModel
 
 
 async def test_which_model_it_will_be_is_known_when_an_adapter_is_built(tmp_path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.config.load import load_config, load_rl_config
+from skillwright.config.readers import mode_of
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
 from skillwright.jobs.run.launch import MADE, SERVE, find_run
@@ -19,7 +20,6 @@ from skillwright.jobs.weights.launch import JOB as RL
 from skillwright.jobs.weights.launch import rl_has_scripted_models
 from skillwright.jobs.weights.state import RlState
 from skillwright.jobs.weights.state import restore as restore_rl
-from skillwright.plugins.skillopt.parity_report import mode_facts, say_mode
 from skillwright.runs import RunFolder, RunStore, list_runs
 
 
@@ -210,8 +210,8 @@ def read_folder(folder: RunFolder) -> RunSummary:
                 **common,
                 job="train",
                 state=restore(config, store),
-                mode=say_mode(config),
-                mode_facts=mode_facts(config),
+                mode=mode_of(config).lines,
+                mode_facts=mode_of(config).facts,
             )
         evaluated = [event.payload for event in events if event.kind == EVALUATED]
         report = EvalReport.from_dict(evaluated[-1]) if evaluated else None

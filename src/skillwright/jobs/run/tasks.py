@@ -4,7 +4,7 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from skillwright.envs import AboutEnv, Check, ContractReport, EnvAdapter, Evalua
 from skillwright.envs.text_env import with_config
 from skillwright.evaluation import Score
 from skillwright.models import ModelConfig
-from skillwright.plugins.skillopt.alias import missing_names, module_of, skillopt_alias
+from skillwright.rollout.compat import compat
 from skillwright.rollout.foreign import Around, ForeignAdapter, build_adapter, load_adapter
 
 # Where the tasks of our own environments come from.
@@ -168,7 +168,7 @@ _log = logging.getLogger(__name__)
 def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
     """Find the adapter class that ``env.name`` names; ``None`` for a text environment."""
     try:
-        with missing_names() as missed, around(env)():
+        with _missing_names(env) as missed, around(env)():
             found = load_adapter(_import_name(env))
     except DataError as error:
         if how_to_play(env.name):
@@ -196,8 +196,12 @@ def is_adapter(env: EnvSection) -> bool:
 
 
 def around(env: EnvSection) -> Around:
-    """Return what opens the modules that the adapter's code imports; see `skillopt_alias`."""
-    return partial(skillopt_alias, _file(env)) if env.compat == "skillopt" else nullcontext
+    """Return what opens the modules that the adapter's code imports."""
+    return partial(compat(env.compat).modules, _file(env)) if env.compat else nullcontext
+
+
+def _missing_names(env: EnvSection) -> AbstractContextManager[list[str]]:
+    return compat(env.compat).missing_names() if env.compat else nullcontext([])
 
 
 async def make_adapter(env: EnvSection, settings: Mapping[str, Any]) -> ForeignAdapter:
@@ -211,7 +215,7 @@ async def make_adapter(env: EnvSection, settings: Mapping[str, Any]) -> ForeignA
 def _import_name(env: EnvSection) -> str:
     """Return the name to load it by: ``skillopt.envs.<name>...`` where its file lies so."""
     file = _file(env)
-    inside = module_of(file) if file is not None and env.compat == "skillopt" else ""
+    inside = compat(env.compat).module_of(file) if file is not None and env.compat else ""
     return f"{inside}:{env.name.rpartition(':')[2]}" if inside else env.name
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.config.load import dump_config, load_config
+from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult
 from skillwright.core.jsonio import decode
@@ -40,7 +41,6 @@ from skillwright.models import (
     is_scripted_model,
     make_model,
 )
-from skillwright.plugins.skillopt.parity_report import mode_facts
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME
 
@@ -144,7 +144,7 @@ def start_run(
             spec = replace(recorded.spec, phase=RECORDED, step=None)
             store.record_episode(replace(recorded, spec=spec), usage={})
         facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
-        return facts | mode_facts(config) | keep_bank(config, path) | {"adapter": plays_itself}
+        return facts | mode_of(config).facts | keep_bank(config, path) | {"adapter": plays_itself}
 
     folder, store = make_run(
         Path(config.run.root), config.run.name, dump_config(config), known_secrets(config), first

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import (
     ConfigError,
@@ -36,7 +37,6 @@ from skillwright.models import (
     ModelConfig,
 )
 from skillwright.models.config import takes_seeds
-from skillwright.plugins.skillopt.parity_report import say_mode
 from skillwright.runs import RunFolder
 
 
@@ -95,7 +95,7 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
     findings = examine_machine(root)
     if config is not None:
         if config.run.parity:
-            findings.append(Finding("mode", Health.OK, say_mode(config)[0]))
+            findings.append(Finding("mode", Health.OK, mode_of(config).lines[0]))
         findings += _trackers(config.run.trackers)
         files, offered = await _files(config)
         findings += files

@@ -14,6 +14,7 @@ not been.
 from dataclasses import dataclass
 from typing import Any
 
+from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.evaluation import SplitReport
@@ -26,7 +27,6 @@ from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, run_r
 from skillwright.jobs.text.state import Kind, TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import Assembly, expected_episodes, refuse_hopeless_gate
-from skillwright.plugins.skillopt.parity_report import mode_line
 from skillwright.runs import RunFolder, RunStore
 
 
@@ -205,7 +205,7 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
-                *((mode_line(config),) if config.run.parity else ()),
+                *((mode_of(config).lines[0],) if config.run.parity else ()),
                 *injected_lines(run.store),
                 *budget_gaps(config),
                 *(llm.line() for llm in priced_models(config) if not llm.is_free),

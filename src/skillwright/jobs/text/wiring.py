@@ -26,8 +26,8 @@ from skillwright.jobs.text.adapters.bench import adapter_bench
 from skillwright.jobs.text.adapters.models import MakeRole
 from skillwright.jobs.text.fork import Fork, forked
 from skillwright.models import make_model
-from skillwright.plugins.skillopt.session import Role
 from skillwright.rollout import LocalEngine
+from skillwright.rollout.compat import Role
 from skillwright.runs import RunStore
 from skillwright.textopt import (
     AppendixSource,

@@ -31,7 +31,7 @@ from skillwright.plugins.skillopt.names.analysts import MODULES as _ANALYSTS
 from skillwright.plugins.skillopt.names.contract import MODULES as _CONTRACT
 from skillwright.plugins.skillopt.names.documents import MODULES as _DOCUMENTS
 from skillwright.plugins.skillopt.names.model import MODULES as _MODELS
-from skillwright.plugins.skillopt.session import note_if_any
+from skillwright.plugins.skillopt.session import NO_RUN, ModelSession, note_if_any
 
 PACKAGE: Final = "skillopt"
 _TOPS: Final = (PACKAGE, "scripts")
@@ -86,6 +86,16 @@ def module_of(file: Path) -> str:
     """Return ``skillopt.envs.<name>.<module>`` for a file that lies so, or else ``""``."""
     parts = file.resolve().with_suffix("").parts
     return ".".join(parts[-4:]) if parts[-4:-2] == (PACKAGE, "envs") else ""
+
+
+class SkillOptCompat:
+    """Runs adapters that import `skillopt`; see `skillwright.rollout.compat.Compat`."""
+
+    no_run = NO_RUN
+    modules = staticmethod(skillopt_alias)
+    missing_names = staticmethod(missing_names)
+    module_of = staticmethod(module_of)
+    session = ModelSession
 
 
 def _enter(file: Path | None) -> None:

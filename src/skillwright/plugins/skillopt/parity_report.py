@@ -1,10 +1,14 @@
-"""What a run says of its mode: ours or SkillOpt's, and where it differs from the original."""
+"""The mode of a run, ours or SkillOpt's, and where it differs from the original."""
 
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from skillwright.config.parity import DIFFERENCES, KEPT_OUT, Difference
+from rich.markup import escape
+from rich.table import Table
+
+from skillwright.config.readers import Mode
 from skillwright.config.run import RunConfig
+from skillwright.plugins.skillopt.parity import DIFFERENCES, KEPT_OUT, Difference
 
 _WIDTH = 74  # fits a small terminal, with what stands before it there
 
@@ -35,12 +39,6 @@ def parity_settings(config: RunConfig) -> list[ParitySetting]:
     return found
 
 
-def mode_line(config: RunConfig) -> str:
-    """Say in a line in which mode a configuration runs, and where the list of differences is."""
-    where = "" if config.run.parity else "; `skillwright doctor CONFIG --parity` lists them"
-    return _mode(config) + where
-
-
 def _mode(config: RunConfig) -> str:
     found = parity_settings(config)
     ours = sum(not one.is_original for one in found)
@@ -53,24 +51,19 @@ def _mode(config: RunConfig) -> str:
     return f"default mode: {ours} settings differ from SkillOpt's{same}"
 
 
-def say_mode(config: RunConfig) -> tuple[str, ...]:
-    """Say in which mode a configuration runs, in a line, and list what differs in lines below."""
+def mode(config: RunConfig) -> Mode:
+    """Return the mode of a run, and the settings that differ from SkillOpt's in it."""
     ours = [one for one in parity_settings(config) if not one.is_original]
     listed = wrap(_list(ours), _WIDTH, break_long_words=False, break_on_hyphens=False)
-    return (_mode(config), *(f"  {part}" for part in listed))
-
-
-def mode_facts(config: RunConfig) -> dict[str, Any]:
-    """Return the mode and what differs from SkillOpt in it, as a JSON object."""
-    return {
+    facts = {
         "mode": "parity" if config.run.parity else "default",
         "differs_from_skillopt": {
             one.difference.key: {"value": one.value, "original": one.difference.original}
-            for one in parity_settings(config)
-            if not one.is_original
+            for one in ours
         },
         "kept_out": [row.there for row in KEPT_OUT],
     }
+    return Mode((_mode(config), *(f"  {part}" for part in listed)), facts)
 
 
 def shown(value: Any) -> str:
@@ -85,3 +78,27 @@ def _list(ours: list[ParitySetting]) -> str:
         f"{one.difference.key} {shown(one.value)} (there {shown(one.difference.original)})"
         for one in ours
     )
+
+
+def tables(config: RunConfig) -> tuple[Table, Table]:
+    """Return every default that differs from SkillOpt's, and what no mode here does as it does."""
+    table = Table(
+        title="\nDefaults that differ from SkillOpt's (--parity takes theirs)",
+        title_justify="left",
+        title_style="bold",
+    )
+    table.add_column("key", no_wrap=True)
+    for name in ("here", "there", "why ours differs"):
+        table.add_column(name, overflow="fold")
+    for row, value in parity_settings(config):
+        style = "" if value != row.original else "dim"
+        cells = (row.key, shown(value), shown(row.original), row.why)
+        table.add_row(*map(escape, cells), style=style)
+    kept_out = Table(
+        title="\nKept out on purpose, in parity too", title_justify="left", title_style="bold"
+    )
+    kept_out.add_column("there", overflow="fold", ratio=1)
+    kept_out.add_column("here", overflow="fold", ratio=1)
+    for kept in KEPT_OUT:
+        kept_out.add_row(escape(kept.there), escape(kept.here))
+    return table, kept_out

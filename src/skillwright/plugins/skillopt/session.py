@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from threading import get_ident
-from typing import Any, Literal
+from typing import Any
 
 from skillwright.core import (
     ChatModel,
@@ -45,6 +45,7 @@ from skillwright.core import (
 )
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest, write_text
+from skillwright.rollout.compat import Role, SessionModel
 
 # Faults of a model that an adapter caught: no score may come of them.
 #
@@ -110,6 +111,10 @@ class Hearing:
         if self.folder is not None:
             with _doubt(self.folder).open("a", encoding="utf-8") as file:
                 file.write(said)
+
+    def is_reported(self, error: Exception) -> bool:
+        """Tell whether an error of the adapter reports a fault: then it scores none."""
+        return NO_ANSWER in str(error)
 
     def trust(self) -> None:
         """Take the doubt back: no score in the folder comes of a fault."""
@@ -211,23 +216,10 @@ def _quotes(value: Any) -> Iterator[str]:
         yield from _quotes(part)
 
 
-Role = Literal["target", "optimizer"]
-
 NO_RUN = (
     "no run is running, so there is no model to ask: skillopt's model functions work in the "
     "rollout and reflect of an adapter, not when it is imported, built or checked"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SessionModel:
-    """One role's model, made with the first question to it."""
-
-    name: str
-    backend: str
-    make: Callable[[], ChatModel]
-    effort: str = ""
-    max_tokens: int | None = None  # the bound on an answer that its settings name
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +277,10 @@ class ModelSession:
             _heard.reset(token)
             with self._guard:
                 self._hearings.remove(hearing)
+
+    def forget_unanswered(self, folder: Path) -> None:
+        """Remove what a fault scored from a folder; see `forget_unanswered`."""
+        forget_unanswered(folder)
 
     def ask(self, asked: Ask) -> Completion:
         """Ask, and wait for the answer; from any thread but the event loop's own."""

@@ -43,7 +43,7 @@ from skillwright.jobs.text.adapters.rollouts import (
     make_train_rollouts,
     refuse_no_score,
 )
-from skillwright.plugins.skillopt.session import ModelSession
+from skillwright.rollout.compat import ModelSession
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import Item, Row, as_json

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.config.env import AdapterData, RatioData, SplitDirData
+from skillwright.config.readers import config_readers
 from skillwright.config.run import RunConfig
 from skillwright.core import (
     ChatModel,
@@ -26,8 +27,7 @@ from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback, CallFinished
 from skillwright.models import ExecAgent
 from skillwright.plugins.executors.model import Request
-from skillwright.plugins.skillopt.config.keys import KEYS
-from skillwright.plugins.skillopt.session import NO_RUN, ModelSession, Role, SessionModel
+from skillwright.rollout.compat import ModelSession, Role, SessionModel, compat
 from skillwright.runs import CallRecord, RunStore
 
 # The models of a run, asked by an adapter: permitted, recorded and counted as any other.
@@ -122,7 +122,7 @@ def named_models(config: RunConfig) -> AbstractContextManager[ModelSession | Non
     """Let an adapter read until the block ends which models its run will have; none answers."""
 
     def refuse(role: Role) -> ChatModel:
-        raise ConfigError(NO_RUN)
+        raise ConfigError(compat(config.env.compat or "skillopt").no_run)
 
     return _bound(config, refuse)
 
@@ -145,7 +145,8 @@ def _bound(config: RunConfig, make: MakeRole) -> Iterator[ModelSession | None]:
         bound = getattr(settings, "max_tokens", None)
         return SessionModel(str(name), settings.backend, lambda: make(role), str(effort), bound)
 
-    session = ModelSession(llm("target"), llm("optimizer"), asyncio.get_running_loop())
+    open_session = compat(config.env.compat).session
+    session = open_session(llm("target"), llm("optimizer"), asyncio.get_running_loop())
     try:
         yield session
     finally:
@@ -195,9 +196,8 @@ def _short_name(name: str) -> str:
 
 def _copied(config: RunConfig) -> dict[str, Any]:
     """Return the keys that mean the same there and here."""
-    found = {
-        key.flat: _read(config, key.ours) for key in KEYS if key.copied and key.ours and key.flat
-    }
+    named = {flat: key for one in config_readers() for flat, key in one.flat_names().items()}
+    found = {flat: _read(config, key) for flat, key in named.items()}
     return {name: value for name, value in found.items() if value is not _ABSENT}
 
 

@@ -33,8 +33,8 @@ from skillwright.core import (
 from skillwright.core.jsonio import canonical, digest, text_digest
 from skillwright.jobs.run.money import BudgetSpent
 from skillwright.jobs.run.progress import Callback, EpisodeFinished
-from skillwright.plugins.skillopt.session import NO_ANSWER, ModelSession, forget_unanswered
 from skillwright.rollout import EngineDown
+from skillwright.rollout.compat import ModelSession
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import (
@@ -387,13 +387,13 @@ class Player:
         """Roll out, and read what came back; what a model's fault scored is no score."""
         if self.session is None:
             return read_batch(await self._call_rollout(env, ask, folder), about)
-        forget_unanswered(folder)
+        self.session.forget_unanswered(folder)
         with self.session.hear(folder) as hearing:
             try:
                 returned = await self._call_rollout(env, ask, folder)
             except Exception as error:
                 hearing.refuse_missing()
-                if NO_ANSWER in str(error):  # it lets faults out, so it scores none
+                if hearing.is_reported(error):
                     hearing.trust()
                 raise
             rows = hearing.sift(returned)

@@ -1,0 +1,123 @@
+"""Configuration files of other systems: what a reader of them provides, and how it is found.
+
+A package adds a reader by an entry point of ``skillwright.config_readers`` that names its class.
+Every reader sees every file of a training; it changes what is its own and returns the rest.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from skillwright.config.yaml_files import Layer, Values
+from skillwright.core import ConfigError
+from skillwright.entry_points import entry_points
+
+if TYPE_CHECKING:
+    from skillwright.config.run import RunConfig
+
+READERS = "skillwright.config_readers"
+"""The entry points of readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A configuration while it is read.
+
+    Attributes:
+        path: The file.
+        layers: The file and those that it inherits from, the base first.
+        values: What they say together, in our sections after the reading.
+        overrides: ``section.key=value`` settings over the file.
+        their_options: The same in the names of another system (``--cfg-options``).
+        warnings: What has no effect here.
+    """
+
+    path: Path
+    layers: Sequence[Layer]
+    values: Values
+    overrides: Sequence[str] = ()
+    their_options: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+class Mode(NamedTuple):
+    """How the defaults of a run relate to those of another system.
+
+    Attributes:
+        lines: The mode in a line, then the settings that differ.
+        facts: The same as a JSON object.
+    """
+
+    lines: tuple[str, ...] = ()
+    facts: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+class ConfigReader(Protocol):
+    """Reads configuration files of another system."""
+
+    def read(self, reading: Reading) -> Reading:
+        """Translate a file of the other system, and options in its names, into our sections.
+
+        Raises:
+            ConfigError: A key or value is wrong; the message names the nearest right one.
+        """
+        ...
+
+    def fill_in(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Lay the other system's defaults under values whose ``run.parity`` is true."""
+        ...
+
+    def mode(self, config: "RunConfig") -> Mode:
+        """Return how the defaults of a run relate to the other system's."""
+        ...
+
+    def tables(self, config: "RunConfig") -> Sequence[Any]:
+        """Return what `rich` prints for ``doctor --parity``."""
+        ...
+
+    def flat_names(self) -> Mapping[str, str]:
+        """Return the flat names that its adapters know, each with the path of our key."""
+        ...
+
+
+def config_readers() -> tuple[ConfigReader, ...]:
+    """Return the readers of all installed packages."""
+    return tuple(point.load()() for point in entry_points(READERS).values())
+
+
+def read_with_all(reading: Reading) -> Reading:
+    """Have every reader read a configuration.
+
+    Raises:
+        ConfigError: See `ConfigReader.read`; or no reader takes ``their_options``.
+    """
+    for reader in config_readers():
+        reading = reader.read(reading)
+    if reading.their_options:
+        raise ConfigError(
+            f"--cfg-options {reading.their_options[0]!r}: no installed reader of configurations "
+            "takes it; write --set section.key=value"
+        )
+    return reading
+
+
+def fill_in(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Lay another system's defaults under given values, where ``run.parity`` asks for them."""
+    run = values.get("run")
+    asked = run.get("parity") if isinstance(run, Mapping) else getattr(run, "parity", False)
+    if asked is not True:
+        return values
+    readers = config_readers()
+    if not readers:
+        raise ValueError("run.parity needs the plug-in that knows the other system's defaults")
+    for reader in readers:
+        values = reader.fill_in(values)
+    return values
+
+
+def mode_of(config: "RunConfig") -> Mode:
+    """Return how the defaults of a run relate to those of all other systems that are known."""
+    modes = [reader.mode(config) for reader in config_readers()]
+    facts = {name: fact for mode in modes for name, fact in mode.facts.items()}
+    return Mode(tuple(line for mode in modes for line in mode.lines), facts)

@@ -1,0 +1,62 @@
+"""Reads SkillOpt's configurations: files, options in its names, its defaults, a run's mode."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from skillwright.config.readers import Mode, Reading
+from skillwright.config.run import RunConfig
+from skillwright.config.yaml_files import Layer, key_paths
+from skillwright.plugins.skillopt import parity, parity_report
+from skillwright.plugins.skillopt.config.files import (
+    is_skillopt,
+    only_in_base,
+    resolve_layers,
+    translate,
+)
+from skillwright.plugins.skillopt.config.keys import KEYS
+from skillwright.plugins.skillopt.config.reading import in_our_names, sort_options
+
+
+class SkillOptReader:
+    """The reader of SkillOpt's configurations; see `skillwright.config.readers.ConfigReader`."""
+
+    def read(self, reading: Reading) -> Reading:
+        """Translate a file of SkillOpt's, and options in its names."""
+        is_theirs = is_skillopt(reading.values)
+        known = [place.path for place in key_paths(RunConfig)]
+        options = sort_options(reading.overrides, reading.their_options, known, is_theirs=is_theirs)
+        if not is_theirs:
+            overrides = [*in_our_names(options.theirs), *options.ours]
+            return replace(reading, overrides=overrides, their_options=())
+        layers = [*reading.layers, *_compatible(reading, options.ours), *options.layer]
+        values, warnings = translate(resolve_layers(layers), quiet=only_in_base(layers))
+        return replace(
+            reading,
+            values=values,
+            overrides=options.ours,
+            their_options=(),
+            warnings=[*reading.warnings, *warnings],
+        )
+
+    def fill_in(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Lay SkillOpt's defaults under given values."""
+        return parity.fill_in(values)
+
+    def mode(self, config: RunConfig) -> Mode:
+        """Return the mode of a run, and where it differs from SkillOpt."""
+        return parity_report.mode(config)
+
+    def tables(self, config: RunConfig) -> Sequence[Any]:
+        """Return the tables of ``doctor --parity``."""
+        return parity_report.tables(config)
+
+    def flat_names(self) -> Mapping[str, str]:
+        """Return the keys that mean the same there and here."""
+        return {key.flat: key.ours for key in KEYS if key.copied and key.ours and key.flat}
+
+
+def _compatible(reading: Reading, overrides: Sequence[str]) -> list[Layer]:
+    """Return what says that an adapter reads the file, and may bring its data."""
+    said = [one.partition("=")[2] for one in overrides if one.startswith("env.compat=")]
+    return [Layer(reading.path, {"env": {"compat": said[-1]}})] if said else []
