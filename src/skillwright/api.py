@@ -92,7 +92,7 @@ Metric = Callable[[dict[str, Any], str], float | tuple[float, str]]
 """Scores a reply: ``metric(row, reply)`` returns a number from 0 to 1, or that and feedback."""
 Model = str | Mapping[str, Any] | Callable[[list[dict[str, Any]]], str]
 """``backend:model``, a mapping of settings, or a function that takes messages."""
-_TASKS = ".tasks"  # beside the runs: rows by their digest
+_TASKS = ".tasks"  # next to the runs: rows by their digest
 _TESTED = {"train": "best", "rl": "final"}
 
 

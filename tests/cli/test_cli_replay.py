@@ -56,7 +56,7 @@ def test_what_cannot_be_replayed_is_counted_apart_and_is_not_equal(run, tmp_path
 
 def test_bad_words_are_refused(run):
     assert "no episode 'e99'" in run("replay", "base", "e99", code=2).stderr
-    assert "name none beside it" in run("replay", "base", "e1", "--all", code=2).stderr
+    assert "name no episode with it" in run("replay", "base", "e1", "--all", code=2).stderr
     assert "no run 'nowhere'" in run("replay", "nowhere", code=2).stderr
     assert "none of them is turn 9" in run("fork", "base", "e1", "--turn", 9, code=2).stderr
     assert "is over after turn 1" in run("fork", "base", "e1", "--turn", 2, code=2).stderr

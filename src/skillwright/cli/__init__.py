@@ -12,8 +12,8 @@ def main() -> None:
     """Run the command line."""
     try:
         listen()
-        # Imported here, because it takes most of a second, and whoever stops the program meanwhile
-        # needs no traceback of an import.
+        # Imported here, because it takes most of a second: Ctrl-C meanwhile should not print a
+        # traceback of an import.
         from skillwright.cli.app import run
 
         run()

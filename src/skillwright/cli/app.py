@@ -214,7 +214,7 @@ class Program(TyperGroup):
         _add_plug_ins(self, "")
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; where nobody reads what it prints any more, end quietly."""
+        """Run a command; end quietly when the reader of its output is gone."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -255,7 +255,7 @@ def _options(
     if problem := why_no_log():
         typer.echo(f"error: {problem}", err=True)
         raise typer.Exit(2)
-    if logging.lastResort is not None:  # what shows warnings where nobody chose something else
+    if logging.lastResort is not None:  # what shows warnings by default
         logging.lastResort.setFormatter(JsonFormatter() if wants_json_log() else PlainFormatter())
         logging.lastResort.addFilter(is_worth_saying)
 

@@ -199,7 +199,7 @@ def _on_rollouts(
 ) -> Evolve:
     if not without_gate or rounds > 1:
         raise ConfigError(
-            "nobody can play for a gate where there are rollouts alone: say --without-gate 'why', "
+            "with rollouts alone no agent can play for a gate: say --without-gate 'why', "
             "and ask for one round; or give a CONFIG, whose agent plays"
         )
     settings = study_settings(teacher, None, overrides)

@@ -76,7 +76,7 @@ def check(  # noqa: PLR0913 - each is an option
     env_config: Annotated[
         str, typer.Option(help="JSON settings of the environment, as env.config has.")
     ] = "",
-    fuzz: Annotated[int, typer.Option(min=0, help="Actions that nobody asked for.")] = 1000,
+    fuzz: Annotated[int, typer.Option(min=0, help="Random and malformed actions to try.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the actions.")] = 0,
     adapter: Adapter = None,
     compat: Compat = None,

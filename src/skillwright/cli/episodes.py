@@ -392,7 +392,7 @@ class Said(NamedTuple):
 
 
 def _put_all(said: list[Said]) -> None:
-    """Print what was said: short texts beside their kinds, in one column, others below them."""
+    """Print a transcript: short texts next to their kinds, long ones below them."""
     texts = [one._replace(text=one.text.strip("\n")) for one in said]
     column = max((len(one.kind) for one in texts if "\n" not in one.text), default=0) + 2
     for kind, text in texts:

@@ -110,7 +110,8 @@ def _decided(
         look.column(name)
     if answer in shown or not shown:
         raise DataError(
-            f"the agent would read {columns!r}, which must be columns beside the answer {answer!r}"
+            f"the agent would read {columns!r}, which must be columns other than the answer "
+            f"{answer!r}"
         )
     question = f"How is a reply scored ({', '.join(SCORERS)})?"
     scorer = _asked(question, scorer, look.scorer(answer), asks)

@@ -37,7 +37,7 @@ from skillwright.jobs.weights import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
 _BAR, _LEAST_BAR = 30, 8  # columns
-# Stages that have another beside them, with the phase of the episodes that are their own.
+# Stages that run concurrently with another, with the phase of their own episodes.
 _OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
 _ENOUGH = 0.05  # share of the episodes that have to be over before the time left is shown
 
@@ -146,7 +146,7 @@ class Tally:
         return [part for part in (elapsed, left, *_pace(self, now_s)) if part]
 
     def panel(self, now_s: float, width: int, height: int) -> list[RenderableType]:
-        """Return what stands below the head of the live panel, in so many lines at most."""
+        """Return the body of the live panel, up to a number of lines."""
         del height
         lines = [_score(self), *filled(_decisions(self), width), *filled(self.pace(now_s), width)]
         return [Text.from_markup(line, emoji=False) for line in lines if line]

@@ -44,7 +44,7 @@ def replay(
     """Play recorded actions in fresh environments; exit with 1 where anything is different."""
     with exit_codes():
         if every and episodes:
-            raise ConfigError("--all replays every episode; name none beside it")
+            raise ConfigError("--all replays every episode; name no episode with it")
         with _progress() as bar:
             row = bar.add_task("replay", total=None)
             report = replay_run(

@@ -52,7 +52,7 @@ ITERATION_COLUMNS = (
     "turns",
 )
 _LEGEND = (
-    "zero var.: groups of which all attempts ended alike, which teach nothing; turns kept: those "
+    "zero var.: groups whose attempts all ended alike, which teach nothing; turns kept: those "
     "learned from; KL: nats per token from the cold start; clip fraction: share of tokens without "
     "gradient; grad norm: before clipping; turns: of an episode"
 )
@@ -84,7 +84,7 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
     if state.test is not None:
         console.print(split_table(state.test))
         for name in state.test.tables:
-            about = f"{name.replace('_', ' ')}: {_TESTED.get(name, 'tested beside them')}"
+            about = f"{name.replace('_', ' ')}: {_TESTED.get(name, 'tested with them')}"
             print_indented(console, 2, Text(about, style="dim"))
         for line in gain_lines(state.test):
             print_indented(console, 2, Text.from_markup(line))
@@ -245,11 +245,11 @@ def internalized_text(record: InternalizedRecord) -> str:
 
 
 def number_text(value: float | None, digits: int) -> str:
-    """Return a number with so many digits behind its point; a dash where there is none."""
+    """Format a number with a number of decimals; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-# What is shown of the recipe while it runs, beside what is shown of every job.
+# What is shown of the recipe while it runs, in addition to what every job shows.
 
 
 _SHOWN = 10  # iterations
@@ -257,7 +257,7 @@ _SUMMED = 5  # iterations whose success by task type is shown together
 _MOST_SKILLS = 6
 _WIDTH = 78
 _WIDE = 72  # columns, for tables
-_TALLEST, _NARROW_TALLEST = 15, 22  # lines of the panel beside its tables
+_TALLEST, _NARROW_TALLEST = 15, 22  # lines of the panel without its tables
 _FEWEST = 3  # rows of a table
 _RECIPE = {
     "base": "base episodes",
@@ -502,7 +502,7 @@ def _types(tally: RlTally, most: int, width: int) -> list[RenderableType]:
 
 
 def _task_types(tally: RlTally, most: int) -> tuple[list[_TaskType], int]:
-    """Return so many task types, those that val solves least, and how many are left out."""
+    """Return the task types that val solves least, and how many are left out."""
     counts: dict[str, tuple[int, int]] = {}
     for event in list(tally.latest)[-_SUMMED:]:
         for name, (solved, scored) in event.record.families.items():  # stored name

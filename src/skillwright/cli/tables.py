@@ -119,7 +119,7 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
 
 
 def show_fork(console: Console, outcome: ForkOutcome, run: str) -> None:
-    """Show how the continuations of an episode ended, beside the episode itself."""
+    """Compare the outcomes of an episode's continuations with the episode itself."""
     table = Table()
     for name in ("", "id", "outcome", "reward", "turns", "tokens"):
         right = name in ("reward", "turns", "tokens")
@@ -154,7 +154,7 @@ def _ended(one: FoundEpisode) -> str:
 
 
 def show_environment(console: Console, found: EnvFindings) -> None:
-    """Show what stands beside the success rate, and what it may be compared with."""
+    """Show what is reported besides the success rate, and what it may be compared with."""
     for line in found.lines({name: _score_words(score) for name, score in found.scores.items()}):
         print_words(console, line, markup=True)
 
@@ -170,7 +170,7 @@ def _score_words(score: Score) -> str:
 
 
 def shown_ks(trials: int) -> list[int]:
-    """Return the ``k`` of which pass^k is listed: 1, 2, 4, 8, ... and the number of trials."""
+    """Return the values of ``k`` for pass^k: 1, 2, 4, 8, ... and the number of trials."""
     doubled = [1 << power for power in range(trials.bit_length())]
     return sorted({*doubled, trials}) if trials else []
 
@@ -241,7 +241,7 @@ def _reason(record: StepRecord | EpochRecord) -> str:
 
 
 def print_indented(console: Console, columns: int, text: Text) -> None:
-    """Print a text whose every line begins so many columns in."""
+    """Print a text, indenting every line."""
     console.print(Padding(text, (0, 0, 0, columns)))
 
 
@@ -372,7 +372,7 @@ def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
 def _columns(tables: Mapping[str, ScoreTable]) -> dict[str, ScoreTable]:
     """Join artifacts with equal results under one heading ("released = current"), but the first."""
     (baseline, first), *others = tables.items()
-    # Where no best one stands beside it, "final" is not a training's current skill.
+    # Without a best skill, "final" is not a training's current skill.
     shown_as = SHOWN_AS if "best" in tables else {}
     names: list[tuple[ScoreTable, list[str]]] = []
     for name, table in others:

@@ -35,7 +35,7 @@ def view(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RUN|BANK...", help="Runs and banks to show beside those of --root."
+            metavar="RUN|BANK...", help="Runs and banks to show in addition to those of --root."
         ),
     ] = None,
     root: Root = DEFAULT_ROOT,
@@ -60,7 +60,7 @@ def view(
             first = kind.format(quote(paths[0].resolve().name))
         address = f"http://{HOST}:{bound.getsockname()[1]}/{first}?token={token}"
         out.print(address, soft_wrap=True, highlight=False, markup=False)
-        say("Ctrl-C ends it. The address holds a token: share it with nobody.")
+        say("Ctrl-C ends it. The address holds a token: keep it secret.")
         if browser:
             webbrowser.open(address)
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)

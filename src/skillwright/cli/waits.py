@@ -17,7 +17,7 @@ from skillwright.cli.words import clock_text, print_words
 from skillwright.core.waits import Wait, waits
 
 _FIRST_S = 1.5
-"""So long nobody wonders."""
+"""Seconds before a wait is reported."""
 _SAID_AT_S = (_FIRST_S, 10.0, 30.0)
 _EVERY_S = 60.0
 _LOOK_S = 0.25
@@ -112,7 +112,7 @@ def drawn(now_s: float) -> RenderableType:
 
 @contextmanager
 def waits_shown(console: Console) -> Iterator[None]:
-    """Show what is waited for meanwhile, unless somebody does already, or nobody reads along."""
+    """Show what is waited for, unless a display is active or the output is no terminal."""
     if _watches or not _is_read(console):
         yield
         return

@@ -31,7 +31,7 @@ _READER_GONE = 141
 
 
 class PlainConsole(Console):
-    """A console that shows control characters of others to nobody; its own styles stay."""
+    """A console that strips control characters from untrusted text; its own styles stay."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -48,7 +48,7 @@ class PlainConsole(Console):
             )
 
     def on_broken_pipe(self) -> None:
-        """End quietly where nobody reads on."""
+        """End quietly when the reader is gone."""
         leave_quietly()
 
 
@@ -276,7 +276,7 @@ def show_paged(console: Console, show: Callable[[], None]) -> None:
         pager = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=console.file.fileno(), env=environment
         )
-    except OSError:  # a pager that cannot be started keeps nobody from reading
+    except OSError:  # without a pager the text is printed
         show()
         return
     _feed(pager, captured.get().encode("utf-8", "backslashreplace"))

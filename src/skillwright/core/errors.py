@@ -134,7 +134,8 @@ def certificate_problem(error: ssl.SSLCertVerificationError) -> str:
         case code if code in _UNKNOWN_SIGNER:
             return (
                 f"its certificate is not signed by an authority that this machine trusts "
-                f"({reason}). If the server is yours, name a PEM file with the certificate of who signed it, or with "
+                f"({reason}). If the server is yours, name a PEM file with the certificate of the "
+                "signer, or with "
                 f"its own: SSL_CERT_FILE=ca.pem skillwright ...{_missing_file()}"
             )
         case code if code in _OTHER_HOST:

@@ -69,7 +69,7 @@ def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
 
     Args:
         root: The folder that holds runs.
-        paths: Runs and banks that are shown beside those.
+        paths: Further runs and banks to show.
         token: What a request must carry: as ``?token=`` once, later as a cookie.
     """
     site = Site(root, tuple(paths), time.time)

@@ -35,7 +35,7 @@ from skillwright.dashboard.site import Site
 _ROWS = 100
 """Skills of a page."""
 _VERSIONS = 60
-"""Versions of the growth chart; of more, so many evenly spaced ones."""
+"""Most versions of the growth chart; more are thinned out evenly."""
 _COMPARED = 2_000
 """Skills that are compared for near-duplicates."""
 _NEARLY = 0.7
@@ -131,7 +131,7 @@ def _injected(folder: Path) -> dict[str, SkillStats]:
 def _settings(folder: Path) -> tuple[BankSection, str]:
     """Return how much a run injects, and its environment where that is one of ours.
 
-    The rules of another environment are code beside the run, which looking must not execute.
+    The rules of another environment are code of the user's, which viewing must not execute.
     """
     with reading(folder) as reader:
         is_rl = reader.trains_weights

@@ -232,7 +232,7 @@ def _legend(number: int, name: str) -> str:
 
 
 def _legend_rows(series: int) -> float:
-    """Return where a drawing begins below the names of so many lines."""
+    """Return the y offset of a drawing below the legend of its lines."""
     return _TOP + 16.0 * math.ceil(series / _LEGEND_COLUMNS) if series > 1 else _TOP
 
 

@@ -99,7 +99,7 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def side_by_side(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show two episodes of a run beside each other, of the same task or not."""
+    """Show two episodes of a run side by side, of the same task or not."""
     name, asked = request.path_params["run"], request.query_params
     path = site.folder(name)
     sides = [f"e{_number(asked, side)}" for side in ("a", "b")]

@@ -38,8 +38,8 @@ class Site:
     """The runs and banks that are shown.
 
     Args:
-        root: The folder that holds runs; banks in it and beside it are shown too.
-        paths: Folders of runs and files of banks that are shown beside those.
+        root: The folder that holds runs; banks in it and next to it are shown too.
+        paths: Further folders of runs and files of banks.
         clock: Tells the time, in seconds since 1970.
     """
 

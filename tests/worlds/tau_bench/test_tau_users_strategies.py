@@ -281,7 +281,7 @@ async def test_without_a_person_the_run_stops():
     def closed(prompt):
         raise EOFError
 
-    with pytest.raises(ModelRefused, match="nobody is at the terminal"):
+    with pytest.raises(ModelRefused, match="no person can play the customer"):
         await HumanUser(setting(), closed).areset(TASK)
 
 

@@ -30,8 +30,7 @@ from skillwright.jobs.run.launch import known_secrets
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.models import is_scripted_model, make_model
-from skillwright.plugins.skyrl import read_rollouts
-from skillwright.rollout import refuse_no_score
+from skillwright.rollout import read_rollouts, refuse_no_score
 from skillwright.runs import RunStore
 
 
@@ -164,7 +163,7 @@ async def evolve_on_rollouts(
     """Have a teacher change a bank by exported rollouts: within lint and limits, without a gate.
 
     Args:
-        files: Of rollouts (`skillwright.plugins.write_rollouts`), of train tasks alone.
+        files: Of rollouts (`skillwright.rollout.write_rollouts`), of train tasks alone.
         bank: The bank's file, which must hold skills or have been begun.
         settings: Who teaches, and how much may change.
         reason: Why no gate is asked; it is in the bank's log.
@@ -219,7 +218,7 @@ async def evolve_on_rollouts(
         blocked=len(found.blocked),
         notes=found.notes,
     )
-    return EvolveReport(str(bank), (record,), skills, is_scripted_model(held.llm))
+    return EvolveReport(str(bank), (record,), skills, held.llm.is_scripted)
 
 
 EVOLVED = "evolved"

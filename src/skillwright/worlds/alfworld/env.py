@@ -28,7 +28,7 @@ from skillwright.worlds.alfworld.tables import ALL_TASK_TYPES, CATEGORIES
 
 
 _NEW_HOMES: Final = 100_000
-"""No seed has so many homes to train in."""
+"""More homes than any seed has to train in."""
 
 
 def find_tasks(data: Mapping[str, Any]) -> TaskSplits:

@@ -37,7 +37,7 @@ MOST_EFFORT: Final = 38
 """Commands that looking into everything may take (a visit each, and one more per door). With 50
 commands in all, 12 are left for the task itself, so that a patient searcher always has enough."""
 
-# Floor plans go up to 28 cabinets; a room of which half is cabinets would be cut below anyway.
+# Floor plans go up to 28 cabinets; a room with more cabinets would be cut below anyway.
 _MOST_OF_A_CLASS: Final = {"cabinet": 8, "drawer": 7, "shelf": 6}
 
 # Of these, a room that is small gets more.
@@ -124,16 +124,16 @@ HABIT_STRENGTH: Final = 0.9
 """Chance that an object of a class with a habit lies where the habit says. Lamps always do."""
 
 _PLACES_OF_A_KIND: Final = 3
-"""A room's habits name at most so many places with a door, and so many without."""
+"""Most places with a door, and most without, that a room's habits name."""
 
 _FEWEST_FITTING: Final = 4
-"""A place is worth a habit if so many of the room's object classes fit into it."""
+"""Least number of the room's object classes that must fit into a place with a habit."""
 
 _NEVER_KEPT_IN: Final = frozenset({"garbagecan", "microwave", "sinkbasin"})
 
 
 _DOORS_TO_HIDE_BEHIND: Final = 4
-"""Something is hidden if at least so many doors of the room could be where it is kept."""
+"""Least number of doors of the room that could hide an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def habit_skills(home: Household) -> list[BankSkill]:
 def keeps_hidden(home: Household, room: str, otype: str) -> bool:
     """Tell whether only the habits lead straight to an object.
 
-    It is kept behind a door, and so many doors of the room could be that one
+    It is kept behind a door, and enough other doors of the room could be that one
     (`_DOORS_TO_HIDE_BEHIND`) that looking behind them all takes too long.
     """
     kept = home.habits[room].get(otype, "")

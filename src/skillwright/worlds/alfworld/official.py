@@ -45,7 +45,7 @@ class GameFile:
     problem: str  # PDDL text of the problem
     goal_text: str  # the task sentence without its final period
     dialect: str  # `"0.4"` or `"2.1.1"`
-    solvable: bool | None  # whether a planner solved it; `None` where nobody tried
+    solvable: bool | None  # whether a planner solved it; `None` where none tried
     walkthrough: tuple[str, ...]  # a winning list of commands, or empty
 
 
@@ -209,7 +209,7 @@ def _task(path: Path, release: Path) -> Task | None:
 
 
 def _task_type(game: Path) -> str:
-    """From the annotation beside the game, or else from the name of the folder."""
+    """Read the task type from the annotation next to the game, or else from the folder's name."""
     annotation = game.with_name("traj_data.json")
     if annotation.is_file():
         found = read_json(annotation, "trajectory file").get("task_type")
@@ -220,8 +220,7 @@ def _task_type(game: Path) -> str:
 
 # Our games as official game files, so that the public engine can play them too.
 #
-# The domain and the grammar are upstream texts; whoever exports hands them in from an installed
-# ``alfworld`` package.
+# The domain and the grammar are upstream texts; callers take them from an installed ``alfworld``.
 
 
 _SENTENCE: Final = re.compile(r'Your task is to: [^"]*')
@@ -245,7 +244,7 @@ def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:
 
     Returns:
         ``pddl_domain``, ``grammar``, ``pddl_problem``, ``solvable`` (true where a walkthrough is
-        known, else null: nobody tried) and ``walkthrough``.
+        known, else null: not tried) and ``walkthrough``.
 
     Raises:
         DataError: The grammar has no task sentence.

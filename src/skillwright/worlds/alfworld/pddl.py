@@ -47,7 +47,7 @@ class Form(list[Expression]):
 
 
 class Misread(Exception):
-    """Something is wrong at a token; whoever knows the file turns it into a `DataError`."""
+    """A token is wrong; the caller, which knows the file, turns it into a `DataError`."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message, at)
@@ -75,7 +75,7 @@ def read(text: str) -> Form:
     if open_forms:
         raise Misread("this '(' is never closed", form.at)
     if len(root) != 1 or not isinstance(root[0], Form):
-        raise Misread("expected one parenthesised definition and nothing beside it", 0)
+        raise Misread("expected one parenthesized definition and nothing else", 0)
     return root[0]
 
 

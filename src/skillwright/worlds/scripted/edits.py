@@ -252,7 +252,7 @@ def _stands_once(passage: object, skill: str) -> bool:
     return isinstance(passage, str) and bool(passage.strip()) and skill.count(passage) == 1
 
 
-# Suggestions instead of edits: the same findings, in words for whoever rewrites the skill.
+# Suggestions instead of edits: the same findings, in words for the model that rewrites the skill.
 #
 # A suggestion of ours quotes what it replaces, so that it can be read back as the edit that it
 # means.

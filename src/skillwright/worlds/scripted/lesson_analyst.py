@@ -60,7 +60,7 @@ class LessonAnalyst(ScriptedOptimizer):
     Args:
         identity: What the run's records call it; it begins with ``scripted:``.
         lessons: The commonest mistake first.
-        superstitions: Advice without a reason, of which it believes one now and then.
+        superstitions: Advice without a reason; it proposes one now and then.
     """
 
     _headings: tuple[str, ...] = (_FAILURES,)
@@ -130,7 +130,7 @@ class LessonAnalyst(ScriptedOptimizer):
         return any(text in skill for text in wordings)
 
     def _beliefs(self, skill: str) -> list[str]:
-        """Return the superstitions of which one may be proposed."""
+        """Return the superstitions that may be proposed."""
         return [text for text in self._superstitions if text not in skill]
 
     def _corrections(self, skill: str) -> list[str]:

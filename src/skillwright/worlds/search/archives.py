@@ -102,7 +102,7 @@ def archive_questions(split: str, count: int, *, seed: int = 0) -> list[Task]:
         seed: Another seed gives another world.
 
     Raises:
-        DataError: There is no such split, or there are not so many.
+        DataError: There is no such split, or it has fewer questions.
     """
     if split not in SPLITS:
         raise DataError(f"no split {split!r} of generated questions. {did_you_mean(split, SPLITS)}")

@@ -84,13 +84,13 @@ class QaEnv(TextEnv):
         answer, right = answer_in(action), self._question.answers
         self._scores = {"em": exact_match(answer, right), "f1": token_f1(answer, right)}
         is_right = self._scores["em"] == 1.0
-        # Heard by nobody who answers; it is in the trajectory for whoever learns from it.
+        # The agent does not see it; it is in the trajectory for the optimizer.
         said = "Right." if is_right else f'Expected "{right[0]}", and you answered "{answer}".'
         output = self.finish(said, reward=self._scores[self._metric], metadata=self._scores)
         return {**output, "postprocessed_action": answer}
 
     def get_metrics(self) -> dict[str, float]:
-        """Return ``em`` and ``f1``, both in [0, 1]; both are reported, whichever is the reward."""
+        """Return ``em`` and ``f1`` in [0, 1]; both are reported, although one is the reward."""
         return dict(self._scores) or {"em": 0.0, "f1": 0.0}
 
 

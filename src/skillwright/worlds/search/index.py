@@ -178,7 +178,7 @@ def _digest_of(path: Path, known: Path) -> str:
 
 
 def _make(folder: Path, passages: Iterable[Filed], embedder: Any) -> None:
-    """Make an index beside its place, and move it there when it is whole."""
+    """Build an index in a temporary folder, and move it to its place when it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:

@@ -87,7 +87,7 @@ class SearchQaEnv(QaEnv):
         """Return generated questions.
 
         Raises:
-            DataError: They are to be answered from a file, or there are not so many.
+            DataError: They are to be answered from a file, or there are fewer.
         """
         settings = read_settings(env_config)
         if settings.passages is None:
@@ -214,7 +214,7 @@ class SearchQaEnv(QaEnv):
         return await asyncio.to_thread(self.step_native, said, calls)
 
     def get_metrics(self) -> dict[str, float]:
-        """Return ``em`` and ``f1``, both in [0, 1]; both are reported, whichever is the reward.
+        """Return ``em`` and ``f1``, both in [0, 1]; both are reported, although one is the reward.
 
         With a search also ``searches`` and ``invalid_actions``, which count.
         """
@@ -237,7 +237,7 @@ class SearchQaEnv(QaEnv):
         left = self.max_turns - self.turns
         if left > 0:
             text += f"\n\nTurns left: {left}." + (" Answer now." if left == 1 else "")
-        else:  # heard by nobody who answers, as below
+        else:  # the agent does not see it, as below
             text += f'\n\nNo turn is left. Expected "{self._question.answers[0]}", and you gave no '
             text += "answer."
         output = self.reply(text, metadata=metadata)

@@ -30,12 +30,12 @@ class TauBenchEnvConfig:
             text, which is read from a copy of tau-bench and needs the strategy ``llm``. It changes
             scores.
         tau_bench_dir: A checkout of tau-bench, or the folder of its installed package, whose words
-            ``user_prompt: tau-bench`` takes; empty looks beside the data, where `skillwright data
+            ``user_prompt: tau-bench`` takes; empty looks next to the data, where `skillwright data
             tau-bench` puts them, then for an installed package.
         user_backend: The dialect of the user's server: ``openai_chat``, ``claude_chat``,
             ``qwen_chat`` or ``minimax_chat``, as in a run's ``models`` section.
         user_api_key_env: The environment variable with the key of that server; empty for the
-            backend's own. A server of one's own needs no key.
+            backend's own. An own server needs no key.
         user_settings: Further settings of that model, as in a run's ``models`` section, such as
             ``{"temperature": None}`` for one that takes none; they come before the above.
         user_retries: How often a failed request to the user's server is sent again; a reply that
@@ -49,7 +49,7 @@ class TauBenchEnvConfig:
         prompt: What the agent reads first: ``skillwright`` is the policy, the rules and how to
             answer, in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets
             it. The second needs ``tools: native``.
-        parsing: ``default``; ``strict`` refuses text beside a tool call, several calls in a turn
+        parsing: ``default``; ``strict`` refuses text next to a tool call, several calls in a turn
             and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.
         score_on_truncation: Whether an episode that runs out of turns is paid for its database.
         wrap_tool_results: Whether tool results are in ``<tool_response>`` tags, so that they
@@ -113,13 +113,13 @@ _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 
 class UnknownDomain(DataError, NotImplementedError):
-    """A domain that is not there; whoever makes an environment expects the second kind."""
+    """A domain that is not there; callers that make an environment expect a DataError."""
 
 
 def read_config(env_config: object | None) -> TauBenchEnvConfig:
     """Read settings from ``None``, a mapping, or an object with fields such as a dataclass.
 
-    A setting that is missing or null has its default, whichever of these it comes from.
+    A setting that is missing or null has its default in all of these.
 
     Raises:
         DataError: A setting is unknown, of the wrong type, or out of bounds, or two of them do not
@@ -221,7 +221,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Copy what may be somebody's kind of mapping, such as OmegaConf's, into dicts and lists."""
+    """Copy mappings of any type, such as OmegaConf's, into dicts and lists."""
     if isinstance(value, Mapping):
         return {str(key): _plain(_item(value, key)) for key in value}
     if isinstance(value, Sequence) and not isinstance(value, str):

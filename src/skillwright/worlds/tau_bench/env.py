@@ -162,7 +162,7 @@ class TauBenchEnv(TextEnv):
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
-        """Return under ``comparability`` what a score depends on beside the agent."""
+        """Return under ``comparability`` what a score depends on besides the agent."""
         return identity(env_config)
 
     @classmethod
@@ -172,7 +172,7 @@ class TauBenchEnv(TextEnv):
 
     @classmethod
     def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
-        """Return the model behind the simulated users, an endpoint beside the agent's."""
+        """Return the model behind the simulated users, an endpoint besides the agent's."""
         from skillwright.worlds.tau_bench.user_model import ModelUser, user_endpoint
 
         config = read_config(env_config)
@@ -364,7 +364,7 @@ class TauBenchEnv(TextEnv):
     def _understood(self, action: str) -> Call | Speech | Misfit:
         if self.config.tools == "native":
             raise EnvError(
-                "tools is 'native', and this turn is a text: whoever plays here knows text actions "
+                "tools is 'native', and this turn is a text: the agent knows text actions "
                 "only (a trainer, a policy). Set tools: tags"
             )
         self._answers = None
@@ -462,7 +462,7 @@ class TauBenchEnv(TextEnv):
         self._over, self._truncated = True, truncated
         self._reward = grade.reward if ends or self.config.score_on_truncation else 0.0
         metadata["reward_breakdown"] = grade.to_dict()
-        # The last word is nobody's to answer, and trainers would cut it off.
+        # No agent answers the last message, and trainers would cut it off.
         return StepOutput(observations=[], reward=self._reward, done=True, metadata=metadata)
 
 

@@ -22,13 +22,13 @@ from skillwright.worlds.tau_bench.upstream_words import user_words
 ORIGINAL_TURNS: Final = 30
 OTHER: Final = "tools and rules of tau-bench {domain}, over other data"
 
-# A strategy that somebody registered may use both a model and a script.
+# A registered strategy of a third party may use both a model and a script.
 _NO_MODEL: Final = frozenset({"scripted", "human", "rule_based"})
 _NO_SCRIPT: Final = frozenset({"llm", "react", "verify", "reflection", "human", "rule_based"})
 
 
 def comparability(env_config: object | None = None) -> dict[str, Any]:
-    """Return what a score depends on beside the agent, as a JSON object.
+    """Return what a score depends on besides the agent, as a JSON object.
 
     Raises:
         DataError: A setting is wrong, or the data is missing or damaged.
@@ -159,7 +159,7 @@ def tau_tasks(split: str, env_config: object | None = None, count: int | None = 
     Args:
         split: A split of the data, such as ``test``.
         env_config: The environment's settings; they say which data, and where it is.
-        count: At most so many, the first; ``None`` for all.
+        count: The number of first tasks; ``None`` for all.
 
     Raises:
         DataError: A setting is wrong, the data is missing or damaged, or there is no such split.

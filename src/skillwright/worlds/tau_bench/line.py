@@ -176,7 +176,7 @@ def _cost(before: float | None, now: float | None) -> float | None:
 
 
 def refuses_everything(fault: Exception) -> bool:
-    """Tell whether the user's server will not answer anybody: a wrong key, or a wrong model."""
+    """Tell whether the user's server refuses every request: a wrong key, or a wrong model."""
     return isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
 
 

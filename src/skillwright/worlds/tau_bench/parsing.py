@@ -28,7 +28,7 @@ class Call:
 
     name: str  # the tool, which need not exist
     arguments: Mapping[str, Any] = field(default_factory=dict)  # its arguments
-    mixed: bool = False  # there was text beside the call; it is dropped
+    mixed: bool = False  # there was text next to the call; it is dropped
     extra_calls: int = 0  # further calls of the turn; they are not run
 
 
@@ -46,7 +46,7 @@ class Misfit:
 
     error: str  # what the agent reads
     is_call: bool = True  # it was meant as a tool call
-    mixed: bool = False  # there was text beside the call
+    mixed: bool = False  # there was text next to the call
     extra_calls: int = 0  # further calls of the turn
 
 
@@ -74,7 +74,7 @@ def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
 def parse_native(said: str, calls: Sequence[ToolCall], mode: str) -> Call | Speech | Misfit:
     """Understand a turn of an agent that was offered the tools natively.
 
-    Without a call the text is a message to the user; beside one it is nobody's. Of several calls
+    Without a call the text is a message to the user; next to a call it is dropped. Of several calls
     the first is meant, as in tau-bench's own agent.
     """
     visible = visible_text(said)

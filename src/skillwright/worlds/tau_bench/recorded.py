@@ -1,4 +1,4 @@
-"""The customer of a recorded episode: it says what it said then, and asks nobody."""
+"""The customer of a recorded episode: it repeats its recorded replies, without a model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ class NotAsked(SkillwrightError):
 
 
 class RecordedUser(UserSimulator):
-    """Answers from a record; after it, where there is somebody who can, that user continues.
+    """Answers from a record; after it a live user continues, where there is one.
 
     Args:
         record: What happened.
@@ -56,7 +56,7 @@ class RecordedUser(UserSimulator):
 
     def _said(self, heard: str, said: str, beside: dict[str, Any]) -> str:
         self._conversation.append(Heard(heard, said, str(beside.get("thought", ""))))
-        self._repeated += Usage(cache_hits=1)  # an answer that nobody was asked for
+        self._repeated += Usage(cache_hits=1)  # an answer without a call
         self.usage = self._repeated
         return said
 

@@ -1,4 +1,4 @@
-"""What a report on tau-bench says beside the success rate: what a number may be compared with."""
+"""What a report on tau-bench adds to the success rate: what a number may be compared with."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ def report(
 ) -> EnvReport:
     """Return the facts that `lines` puts into words, by these names.
 
-    ``settings``: all that a score depends on beside the agent. ``data_origin``: how the data was
+    ``settings``: all that a score depends on besides the agent. ``data_origin``: how the data was
     found. ``free_tasks``: those that hanging up at once solves. ``rates``: shares of the scored
     episodes (of all episodes: ``user_failure``, ``failure``). ``failures_as_losses``: the success
     rate if every failure were a loss. ``departures``: in what it was played otherwise than
@@ -102,7 +102,7 @@ def _of_run(
 
 
 def lines(facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
-    """Say what stands beside the success rate, and what it may be compared with."""
+    """Format what is reported besides the success rate, and what it may be compared with."""
     free = len(facts["free_tasks"])
     yield f"tasks that want nothing changed: {scores['no_op']}"
     tasks = f"{free:,} task" if free == 1 else f"{free:,} tasks"
@@ -126,7 +126,7 @@ def lines(facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
 
 
 def published(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Say whether the score may stand beside tau-bench's own figures, and if not, why."""
+    """Say whether the score is comparable with tau-bench's published figures, and if not, why."""
     departed = facts.get("departures")
     if departed is None:  # an earlier version did not look
         return

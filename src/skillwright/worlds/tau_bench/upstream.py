@@ -314,7 +314,7 @@ def _read_utf8(path: Path) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        # Asked before it is opened: a pipe that nobody writes to would be waited for without end.
+        # Asked before it is opened: a pipe without a writer would block forever.
         if path.exists() and not path.is_file():
             raise DataError(f"{str(path)!r} is not a regular file")
         with path.open("rb") as file:

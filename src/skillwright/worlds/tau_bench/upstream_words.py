@@ -20,7 +20,7 @@ from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
 from skillwright.worlds.tau_bench.tau_core.store import DOMAINS, data_dir
 
 WORDS_FILE: Final = "user_prompt.txt"
-"""Where `skillwright data tau-bench` puts them, beside the data."""
+"""Where `skillwright data tau-bench` puts them, next to the data."""
 SOURCE: Final = Path("envs") / "user.py"
 """The file in tau-bench's package that holds them."""
 PUBLISHED: Final = "6898b6f9ef7955ddb9af4325b97176750c20d6f300d75c8232ba8d12cd5c19be"
@@ -59,7 +59,7 @@ class UserWords:
 def user_words(config: TauBenchEnvConfig) -> UserWords:
     """Find tau-bench's words for its user.
 
-    They are looked for in the folder that the settings name, else beside the data, else in an
+    They are looked for in the folder that the settings name, else next to the data, else in an
     installed package.
     """
     return _found(
@@ -164,7 +164,7 @@ def _run_through(function: ast.FunctionDef) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as it stands there; nobody makes it."""
+    """A call as it is written in the file; it is not executed."""
 
     name: str  # what it calls
     keywords: Mapping[str, Any]  # its arguments, all of them by name
@@ -182,7 +182,7 @@ def parse(source: str, where: str) -> ast.Module:
     """Parse a Python file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about somebody else's escape sequences
+            warnings.simplefilter("ignore")  # about escape sequences in upstream code
             return ast.parse(source)
     except (SyntaxError, ValueError) as error:
         raise DataError(f"{where} is not Python: {error}") from error
@@ -191,7 +191,7 @@ def parse(source: str, where: str) -> ast.Module:
 
 
 def assigned(module: ast.Module, names: tuple[str, ...], where: str) -> Any:
-    """Return the value that a file gives to a name, whichever of these it uses.
+    """Return the value that a file assigns to the first of these names that it uses.
 
     It is JSON, with `Call` where it calls something.
     """

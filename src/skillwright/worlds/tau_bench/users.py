@@ -49,7 +49,7 @@ class UserSimulator(ABC):
     def __init__(self) -> None:
         # What its model has consumed so far, judges and failed requests included.
         self.usage = Usage()
-        # What its latest turn held beside the reply, as JSON: thoughts, refused drafts. It
+        # What its latest turn held besides the reply, as JSON: thoughts, refused drafts. It
         # is recorded, and shown to no agent.
         self.backstage: dict[str, Any] = {}
 
@@ -82,7 +82,7 @@ class UserSimulator(ABC):
 
 
 class InstantUser(UserSimulator):
-    """A user that waits for nobody: its subclass writes the blocking pair."""
+    """A user without waiting: its subclass writes the blocking pair."""
 
     async def areset(self, instruction: str) -> str:
         """Do what `reset` does."""
@@ -274,13 +274,13 @@ class HumanUser(UserSimulator):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, line)
 
-        # A daemon and not the loop's executor: that one is waited for, and nobody would end the
+        # A daemon and not the loop's executor: that one is waited for, and nothing would end the
         # program before the person has pressed Enter.
         threading.Thread(target=ask, name="tau_bench human", daemon=True).start()
         line = await typed
         if line is None:
             raise ModelRefused(
-                "nobody is at the terminal to play the customer: its input is closed. Choose "
+                "no person can play the customer: the terminal's input is closed. Choose "
                 "another user_strategy, such as 'llm'."
             )
         return line
@@ -352,7 +352,7 @@ class _Wish:
 
 
 class RuleUser(InstantUser):
-    """Answers from the sentences of its instruction; waits for nobody and costs nothing."""
+    """Answers from the sentences of its instruction, without a model."""
 
     def __init__(self, setting: UserSetting | None = None) -> None:
         super().__init__()

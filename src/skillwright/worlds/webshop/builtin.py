@@ -1,4 +1,4 @@
-"""The built-in world: a thousand products that nobody sells, and what people ask for.
+"""The built-in world: a thousand invented products, and what people ask for.
 
 Care pays: about two dozen products are of a kind and differ in what decides, so that every goal has
 near misses. Descriptions repeat people's small talk, which misleads a search for whole sentences;

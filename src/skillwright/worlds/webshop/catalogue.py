@@ -411,7 +411,7 @@ def _open_file(
 
 
 def index_with_tantivy(path: Path) -> Path:
-    """Make the tantivy index of a catalogue's file, beside it, and return its folder.
+    """Make the tantivy index of a catalogue's file, next to it, and return its folder.
 
     Raises:
         DataError: Tantivy is not installed.

@@ -276,7 +276,7 @@ def webshop_tasks(
 
     Args:
         split: ``train``, ``val`` or ``test``.
-        count: At most so many, the first; ``None`` for all.
+        count: The number of first tasks; ``None`` for all.
         seed: The world's: the built-in products, prices, price limits and splits.
         goals: ``human`` goals are what people wrote; ``synthetic`` ones are one for every way to
             choose a product's options.

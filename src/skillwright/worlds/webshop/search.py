@@ -130,7 +130,7 @@ class TantivyEngine:
 
 
 def tantivy_folder(catalogue: Path) -> Path:
-    """Return where the tantivy index of a catalogue's file stands: beside it."""
+    """Return the folder of the tantivy index of a catalogue's file, next to it."""
     return catalogue.with_name(f"{catalogue.name}.tantivy")
 
 

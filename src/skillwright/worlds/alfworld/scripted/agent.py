@@ -280,7 +280,7 @@ def deliver(turn: Turn) -> str | None:
 
 
 def drop_other(turn: Turn) -> str | None:
-    """Get rid of an object that nobody asked for."""
+    """Put down an object that the task does not ask for."""
     if not turn.belief.held or turn.holds_wanted:
         return None
     free = [place for place in turn.places_here if place not in turn.belief.closed]
@@ -289,7 +289,7 @@ def drop_other(turn: Turn) -> str | None:
 
 
 def rest(turn: Turn) -> str | None:
-    """Believe that all is done: nobody said that a second object is to be fetched."""
+    """Believe that all is done: no rule says that a second object is needed."""
     if turn.errand.kind is not Kind.TWO or turn.belief.held or not turn.belief.placed:
         return None
     if turn.follows(Rule.FETCH_SECOND):

@@ -219,7 +219,7 @@ LESSONS: Final = {lesson.rule: lesson for lesson in (*_GOOD, *_BAD)}
 
 
 _SOON: Final = 4
-"""An object that is found at one of so many places was close by."""
+"""An object found within this many visited places was close by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ class _Analysis:
         }
 
     def of_successes(self) -> dict[str, Any]:
-        """Confirm what worked; what nobody did wrong needs no rule, but chance may seem one."""
+        """Confirm what worked; without a mistake no rule is needed, but chance may suggest one."""
         patterns = success_patterns(self._episodes)
         missing = sum(not self._conduct.follows(rule) for rule in GOOD_RULES)
         few = missing < _ENOUGH_LESSONS

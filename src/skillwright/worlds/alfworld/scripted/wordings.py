@@ -144,7 +144,7 @@ CHECK_APPLIANCE: Final = {
         ("clean", "clean", "sinkbasin"),
     )
 }
-"""Verb -> what to tell whoever uses an appliance on what lies inside it."""
+"""Verb -> advice on an object that is inside the appliance already."""
 
 READ_THE_GOAL: Final = Teaching(
     key="read the goal",

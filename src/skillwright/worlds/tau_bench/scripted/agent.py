@@ -410,7 +410,7 @@ class Agent:
         return orders
 
     def _method(self, reply: str, question: str = "") -> Service[str]:
-        """Return the id of the method that the customer names, or of any where nobody asks."""
+        """Return the id of the customer's method, or of any where the customer names none."""
         profile = yield from look("get_user_details", user_id=self._user_id)
         methods = list((profile or {"payment_methods": {}})["payment_methods"].values())
         if RetailRule.ASK_METHOD in self._rules:

@@ -100,7 +100,7 @@ def _absolute(folder: str | os.PathLike[str]) -> str:
 
 
 MANIFEST: Final = "SHA256SUMS"
-"""A data set of one's own brings this file, as ``sha256sum *`` writes it."""
+"""An own data set brings this file, as ``sha256sum *`` writes it."""
 
 
 def manifest_of(folder: Path, domain: Domain) -> Mapping[str, str]:
@@ -423,7 +423,7 @@ class TauEnv:
         return call_tool(self.db, name, kwargs)
 
     def say(self, content: str) -> None:
-        """Write down what the agent says; whoever holds the user asks for the reply."""
+        """Record what the agent says; the caller asks the user for the reply."""
         self.actions.append(Action(RESPOND, {"content": content}))
 
     def grade(self) -> Grade:

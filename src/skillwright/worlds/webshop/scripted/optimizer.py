@@ -12,7 +12,7 @@ from skillwright.worlds.scripted import Lesson, LessonAnalyst
 from skillwright.worlds.webshop.scripted.page import Page, read_page, read_wish
 from skillwright.worlds.webshop.scripted.rules import ShopRule
 
-# A visit as whoever reads it afterwards sees it: what was bought, and what was known of it.
+# A visit as its transcript shows it: what was bought, and what was known of it.
 
 
 _LINE: Final = re.compile(r"^\[\d{1,6}\] (action|result): (.*(?:\n(?:    .*)?)*)", re.MULTILINE)

@@ -51,7 +51,7 @@ class Saying:
     core: re.Pattern[str]  # the words that name the doing; a negation before them turns it around
     about: re.Pattern[str]  # what the sentence must have besides
     but: re.Pattern[str]  # what it must not have
-    asks: bool = True  # whether whoever says it asks for the rule, or for its opposite
+    asks: bool = True  # whether the text asks for the rule or for its opposite
     outright: bool = False  # no negation before the core matters, as in "leave what costs too much"
 
 

@@ -33,7 +33,7 @@ def stopped_early(episode: str) -> bool:
 
 
 def compared_too_few(episode: str) -> bool:
-    """Tell whether it compared things of which it did not look at all."""
+    """Tell whether it compared things without looking all of them up."""
     named = _COMPARED.search(episode)
     return named is not None and not set(named.groups()) <= set(searches_in(episode))
 
