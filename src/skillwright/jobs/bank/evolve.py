@@ -29,7 +29,7 @@ from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_
 from skillwright.jobs.run.launch import known_secrets
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, StageStarted
-from skillwright.models import is_scripted_model, make_model
+from skillwright.models import make_model
 from skillwright.rollout import read_rollouts, refuse_no_score
 from skillwright.runs import RunStore
 
@@ -148,7 +148,7 @@ async def evolve_bank(
         await run.end()
         skills = count_skills(bank_store.load()).headline
     models = (config.models.target, teacher_of(config))
-    is_scripted = any(map(is_scripted_model, models))
+    is_scripted = any(llm.is_scripted for llm in models)
     return EvolveReport(str(bank), tuple(run.done), skills, is_scripted, run.release)
 
 
