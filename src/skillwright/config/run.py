@@ -25,7 +25,7 @@ from skillwright.config.yaml_files import Section, kind_unless_given, validated_
 from skillwright.core import did_you_mean
 from skillwright.entry_points import entry_points
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
-from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
+from skillwright.models import ModelConfig, Prices, ScriptedConfig, find_backend
 from skillwright.models.validation import Share
 from skillwright.rollout.workers import ENGINES, Cluster
 
@@ -372,9 +372,10 @@ class ModelsSection(PricedModels):
 
     @model_validator(mode="after")
     def _an_optimizer_can_propose(self) -> "ModelsSection":
-        if self.optimizer.backend == "claude_code_exec":
+        backend = self.optimizer.backend
+        if "optimizer" not in find_backend(backend).roles:
             raise ValueError(
-                "backend 'claude_code_exec' only acts; as the optimizer use 'claude_chat' with "
+                f"backend {backend!r} only acts; as the optimizer use 'claude_chat' with "
                 "transport: cli, or 'codex_exec'"
             )
         return self
@@ -387,18 +388,6 @@ class RolloutSection(PlayedEpisodes):
     """Folders of other runs: what they played under equal prompts and seeds is not played again."""
     mode: SkipJsonSchema[Literal["free", "lockstep"]] = "free"
     """``free`` for agents behind endpoints, ``lockstep`` for policies that answer in batches."""
-
-
-def why_here_only(model: ModelConfig) -> str:
-    """Say why a model cannot act on other machines, or return ""."""
-    if isinstance(model, LocalConfig):
-        return (
-            "backend 'local' serves its weights from this process. Serve them to all machines, "
-            "with `skillwright serve` or llama-server, and use 'openai_chat'"
-        )
-    if isinstance(model, EndpointConfig) and model.cache is not None:
-        return "its cache is a file of this machine. Leave it out"
-    return ""
 
 
 class SkillSection(Section):
@@ -473,7 +462,7 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _can_be_played_elsewhere(self) -> "RunConfig":
-        problem = why_here_only(self.models.target)
+        problem = self.models.target.why_here_only
         if self.rollout.mode == "lockstep":
             problem = "an agent that plays in lockstep stays in this process"
         if problem and self.rollout.engine != "local":

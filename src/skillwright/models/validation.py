@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SecretStr,
     TypeAdapter,
     ValidationError,
-    field_validator,
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import ErrorDetails
@@ -186,30 +184,3 @@ class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
     )
-
-
-class Keyed(Frozen):
-    """Settings of a model that is reached with a key."""
-
-    # Beside the key, whose field says itself that it is never written.
-    no_answer_depends_on: ClassVar[frozenset[str]] = frozenset()
-
-    @field_validator("api_key_env", check_fields=False)
-    @classmethod
-    def _names_a_variable(cls, name: str) -> str:
-        if not re.fullmatch(VARIABLE, name):
-            raise ValueError(
-                "this names an environment variable and does not hold the key itself; "
-                f"write, for example, {cls.model_fields['api_key_env'].default}"
-            )
-        return name
-
-    @property
-    def given_key(self) -> str:
-        """The key that is in the settings, or ``""``."""
-        key: SecretStr | None = getattr(self, "api_key", None)
-        return key.get_secret_value().strip() if key else ""
-
-    def what_matters(self) -> dict[str, Any]:
-        """Return the settings that can change an answer, and nothing secret."""
-        return self.model_dump(mode="json", exclude=set(self.no_answer_depends_on))
