@@ -27,7 +27,6 @@ from skillwright.jobs.inspect.evidence import judge_again as judge_again
 from skillwright.jobs.inspect.export_rows import ExportFormat as ExportFormat
 from skillwright.jobs.inspect.export_rows import ExportRows as ExportRows
 from skillwright.jobs.inspect.export_rows import export_run as export_run
-from skillwright.jobs.inspect.export_rows import export_skillopt as export_skillopt
 from skillwright.jobs.inspect.export_skills import PLACES as PLACES
 from skillwright.jobs.inspect.export_skills import Client as Client
 from skillwright.jobs.inspect.export_skills import ExportedSkills as ExportedSkills
