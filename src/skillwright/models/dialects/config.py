@@ -18,8 +18,6 @@ from skillwright.models.http.endpoint_config import (
     server_at,
 )
 
-# Settings of a model that speaks OpenAI's chat completions or responses.
-
 
 class OpenAIChatConfig(EndpointConfig):
     """A model behind an endpoint that speaks OpenAI's chat completions."""
@@ -28,7 +26,7 @@ class OpenAIChatConfig(EndpointConfig):
     server: ServerName = "auto"
     """What answers, for its habits and its usual address and key variable; ``auto``: by host.
     ``vllm`` is sent temperature 1, top_p 1 and top_k -1 where these are unset; it would take them
-    from a file beside the weights."""
+    from a file in the weights' folder."""
     transport: Literal["chat_completions", "responses"] = "chat_completions"
     """``responses`` for OpenAI models that take tools, while they reason, only there."""
     base_url: BaseUrl = OPENAI_BASE_URL
@@ -86,7 +84,7 @@ class OpenAIChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.served_by.needs_key
 
     @property
@@ -107,9 +105,6 @@ class OpenAIChatConfig(EndpointConfig):
         if self.transport == "responses":
             return f"{resource}/openai/responses?{version}"
         return f"{resource}/openai/deployments/{self.model}{route}?{version}"
-
-
-# Settings of a model that speaks Anthropic's messages.
 
 
 _WITHOUT_SAMPLING = "2026-10-21"
@@ -145,7 +140,7 @@ class ClaudeChatConfig(EndpointConfig):
     thinking: Literal["server_default", "adaptive", "enabled", "disabled"] = "server_default"
     """``enabled`` needs a ``thinking_budget``; newer models know ``adaptive`` with ``effort``."""
     thinking_budget: Annotated[int, Field(ge=1024)] | None = None
-    """Tokens for ``thinking: enabled``; a bound on the answer leaves it room beside them."""
+    """Tokens for ``thinking: enabled``; the bound on the answer is raised by them."""
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     """How hard the model works; unset, the endpoint decides."""
     prompt_cache: Literal["off", "5m", "1h"] = "5m"
@@ -198,7 +193,7 @@ class ClaudeChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.transport == "api" and self.host == "api.anthropic.com"
 
     @property
@@ -206,9 +201,6 @@ class ClaudeChatConfig(EndpointConfig):
         """Where a conversation is posted."""
         versioned = urlsplit(self.base_url).path.endswith("/v1")
         return f"{self.base_url}{'' if versioned else '/v1'}/messages"
-
-
-# Settings of a Qwen model, on a server of one's own or on Alibaba's.
 
 
 _QWEN_REGIONS = {
@@ -280,11 +272,8 @@ class QwenChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.hosted
-
-
-# Settings of a model that MiniMax hosts.
 
 
 _MINIMAX_REGIONS = {
@@ -335,5 +324,5 @@ class MiniMaxChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return ".minimax" in self.host

@@ -72,10 +72,10 @@ class ExecConfig(Keyed):
     """A folder that keeps what each run printed, without the key; unset, a job keeps the latest
     20 that failed in its own folder, under ``exec``."""
     keep_failures: SkipJsonSchema[PositiveInt | None] = None
-    """Keep only runs that failed, the latest so many; unset, ``keep_output`` keeps all."""
+    """Keep only this many failed runs, the latest; unset, ``keep_output`` keeps all."""
     hidden: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Files and folders that no program inside bubblewrap sees, beside the keys that people keep at
-    home; every job adds its own folder and its data."""
+    """Files and folders that no program inside bubblewrap sees, besides keys in the home folder;
+    every job adds its own folder and its data."""
     pass_env: tuple[Annotated[str, Field(pattern=f"^{VARIABLE}$")], ...] = ()
     """Further environment variables that the program is given; by default only what it needs."""
     prices: Prices | None = None
