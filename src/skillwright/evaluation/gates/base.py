@@ -63,7 +63,7 @@ class Gate(OpenUnion):
         points = entry_points(GROUP)
         if name not in points:
             raise DataError(f"no gate {name!r}. {did_you_mean(name, [*_BUILT_IN, *points])}")
-        found = points[name].load()
+        found: type[Gate] = points[name].load()
         is_gate = isinstance(found, type) and issubclass(found, Gate)
         if not is_gate or found.model_fields["kind"].default != name:
             raise DataError(
@@ -123,10 +123,10 @@ class Gate(OpenUnion):
 
 
 _BUILT_IN: dict[str, type[Gate]] = {}
-AnyGate = TypeVar("AnyGate", bound=type[Gate])
+AnyGate = TypeVar("AnyGate", bound=Gate)
 
 
-def built_in(gate: AnyGate) -> AnyGate:
+def built_in(gate: type[AnyGate]) -> type[AnyGate]:
     """Add a gate under its kind."""
     _BUILT_IN[gate.model_fields["kind"].default] = gate
     return gate
