@@ -347,9 +347,11 @@ def test_the_example_environment_passes_its_check():
     assert result.exit_code == 0, result.output
 
 
-def test_the_page_about_environments_shows_the_example_as_it_is():
-    (shown,) = [block for block in blocks(DOCS / "environments.md", "python") if block.title]
-    assert shown.body == read_text(ROOT / shown.title, "example")
+def test_a_page_that_shows_an_example_includes_its_file():
+    shown = [block for path in PAGES for kind in ("py", "yml") for block in blocks(path, kind)]
+    assert [block.body for block in shown] == [f'--8<-- "{block.title}"\n' for block in shown]
+    assert {block.title for block in shown} >= {"examples/guess.py", "examples/tickets.yaml"}
+    assert not [block.title for block in shown if not (ROOT / block.title).is_file()]
 
 
 @pytest.mark.usefixtures("guess")
@@ -379,9 +381,9 @@ def test_the_example_can_be_won_with_its_skill_and_seldom_without(guess):
 
 
 def test_a_text_environment_becomes_a_benchmark_as_the_page_says():
-    (block,) = [b for b in blocks(DOCS / "environments.md", "python") if not b.title]
+    (block,) = blocks(DOCS / "add_a_benchmark.md", "python")
     scope = {}
-    exec(compile(block.body, "environments.md", "exec"), scope)
+    exec(compile(block.body, "add_a_benchmark.md", "exec"), scope)
     adapter = scope["adapter"](ScriptedHousehold(), {"train": generated_tasks("train", 2)})
     assert len(adapter.build_train_env(batch_size=2, seed=1)) == 2
     assert len(adapter.get_task_types()) == 2
