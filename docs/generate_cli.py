@@ -28,6 +28,8 @@ GROUPS: Final = {
     "Environments, models and data": ("env", "models", "data"),
 }
 """Heading -> commands or groups of commands, in order."""
+COMMON: Final = {"--json", "--root", "--set"}
+"""Options that the text above the synopses describes once."""
 _VALUES: Final = {
     "--root": "FOLDER",
     "--silent-s": "SECONDS",
@@ -80,6 +82,8 @@ def _word(one: Any) -> str:
     if not isinstance(one, TyperOption) or one.hidden:
         return ""
     name = next(text for text in one.opts if text.startswith("--"))
+    if name in COMMON:
+        return ""
     value = one.metavar or _VALUES.get(name) or name.rpartition("-")[2].upper()
     shown = name if one.is_flag else f"{name} {value}"
     return shown if one.required else f"[{shown}]"
