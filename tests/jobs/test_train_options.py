@@ -99,17 +99,6 @@ async def test_a_new_epoch_is_told_of_the_old_ones_steps_only_if_they_are_kept(
     assert [n for at, n in enumerate(seen) if at == 0 or seen[at - 1] != n] == told
 
 
-async def test_no_more_steps_are_remembered_than_asked_for(tmp_path):
-    coach = Coach([])
-    config = six_steps(tmp_path)
-    config = config.model_copy(
-        update={"optimizer": config.optimizer.model_copy(update={"memory_steps": 2})}
-    )
-    _, report = await trained(config, Walker(), coach)
-    assert max(user.count("\nStep ") for user, _ in coach.calls) == 2
-    assert [entry.step for entry in report.state.memory.entries] == [5, 6]
-
-
 async def test_without_fresh_draws_a_text_that_was_judged_before_costs_nothing(tmp_path):
     plan = [[ALL_RULES], [ALL_WRONG], [ALL_WRONG], []]
     evaluation = {"gate": {**STRICT, "fresh_draws": False}}

@@ -317,7 +317,7 @@ def test_another_architecture_of_equal_names_and_shapes_is_refused():
 
 
 @pytest.mark.parametrize(
-    "part", [{"optimiser": {"state": {}, "param_groups": []}}, {"random": torch.zeros(3)}]
+    "part", [{"optimizer": {"state": {}, "param_groups": []}}, {"random": torch.zeros(3)}]
 )
 def test_a_damaged_snapshot_leaves_the_policy_as_it_was(part):
     other = policy(seed=1)

@@ -145,14 +145,14 @@ def _make_one_text(weights):
 
 def test_an_optimizer_that_would_fail_at_the_next_step_is_refused_now(backend, kept):
     def moment(facts, value):
-        facts["optimiser"]["state"][0]["exp_avg"] = value
+        facts["optimizer"]["state"][0]["exp_avg"] = value
 
     spoiled = {
         "another shape, or in part": lambda facts: moment(facts, torch.zeros(2)),
-        "in part": lambda facts: facts["optimiser"]["state"][0].pop("exp_avg_sq"),
-        "does not say lr": lambda facts: facts["optimiser"]["param_groups"][0].pop("lr"),
-        "parameter group": lambda facts: facts["optimiser"]["param_groups"].pop(),
-        "no 'state'": lambda facts: facts["optimiser"].pop("state"),
+        "in part": lambda facts: facts["optimizer"]["state"][0].pop("exp_avg_sq"),
+        "does not say lr": lambda facts: facts["optimizer"]["param_groups"][0].pop("lr"),
+        "parameter group": lambda facts: facts["optimizer"]["param_groups"].pop(),
+        "no 'state'": lambda facts: facts["optimizer"].pop("state"),
     }
     for match, change in spoiled.items():
         refused(backend, changed(kept, change), match)
@@ -160,12 +160,12 @@ def test_an_optimizer_that_would_fail_at_the_next_step_is_refused_now(backend, k
 
 def test_an_optimizer_of_other_weights_is_refused(backend, kept):
     def renumbered(facts, change):
-        facts["optimiser"]["state"] = {
-            change(number): moments for number, moments in facts["optimiser"]["state"].items()
+        facts["optimizer"]["state"] = {
+            change(number): moments for number, moments in facts["optimizer"]["state"].items()
         }
 
     def groups(facts, change):
-        for group in facts["optimiser"]["param_groups"]:
+        for group in facts["optimizer"]["param_groups"]:
             group["params"] = change(group["params"])
 
     for change in (

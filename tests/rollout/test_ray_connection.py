@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from skillwright.config import RunConfig
-from skillwright.config.run import RolloutSection, validated
+from skillwright.config.run import validated
 from skillwright.core import ConfigError
 from skillwright.rollout.ray_engine import (
     RaySettings,
@@ -64,8 +63,3 @@ def test_playing_ahead_stays_here():
     values = {"models": SCRIPTED, "rollout": {"engine": "ray"}, "train": {"speculate": True}}
     with pytest.raises(ConfigError, match=r"train\.speculate plays ahead"):
         validated(values, "run.yaml")
-
-
-def test_a_mode_for_policies_stays_here():
-    with pytest.raises(ValueError, match="lockstep stays in this process"):
-        RunConfig(models=SCRIPTED, rollout=RolloutSection(engine="ray", mode="lockstep"))

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveInt
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.bank import (
     DistillSettings,
@@ -32,8 +31,6 @@ class BankSection(Section):
     """Most lessons."""
     max_tokens: PositiveInt = _RENDER.max_tokens
     """Length of the injected text, at four characters a token."""
-    max_general_tokens: SkipJsonSchema[NonNegativeInt] = _RENDER.max_general_tokens
-    """Of it for general skills."""
 
     @property
     def retrieval(self) -> RetrievalSettings:
@@ -43,7 +40,7 @@ class BankSection(Section):
     @property
     def budget(self) -> RenderBudget:
         """How long the text may be."""
-        return RenderBudget(self.max_tokens, min(self.max_general_tokens, self.max_tokens))
+        return RenderBudget(self.max_tokens, min(_RENDER.max_general_tokens, self.max_tokens))
 
 
 class DistillSection(Section):
@@ -57,8 +54,6 @@ class DistillSection(Section):
     """Episodes per request about one place."""
     general: PositiveInt = _DISTILL.general
     """General skills that are asked for."""
-    per_category: SkipJsonSchema[PositiveInt] = _DISTILL.per_category
-    """Principles that are asked for, per category."""
     lessons: PositiveInt = _DISTILL.lessons
     """Lessons that are asked for, over all categories."""
     per_place: PositiveInt = _DISTILL.per_place
@@ -74,7 +69,6 @@ class DistillSection(Section):
         return DistillSettings(
             place_episodes=self.place_episodes,
             general=self.general,
-            per_category=self.per_category,
             lessons=self.lessons,
             per_place=self.per_place,
             success_threshold=success_threshold,
@@ -95,13 +89,11 @@ class EvolveSection(Section):
     """Failures that the teacher is shown, or as many as a prompt has room for."""
     per_checkpoint: NonNegativeInt = _CAPS.per_checkpoint
     """Most additions of an update; 3 of a category at most, and 1 more to the weakest."""
-    weakest_extra: SkipJsonSchema[NonNegativeInt] = _CAPS.weakest_extra
-    """Additions on top that only the weakest category may use."""
 
     @property
     def caps(self) -> GrowthCaps:
         """How far the bank may grow."""
-        return GrowthCaps(self.per_checkpoint, weakest_extra=self.weakest_extra)
+        return GrowthCaps(self.per_checkpoint)
 
     def settings(self, success_threshold: float, step: int) -> EvolveSettings:
         """Return what an update is given.

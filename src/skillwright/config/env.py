@@ -13,7 +13,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.yaml_files import Section, kind_unless_given
 from skillwright.core import DataError
@@ -153,10 +152,6 @@ class TauBenchData(_AtMost):
     """
 
     kind: Literal["tau_bench"] = "tau_bench"
-    train_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "train"
-    val_split: SkipJsonSchema[str | None] = None
-    """Unset, ``val``, or ``dev`` where there is none."""
-    test_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "test"
 
 
 class QaData(_Seeded):

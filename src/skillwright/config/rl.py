@@ -56,13 +56,8 @@ class ScorerPolicyConfig(Section):
     """A run of the same shape, whose released weights it begins with; unset, it is built anew."""
     width: PositiveInt = 64
     """Size of every vector; a multiple of ``heads``."""
-    layers: SkipJsonSchema[PositiveInt] = 2
-    """Convolutions over what was read."""
     hidden: PositiveInt = 128
     """Size of the last hidden layer."""
-    threads: SkipJsonSchema[PositiveInt] = 1
-    """Processor threads. With one, a run's numbers hang on neither cores nor load, and so small a
-    network is no slower."""
 
     @property
     def label(self) -> str:
@@ -102,18 +97,16 @@ class HfPolicyConfig(Section):
     optimizer: Literal["adamw", "adamw8bit"] = "adamw"
     """``adamw8bit`` keeps moments in 2 bytes per weight instead of 8."""
     device: SkipJsonSchema[str] = "auto"
-    """``auto`` takes a GPU where there is one."""
+    """``auto`` takes a GPU where there is one; set by code that exports weights."""
     max_new_tokens: PositiveInt = 512
     """Bound on an answer, in tokens."""
     context_tokens: PositiveInt | None = None
     """Bound on prompt and answer together; unset, the model's."""
     sampler: Literal["own", "vllm", "sglang"] = "own"
     """Who draws free answers: our own decoding, or an installed engine, with 30% of the memory."""
-    sample_rows: SkipJsonSchema[PositiveInt] = 128
-    """Conversations that are sampled at once."""
     micro_tokens: PositiveInt = 16_384
     """Tokens of a forward and backward pass; a beginning that several rows share counts once."""
-    restrict: SkipJsonSchema[bool] = True
+    restrict: bool = True
     """Hold answers to the commands on offer, where the environment lists them."""
     gradient_checkpointing: bool = False
     """Compute activations twice instead of keeping them."""
@@ -197,8 +190,6 @@ class StepAdvantageSection(Section):
 
     weight: PositiveFloat = 1.0
     """What it is multiplied by before it is added."""
-    discount: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)]] = 0.95
-    """Of later reward, per turn."""
 
 
 class GrpoSection(Section):
@@ -219,18 +210,12 @@ class GrpoSection(Section):
     """Share of an iteration's tasks that were solved in part when last played."""
     temperature: PositiveFloat = 1.0
     """What is sampled at."""
-    skill_dropout: SkipJsonSchema[Share] = 0.0
-    """Share of the groups that are given only a part of their skills."""
     learning_rate: PositiveFloat = 1e-6
     """The highest of the schedule; 5e-4 suits a scorer."""
     schedule: ScheduleSection = ScheduleSection(shape="constant", warmup=0.0)
     """How the rate rises and falls over the iterations."""
-    clip_high: SkipJsonSchema[NonNegativeFloat] = 0.2
-    """And up to 1 and this."""
     kl_weight: NonNegativeFloat = 0.01
     """Weight of the divergence from the policy that the cold start ended with."""
-    entropy_weight: SkipJsonSchema[NonNegativeFloat] = 0.0
-    """Weight of the entropy, which is a bonus."""
     rows: Literal["steps", "trajectories"] = "steps"
     """One row per turn, or per episode where prompts continue (``hf`` only)."""
     epochs: PositiveInt = 1
@@ -239,8 +224,6 @@ class GrpoSection(Section):
     """Rows per optimizer step, about; unset, all."""
     statistics: Literal["trajectories", "rows"] = "trajectories"
     """What the mean of a group runs over; ``rows`` is what SkillRL's code does."""
-    scale_by_std: SkipJsonSchema[bool] = True
-    """Divide advantages by the deviation of their group."""
     step_advantage: StepAdvantageSection | None = None
     """GiGPO's second advantage; unset, none."""
     penalty: NonNegativeFloat = 0.01
@@ -252,8 +235,6 @@ class GrpoSection(Section):
 
 
 _ACTORS = ("searcher", "buyer", "finder", "household", "retail", "reader", "shopper", "seeker")
-
-Control = Literal["no_skills", "other_scope"]
 
 
 class RlModelsSection(PricedModels):
@@ -293,8 +274,6 @@ class RlDistillSection(DistillSection):
 
     max_turns: PositiveInt | None = None
     """Most actions in a base episode, so that more is seen; unset, as in all others."""
-    temperature: SkipJsonSchema[NonNegativeFloat] = 1.0
-    """What the untrained policy samples at; other models have settings of their own."""
 
 
 class RlEvolveSection(EvolveSection):
@@ -325,8 +304,6 @@ class RlEvaluationSection(Reported):
     the cold start left them, or as the run began."""
     select: Literal["best", "last"] = "best"
     """Which weights are tested: the best on val, the later among equals, or the last."""
-    controls: SkipJsonSchema[list[Control]] = Field(default=["no_skills", "other_scope"])
-    """Test the selected weights also without skills, and with those of another place."""
 
 
 class RlRolloutSection(PlayedEpisodes):

@@ -1,7 +1,7 @@
 """What a training's configuration may say. Frozen; unknown keys are refused; every key is read.
 
-The classes are the schema. What is no key of a file (`SkipJsonSchema`) is set by ``run.parity`` or
-by code; see `removed`.
+The classes are the schema. Keys that only ``run.parity`` changes are left out of it
+(`SkipJsonSchema`).
 """
 
 import re
@@ -266,8 +266,6 @@ class OptimizerSection(Section):
     """From the second epoch on, the optimizer keeps notes of its own for the next epoch."""
     skill_aware: SkillAwareSection | None = None
     """How slips of the agent are kept apart from gaps in the skill; unset, they are not."""
-    memory_steps: SkipJsonSchema[PositiveInt] = 64
-    """Steps that analysts are shown, the latest ones: what was tried, the outcome."""
     memory_across_epochs: SkipJsonSchema[bool] = True
     """A new epoch still knows the old one's steps."""
 
@@ -358,8 +356,6 @@ class RolloutSection(PlayedEpisodes):
 
     reuse: list[str] = Field(default=[])
     """Folders of other runs: what they played under equal prompts and seeds is not played again."""
-    mode: SkipJsonSchema[Literal["free", "lockstep"]] = "free"
-    """``free`` for agents behind endpoints, ``lockstep`` for policies that answer in batches."""
 
 
 def why_here_only(model: ModelConfig) -> str:
@@ -447,8 +443,6 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _can_be_played_elsewhere(self) -> "RunConfig":
         problem = why_here_only(self.models.target)
-        if self.rollout.mode == "lockstep":
-            problem = "an agent that plays in lockstep stays in this process"
         if problem and self.rollout.engine == "ray":
             raise ValueError(
                 f"rollout.engine is 'ray', and models.target cannot act on other machines: "

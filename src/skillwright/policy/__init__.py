@@ -5,7 +5,7 @@ The policies themselves are `skillwright.policy.scorer` and `skillwright.policy.
 loads transformers too.
 """
 
-from skillwright.policy.agent import KeptRows, PolicyAgent, SkillDropout
+from skillwright.policy.agent import KeptRows, PolicyAgent
 from skillwright.policy.backend import (
     BankVersionGone,
     CheckpointDamaged,
@@ -88,7 +88,6 @@ __all__ = [
     "Schedule",
     "SftLoss",
     "SftSettings",
-    "SkillDropout",
     "StepAdvantage",
     "StepReport",
     "TargetRefused",

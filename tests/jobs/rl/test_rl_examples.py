@@ -53,7 +53,7 @@ def test_a_configuration_of_the_recipe_is_distinguished_from_that_of_a_training(
 
 def test_the_scorer_of_a_configuration_is_the_one_that_the_policy_builds_by_default():
     ours, theirs = ScorerPolicyConfig(), Architecture()
-    names = ("width", "layers", "hidden")
+    names = ("width", "hidden")
     assert {n: getattr(ours, n) for n in names} == {n: getattr(theirs, n) for n in names}
 
 

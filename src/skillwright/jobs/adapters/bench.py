@@ -498,7 +498,7 @@ def _say_what_has_no_effect(config: RunConfig) -> None:
     if config.train.speculate:
         _log.warning("train.speculate has no effect: adapter %s is asked in order", config.env.name)
     usual = type(config.rollout)()
-    for key in ("episode_timeout_s", "history_turns", "mode", "give_up_after"):
+    for key in ("episode_timeout_s", "history_turns", "give_up_after"):
         if getattr(config.rollout, key) != getattr(usual, key):
             _log.warning(
                 "rollout.%s has no effect: adapter %s plays its episodes itself",

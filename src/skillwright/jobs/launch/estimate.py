@@ -373,7 +373,7 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     new = (1.0 + ACCEPTED_SHARE) / 2
     starts_blank = not has_skill
     yield "baseline", val
-    yield "practice", config.train.epochs * trained_on_in_an_epoch(config, train)  # stored name
+    yield "train", config.train.epochs * trained_on_in_an_epoch(config, train)
     if config.train.speculate:
         # Of each lost bet all is played, at most.
         lost = config.train.epochs * trained_on_in_an_epoch(config, train) * ACCEPTED_SHARE

@@ -231,10 +231,20 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
+    refuse_unreadable(path)
     config = load_config(path / CONFIG_NAME, overrides)
     refuse_redacted(config.env.config, path)
     folder, store, plan = reopen(path, known_secrets(config))
     return Run(config=config, folder=folder, store=store, plan=plan)
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Refuse a run whose store is damaged or of another version; its settings may be unknown here.
+
+    Raises:
+        RunError: It is.
+    """
+    RunStore.open(path / STORE_NAME, read_only=True).close()
 
 
 def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore, EvalPlan | None]:

@@ -155,13 +155,9 @@ class PolicyMaker:
 
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
     # Sums that threads share are rounded in another order, as many threads as there are.
-    torch.set_num_threads(policy.threads)
+    torch.set_num_threads(1)
     settings = ScorerSettings(
-        architecture=Architecture(
-            width=policy.width,
-            layers=policy.layers,
-            hidden=policy.hidden,
-        ),
+        architecture=Architecture(width=policy.width, hidden=policy.hidden),
         seed=seed,
     )
     with waiting("building the command scorer"):  # torch loads more of itself
@@ -196,7 +192,6 @@ def _language_model(
         device=policy.device,
         max_new_tokens=policy.max_new_tokens,
         context_tokens=policy.context_tokens,
-        sample_rows=policy.sample_rows,
         micro_tokens=policy.micro_tokens,
         restrict=policy.restrict,
         gradient_checkpointing=policy.gradient_checkpointing,
@@ -278,13 +273,8 @@ def sft_settings(section: SupervisedSection | None) -> SftSettings:
 
 def grpo_settings(section: GrpoSection) -> GrpoSettings:
     """Return how an iteration's rows are learned from."""
-    objective = GrpoObjective(
-        clip_high=section.clip_high,
-        kl_weight=section.kl_weight,
-        entropy_weight=section.entropy_weight,
-    )
     return GrpoSettings(
-        objective=objective,
+        objective=GrpoObjective(kl_weight=section.kl_weight),
         learning_rate=section.learning_rate,
         epochs=section.epochs,
         minibatch_rows=section.minibatch_rows,
@@ -297,10 +287,7 @@ def group_settings(section: GrpoSection) -> GroupSettings:
     step = section.step_advantage
     return GroupSettings(
         size=section.group_size,
-        advantage=AdvantageSettings(
-            statistics=section.statistics,
-            scale_by_std=section.scale_by_std,
-        ),
+        advantage=AdvantageSettings(statistics=section.statistics),
         step_advantage=None if step is None else StepAdvantage(**step.model_dump()),
         penalty=section.penalty,
     )

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlencode, urlsplit
 
 from pydantic import Field, PositiveInt, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.models.http.endpoint_config import (
     OPENAI_BASE_URL,
@@ -131,10 +130,6 @@ class ClaudeChatConfig(EndpointConfig):
     """How the key is sent; ``authorization`` for a bearer token (``ANTHROPIC_AUTH_TOKEN``)."""
     api_version: Annotated[str, Field(pattern=_VERSION)] = "2023-06-01"
     """The ``anthropic-version``; gateways know this one, and ``2026-10-21`` takes no sampling."""
-    betas: SkipJsonSchema[tuple[Annotated[str, Field(pattern=r"^[!-+\--~]+$")], ...]] = ()
-    """Names for the ``anthropic-beta`` header."""
-    top_k: SkipJsonSchema[Annotated[int, Field(ge=1)] | None] = None
-    """Sample among the likeliest tokens; unset, the endpoint decides."""
     max_tokens: Annotated[int, Field(ge=1)] = 8192
     """Bound on the answer with its thinking, used where a call sets none; the API demands one."""
     thinking: Literal["server_default", "adaptive", "enabled", "disabled"] = "server_default"
@@ -156,11 +151,11 @@ class ClaudeChatConfig(EndpointConfig):
     def _agrees_with_itself(self) -> "ClaudeChatConfig":
         if self.temperature is not None and self.temperature > 1:
             raise ValueError(f"temperature is {self.temperature:g}; Claude takes 0 to 1")
-        sampled = self.temperature is not None or self.top_p is not None or self.top_k is not None
+        sampled = self.temperature is not None or self.top_p is not None
         if sampled and self.refuses_sampling:
             raise ValueError(
-                f"model {self.model!r} under api_version {self.api_version} takes no temperature, "
-                "top_p or top_k; leave them out"
+                f"model {self.model!r} under api_version {self.api_version} takes no temperature "
+                "or top_p; leave them out"
             )
         if (self.thinking == "enabled") != (self.thinking_budget is not None):
             raise ValueError(
@@ -179,7 +174,7 @@ class ClaudeChatConfig(EndpointConfig):
             return f"temperature must be 1 or unset while thinking is {self.thinking}"
         if top_p is not None and top_p < _LEAST_TOP_P:
             return f"top_p must be {_LEAST_TOP_P} to 1 or unset while thinking is {self.thinking}"
-        return f"top_k must be unset while thinking is {self.thinking}" if self.top_k else ""
+        return ""
 
     @property
     def refuses_sampling(self) -> bool:
@@ -226,8 +221,6 @@ class QwenChatConfig(EndpointConfig):
     """Bound on the thinking, in tokens; unset, the endpoint decides."""
     reasoning_effort: str | None = None
     """``low``, ``medium``, ``high`` for newer models; unset, the endpoint decides."""
-    top_k: SkipJsonSchema[Annotated[int, Field(ge=-1)] | None] = None
-    """Sample among the likeliest tokens; unset, as recommended for the kind of thinking."""
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """How the endpoint calls the bound on an answer."""
     send_seed: bool = True

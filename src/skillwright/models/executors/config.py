@@ -22,7 +22,7 @@ from skillwright.models.validation import VARIABLE, Keyed
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
         *("backend", "model", "path", "api_key_env", "timeout_s", "max_concurrent"),
-        *("max_attempts", "max_output_mb", "keep_output", "prices", "isolation", "pass_env"),
+        *("max_attempts", "keep_output", "prices", "isolation", "pass_env"),
         *("keep_failures", "hidden"),
     }
 )
@@ -62,8 +62,6 @@ class ExecConfig(Keyed):
     """How often an empty answer is asked for again, with a reminder."""
     max_concurrent: PositiveInt = 4
     """Runs at a time; each is a program of some hundred MB."""
-    max_output_mb: SkipJsonSchema[PositiveFloat] = 16.0
-    """What one run may print, in millions of bytes; then it is killed."""
     keep_output: str | None = None
     """A folder that keeps what each run printed, without the key; unset, a job keeps the latest
     20 that failed in its own folder, under ``exec``."""
@@ -182,8 +180,6 @@ class ClaudeCodeExecConfig(ExecConfig):
     """How hard the model works; unset, the program decides."""
     max_turns: Annotated[int, Field(ge=2)] = 40
     """Model calls per run."""
-    max_budget_usd: SkipJsonSchema[PositiveFloat | None] = None
-    """Estimated cost at which a run stops."""
 
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "path": ("CLAUDE_CODE_EXEC_PATH", "CLAUDE_CLI_BIN"),

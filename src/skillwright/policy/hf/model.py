@@ -234,8 +234,8 @@ class Weights:
         """Refuse what `state` of another model returned."""
         if state["base"] != self._base:
             raise ValueError("it was trained on another base model")
-        # Older states do not say it. No shape shows it, and what an adapter does is scaled by it.
-        if state.get("alpha", self._alpha) != self._alpha:
+        # No shape shows alpha, and an adapter's output is scaled by it.
+        if state["alpha"] != self._alpha:
             raise ValueError(
                 f"its adapter has alpha {state['alpha']}, and policy.lora has {self._alpha}"
             )
