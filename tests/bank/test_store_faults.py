@@ -183,14 +183,3 @@ def test_another_schema_is_refused_with_the_way_out(path, version):
     for read_only in (True, False):
         with pytest.raises(BankError, match=r"another version.*that version, or start a new bank"):
             BankStore.open(path, read_only=read_only)
-
-
-def test_a_bank_with_other_tables_is_called_damaged(path):
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA.version}")
-    connection.execute("CREATE TABLE versions (version INTEGER)")
-    connection.close()
-    for read_only in (True, False):
-        with pytest.raises(BankError, match=r"damaged or no bank"):
-            BankStore.open(path, read_only=read_only).load()
