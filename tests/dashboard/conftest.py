@@ -14,7 +14,7 @@ from skillwright.cli.app import app as commands
 from skillwright.dashboard import make_app
 from skillwright.dashboard.app import COOKIE
 from skillwright.jobs import StepDecided
-from skillwright.jobs.rl import Validated
+from skillwright.jobs.weights import Validated
 from skillwright.runs import RunStore
 
 

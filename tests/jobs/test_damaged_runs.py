@@ -11,7 +11,7 @@ from skillwright.bank import BankError, BankStore
 from skillwright.core import RunError
 from skillwright.core.sqlite_file import log_of
 from skillwright.jobs import open_run, read_run, study_run, summarize_runs
-from skillwright.jobs.rl import is_rl_run, open_rl, start_rl
+from skillwright.jobs.weights import is_rl_run, open_rl, start_rl
 
 
 def test_an_empty_store_is_called_what_it_is(tmp_path):
