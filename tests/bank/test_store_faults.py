@@ -11,7 +11,7 @@ import pytest
 from test_changes import adds
 
 from skillwright.bank import BankError, BankStore, CountedEpisode
-from skillwright.bank.store.tables import APPLICATION_ID, SCHEMA, BankFile
+from skillwright.bank.store.tables import SCHEMA, BankFile
 
 WRITER = """
 import sys
