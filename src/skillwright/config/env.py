@@ -49,7 +49,9 @@ def _check_ratio(text: str) -> str:
     return text
 
 
-class _Seeded(Section):
+class SeededData(Section):
+    """Tasks that are generated from a seed."""
+
     train: PositiveInt = 40
     """Tasks to train on."""
     val: PositiveInt = 40
@@ -60,7 +62,9 @@ class _Seeded(Section):
     """Another seed gives other tasks."""
 
 
-class _AtMost(Section):
+class LimitedData(Section):
+    """Tasks that are read from data."""
+
     train: PositiveInt | None = None
     """At most so many tasks, the first in order; unset, all."""
     val: PositiveInt | None = None
@@ -69,7 +73,7 @@ class _AtMost(Section):
     """At most so many tasks; unset, all."""
 
 
-class GeneratedData(_Seeded):
+class GeneratedData(SeededData):
     """Houses of our own: seeded, solvable, and never the same in two splits."""
 
     kind: Literal["generated"] = "generated"
@@ -77,16 +81,13 @@ class GeneratedData(_Seeded):
     """The home that all games share, with habits to be learned; unset, every game has its own."""
 
 
-class HouseholdsData(_Seeded):
+class HouseholdsData(SeededData):
     """Houses of homes whose habits only a skill can tell, with too few turns to search them all."""
 
     kind: Literal["households"] = "households"
     train: PositiveInt = 300
-    """Tasks to train on."""
     val: PositiveInt = 60
-    """Tasks that the gate decides on."""
     test: PositiveInt = 120
-    """Tasks that are opened once, at the end."""
     homes: PositiveInt = 20
     """Homes that the games to train on are set in, six games in a row in the same."""
     new_homes: NonNegativeInt = 0
@@ -104,7 +105,7 @@ class HouseholdsData(_Seeded):
         return self
 
 
-class AlfworldData(_AtMost):
+class AlfworldData(LimitedData):
     """The official ALFWorld games: ``train``, ``valid_seen`` as val, ``valid_unseen`` as test."""
 
     kind: Literal["alfworld_data"] = "alfworld_data"
@@ -144,7 +145,7 @@ class AdapterData(Section):
     """Episodes that are played once, at the end; 0 is the adapter's whole split."""
 
 
-class TauBenchData(_AtMost):
+class TauBenchData(LimitedData):
     """Customers of tau-bench: of its retail store or its airline, as ``env.config.domain`` says.
 
     Where the data has a test split and no other, as the airline's, ``train`` and ``val`` say how
@@ -154,15 +155,14 @@ class TauBenchData(_AtMost):
     kind: Literal["tau_bench"] = "tau_bench"
 
 
-class QaData(_Seeded):
+class QaData(SeededData):
     """Questions of our own over passages: seeded, and about other things in every split."""
 
     kind: Literal["qa"] = "qa"
     val: PositiveInt = 60
-    """Tasks that the gate decides on."""
 
 
-class WebShopData(_Seeded):
+class WebShopData(SeededData):
     """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default.
 
     Another seed gives other prices and splits, and other products of the built-in shop.
@@ -179,7 +179,7 @@ class WebShopData(_Seeded):
     """At most so many goals that are opened once, at the end."""
 
 
-class VerifiersData(_AtMost):
+class VerifiersData(LimitedData):
     """The data set of an environment of verifiers; its eval set is test, where it has one."""
 
     kind: Literal["verifiers"] = "verifiers"
@@ -189,7 +189,7 @@ class VerifiersData(_AtMost):
     """Another seed deals the rows out in another way."""
 
 
-class TableData(_AtMost):
+class TableData(LimitedData):
     """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
 
     kind: Literal["table"] = "table"

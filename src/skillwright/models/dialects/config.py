@@ -31,7 +31,6 @@ class OpenAIChatConfig(EndpointConfig):
     transport: Literal["chat_completions", "responses"] = "chat_completions"
     """``responses`` for OpenAI models that take tools, while they reason, only there."""
     base_url: BaseUrl = OPENAI_BASE_URL
-    """Where the endpoint is, up to and without ``/chat/completions``."""
     api_version: str | None = None
     """Azure's dated route, with ``model`` as the deployment in the URL; unset, its v1 route."""
     api_key_env: str = "OPENAI_API_KEY"
@@ -123,9 +122,7 @@ class ClaudeChatConfig(EndpointConfig):
     path: str | None = None
     """The program for ``transport: cli``; unset, ``CLAUDE_CLI_BIN``, else ``claude``."""
     base_url: BaseUrl = "https://api.anthropic.com"
-    """Where the endpoint is, up to and without ``/v1/messages``."""
     api_key_env: str = "ANTHROPIC_API_KEY"
-    """The environment variable that holds the key."""
     key_header: Literal["x-api-key", "authorization"] = "x-api-key"
     """How the key is sent; ``authorization`` for a bearer token (``ANTHROPIC_AUTH_TOKEN``)."""
     api_version: Annotated[str, Field(pattern=_VERSION)] = "2023-06-01"
@@ -212,7 +209,6 @@ class QwenChatConfig(EndpointConfig):
     region: Literal["beijing", "singapore", "virginia", "hong_kong"] | None = None
     """Where Alibaba hosts it, in place of ``base_url``; a key works in its own region only."""
     base_url: BaseUrl = "http://localhost:8000/v1"
-    """Where the endpoint is, up to and without ``/chat/completions``."""
     api_key_env: str = "QWEN_CHAT_API_KEY"
     """The environment variable that holds the key; ``DASHSCOPE_API_KEY`` where it is hosted."""
     thinking: Literal["server_default", "enabled", "disabled"] = "server_default"
@@ -281,7 +277,6 @@ class MiniMaxChatConfig(EndpointConfig):
     base_url: BaseUrl = _MINIMAX_REGIONS["global_en"]
     """Where the endpoint is, up to and without ``/chat/completions``; by default the region's."""
     api_key_env: str = "MINIMAX_API_KEY"
-    """The environment variable that holds the key."""
     temperature: float | None = 1.0
     """Above 0, as 0 is an error there; the vendor recommends 1."""
     top_p: float | None = 0.95

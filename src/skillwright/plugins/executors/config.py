@@ -117,7 +117,6 @@ class CodexExecConfig(ExecConfig):
 
     backend: Literal["codex_exec"] = "codex_exec"
     path: str = "codex"
-    """The program: a name on the ``PATH``, or a file."""
     api_key_env: str = "CODEX_API_KEY"
     """The environment variable that holds the key; where it is not set, the login of
     ``codex login`` is used."""
@@ -172,7 +171,6 @@ class ClaudeCodeExecConfig(ExecConfig):
 
     backend: Literal["claude_code_exec"] = "claude_code_exec"
     path: str = "claude"
-    """The program: a name on the ``PATH``, or a file."""
     api_key_env: str = "ANTHROPIC_API_KEY"
     """The environment variable that holds the key; where it is not set, ``ANTHROPIC_AUTH_TOKEN``,
     ``CLAUDE_CODE_OAUTH_TOKEN`` and the program's own login are tried."""
