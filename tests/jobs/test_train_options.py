@@ -22,7 +22,6 @@ from skillwright.core import ConfigError
 from skillwright.jobs import StageStarted, read_run
 from skillwright.jobs.text.wiring import step_settings
 from skillwright.textopt import (
-    AppendixSource,
     BudgetControl,
     SkillAware,
     StepSettings,
@@ -198,7 +197,9 @@ def test_every_setting_of_the_learner_reaches_it(tmp_path):
         update_mode=UpdateMode.REWRITE,
         rewrite_max_tokens=777,
         budget_control=BudgetControl.AUTONOMOUS,
-        skill_aware=SkillAware(AppendixSource.FAILURE_ONLY, 7, gated=False),
+        skill_aware=SkillAware(
+            appendix_source="failure_only", consolidate_threshold=7, gated=False
+        ),
         repair_anchors=False,
         insert_after_fallback=True,
     )

@@ -3,14 +3,13 @@
 import hashlib
 import io
 import random
-from dataclasses import replace
 
 import pytest
 import torch
 
 from policy.kept import facts_of, held, load
 from policy.test_scorer_policy import CONTEXTS, lessons, policy, taught
-from policy.tiny_models import tiny_model, tiny_tokenizer
+from policy.tiny_models import tiny_model, tiny_tokenizer, with_fields
 from skillwright.core import ContractError, TurnContext
 from skillwright.policy import CheckpointDamaged, SftLoss
 from skillwright.policy.checkpoint import fitting, unpack, unpacked
@@ -28,7 +27,7 @@ def trained(kind):
         rows = lessons(backend)
     else:
         lora = LoraSettings(rank=2, alpha=4) if kind == "adapter" else None
-        backend = HfPolicy(tiny_model(), tiny_tokenizer(), replace(WHOLE, lora=lora))
+        backend = HfPolicy(tiny_model(), tiny_tokenizer(), with_fields(WHOLE, lora=lora))
         asked = TurnContext([{"role": "user", "content": "heat the mug"}], seed=1)
         rows = [backend.target(asked, "take the mug")]
     for _ in range(2):

@@ -14,8 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from skillwright.config.yaml_files import Section, kind_unless_given
+from skillwright.config.yaml_files import kind_unless_given
 from skillwright.core import DataError
+from skillwright.core.settings import Settings
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec
 
@@ -49,7 +50,7 @@ def _check_ratio(text: str) -> str:
     return text
 
 
-class SeededData(Section):
+class SeededData(Settings):
     """Tasks that are generated from a seed."""
 
     train: PositiveInt = 40
@@ -62,7 +63,7 @@ class SeededData(Section):
     """Another seed gives other tasks."""
 
 
-class LimitedData(Section):
+class LimitedData(Settings):
     """Tasks that are read from data."""
 
     train: PositiveInt | None = None
@@ -113,7 +114,7 @@ class AlfworldData(LimitedData):
     """The folder ``json_2.1.1`` or one that holds it; unset, ``$ALFWORLD_DATA``."""
 
 
-class SplitDirData(Section):
+class SplitDirData(Settings):
     """Items that are split already: a folder with ``train``, ``val`` and ``test``."""
 
     kind: Literal["split_dir"] = "split_dir"
@@ -121,7 +122,7 @@ class SplitDirData(Section):
     """The folder that holds the three."""
 
 
-class RatioData(Section):
+class RatioData(Settings):
     """Items in one file, shuffled and cut into three splits."""
 
     kind: Literal["ratio"] = "ratio"
@@ -133,7 +134,7 @@ class RatioData(Section):
     """Shuffles the items before they are cut."""
 
 
-class AdapterData(Section):
+class AdapterData(Settings):
     """Tasks that an `EnvAdapter` brings itself."""
 
     kind: Literal["adapter"] = "adapter"
@@ -279,7 +280,7 @@ _TURNS_WITH_TOOLS = 20
 _TURNS_WITH_SEARCHES = 4  # those of SkillRL's search agents
 
 
-class EnvSection(Section):
+class EnvSection(Settings):
     """The environment and its tasks."""
 
     name: Annotated[str, Field(min_length=1)] = "alfworld"

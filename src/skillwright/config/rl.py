@@ -18,7 +18,6 @@ from pydantic import (
     PositiveInt,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection
@@ -30,7 +29,14 @@ from skillwright.config.run import (
     PricedModels,
     Reported,
 )
-from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.config.yaml_files import kind_unless_given, validated_section
+from skillwright.core.policy_settings import (
+    GrpoTerms,
+    LanguageModelTerms,
+    Schedule,
+    SftSettings,
+)
+from skillwright.core.settings import Settings
 from skillwright.evaluation import (
     AlphaLedger,
     ExploreGate,
@@ -48,7 +54,7 @@ from skillwright.models.validation import Share
 # The policy and how its weights are trained, as a configuration says it.
 
 
-class ScorerPolicyConfig(Section):
+class ScorerPolicyConfig(Settings):
     """A small network that scores the commands on offer; it learns on a laptop."""
 
     kind: Literal["scorer"] = "scorer"
@@ -65,20 +71,11 @@ class ScorerPolicyConfig(Section):
         return "a command scorer"
 
 
-class LoraConfig(Section):
-    """Train an adapter instead of all weights."""
-
-    rank: PositiveInt = 16
-    """Of the adapter's matrices."""
-    alpha: PositiveInt = 32
-    """Its output is scaled by ``alpha / rank``."""
-
-
 ENGINE_SHARE: Final = 0.3
 """Of a GPU's memory, that vLLM or SGLang takes."""
 
 
-class HfPolicyConfig(Section):
+class HfPolicyConfig(LanguageModelTerms):
     """Any causal language model of the transformers library with a chat template."""
 
     kind: Literal["hf"] = "hf"
@@ -90,28 +87,8 @@ class HfPolicyConfig(Section):
     or a LoRA adapter), or a run of ours (what it released)."""
     download: bool = False
     """Fetch it where it is not on this machine."""
-    lora: LoraConfig | None = None
-    """Unset, all weights are trained."""
-    precision: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    """``auto`` is bfloat16 on a GPU and float32 elsewhere."""
-    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """``adamw8bit`` keeps moments in 2 bytes per weight instead of 8."""
-    device: SkipJsonSchema[str] = "auto"
-    """``auto`` takes a GPU where there is one; set by code that exports weights."""
-    max_new_tokens: PositiveInt = 512
-    """Bound on an answer, in tokens."""
-    context_tokens: PositiveInt | None = None
-    """Bound on prompt and answer together; unset, the model's."""
     sampler: Literal["own", "vllm", "sglang"] = "own"
     """Who draws free answers: our own decoding, or an installed engine, with 30% of the memory."""
-    micro_tokens: PositiveInt = 16_384
-    """Tokens of a forward and backward pass; a beginning that several rows share counts once."""
-    restrict: bool = True
-    """Hold answers to the commands on offer, where the environment lists them."""
-    gradient_checkpointing: bool = False
-    """Compute activations twice instead of keeping them."""
-    template: dict[str, Any] = Field(default_factory=dict)
-    """Handed to the chat template by name (``enable_thinking: false``)."""
 
     @property
     def label(self) -> str:
@@ -126,34 +103,11 @@ PolicyConfig = Annotated[
 ]
 
 
-class ScheduleSection(Section):
-    """How a learning rate rises and falls."""
-
-    shape: Literal["cosine", "linear", "constant"] = "cosine"
-    """How it falls after the rise."""
-    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of the steps in which it rises."""
-    floor: Share = 0.0
-    """Share of the highest rate that the last step ends at."""
-
-
-class SupervisedSection(Section):
+class SupervisedSection(SftSettings):
     """Supervised steps on episodes that were solved."""
 
     episodes: PositiveInt = 1
     """Episodes per task."""
-    steps: PositiveInt = 300
-    """Optimizer steps."""
-    batch_rows: PositiveInt = 128
-    """Turns per step, about."""
-    whole_episodes: bool = False
-    """Deal turns out by episodes: a scorer reads the skill once for all turns of one."""
-    learning_rate: PositiveFloat = 2e-5
-    """The highest of the schedule; 4e-3 suits a scorer."""
-    schedule: ScheduleSection = ScheduleSection()
-    """How the rate rises and falls over the steps."""
-    join_turns: bool = False
-    """One row per episode where prompts continue where the last ended (``hf`` only)."""
 
 
 class ColdStartSection(SupervisedSection):
@@ -185,14 +139,14 @@ class InternalizeSection(SupervisedSection):
     """They are retired if a loss of so much success is ruled out."""
 
 
-class StepAdvantageSection(Section):
+class StepAdvantageSection(Settings):
     """GiGPO's second advantage: a turn among those that saw the same."""
 
     weight: PositiveFloat = 1.0
     """What it is multiplied by before it is added."""
 
 
-class GrpoSection(Section):
+class GrpoSection(GrpoTerms):
     """Reinforcement: groups of episodes of the same task, compared with each other."""
 
     iterations: NonNegativeInt = 100
@@ -210,18 +164,10 @@ class GrpoSection(Section):
     """Share of an iteration's tasks that were solved in part when last played."""
     temperature: PositiveFloat = 1.0
     """What is sampled at."""
-    learning_rate: PositiveFloat = 1e-6
-    """The highest of the schedule; 5e-4 suits a scorer."""
-    schedule: ScheduleSection = ScheduleSection(shape="constant", warmup=0.0)
+    schedule: Schedule = Schedule(shape="constant", warmup=0.0)
     """How the rate rises and falls over the iterations."""
     kl_weight: NonNegativeFloat = 0.01
     """Weight of the divergence from the policy that the cold start ended with."""
-    rows: Literal["steps", "trajectories"] = "steps"
-    """One row per turn, or per episode where prompts continue (``hf`` only)."""
-    epochs: PositiveInt = 1
-    """Passes over the rows of an iteration."""
-    minibatch_rows: PositiveInt | None = 128
-    """Rows per optimizer step, about; unset, all."""
     statistics: Literal["trajectories", "rows"] = "trajectories"
     """What the mean of a group runs over; ``rows`` is what SkillRL's code does."""
     step_advantage: StepAdvantageSection | None = None
@@ -313,7 +259,7 @@ class RlRolloutSection(PlayedEpisodes):
     """Episodes in flight at once."""
 
 
-class RlConfig(Section):
+class RlConfig(Settings):
     """A run of the recipe; every key has a default but the models that its stages need."""
 
     run: NamedRun = NamedRun()

@@ -21,10 +21,12 @@ from pydantic.json_schema import SkipJsonSchema
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
 from skillwright.config.parity import fill_in
-from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.config.yaml_files import kind_unless_given, validated_section
+from skillwright.core.settings import Settings
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
 from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
 from skillwright.models.validation import Share
+from skillwright.textopt import EditTerms, ReflectTerms
 
 # Sections that every job has: name and seed, models, how episodes are played, a budget.
 
@@ -47,7 +49,7 @@ FolderName = Annotated[str, AfterValidator(_check_folder_name)]
 TrackerName = Literal["wandb", "mlflow", "trackio", "tensorboard", "otel"]
 
 
-class NamedRun(Section):
+class NamedRun(Settings):
     """What the run is called, where it is kept, and the seed that everything derives from."""
 
     name: FolderName = "run"
@@ -61,7 +63,7 @@ class NamedRun(Section):
     ``otel``. They change nothing of the run; their options are their own environment variables."""
 
 
-class PricedModels(Section):
+class PricedModels(Settings):
     """Models by role, with one table of prices."""
 
     prices: dict[str, Prices] = Field(default_factory=dict)
@@ -108,7 +110,7 @@ def _check_head(address: str) -> str:
     return address
 
 
-class RaySection(Section):
+class RaySection(Settings):
     """Where episodes are played with ``engine: ray``."""
 
     address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
@@ -120,7 +122,7 @@ class RaySection(Section):
     """Labels that a node must have to play, such as ``{"pool": "rollouts"}``."""
 
 
-class PlayedEpisodes(Section):
+class PlayedEpisodes(Settings):
     """How episodes are played."""
 
     engine: Literal["local", "ray"] = "local"
@@ -143,7 +145,7 @@ class PlayedEpisodes(Section):
     """Exchanges that the agent is shown after the opening; unset, all."""
 
 
-class Reported(Section):
+class Reported(Settings):
     """What decides, and what is reported."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
@@ -159,7 +161,7 @@ class Reported(Section):
 # What a run may use up, as a configuration says it.
 
 
-class BudgetSection(Section):
+class BudgetSection(Settings):
     """Bounds of the whole run, over all its resumes; what is reached first stops it, resumable.
 
     In a study of several seeds each seed's run has the whole budget.
@@ -181,7 +183,7 @@ class BudgetSection(Section):
 # How much is trained, and how proposals change the skill.
 
 
-class TrainSection(Section):
+class TrainSection(Settings):
     """How much is trained, and in what portions."""
 
     epochs: PositiveInt = 4
@@ -201,35 +203,16 @@ class TrainSection(Section):
         return -(-train_tasks // (self.batch_size * self.accumulation))
 
 
-class GradientSection(Section):
+class GradientSection(ReflectTerms):
     """How trajectories become proposals."""
 
-    minibatch_size: PositiveInt = 8
-    """Trajectories per analyst call."""
-    merge_batch_size: Annotated[int, Field(ge=2)] = 8
-    """Proposals per merge call."""
-    failure_only: bool = False
-    """Analyze failures only."""
     success_threshold: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)] | None] = None
     """The reward from which analysts are shown a success; unset, ``env.success_threshold``."""
     analyst_budget: SkipJsonSchema[Literal["scheduled", "initial"]] = "scheduled"
     """Edits that one analyst may propose: the step's budget, or ``optimizer.learning_rate``."""
-    analyst_workers: PositiveInt = 16
-    """Analyst calls in flight at once."""
 
 
-class SkillAwareSection(Section):
-    """Slips of the agent are kept apart from gaps in the skill; reminders go into an appendix."""
-
-    appendix_source: Literal["both", "failure_only"] = "both"
-    """Whose reminders are taken: those of both kinds of analyst, or of failures only."""
-    consolidate_threshold: NonNegativeInt = 0
-    """With more reminders than this the optimizer makes them fewer; 0 never asks."""
-    gated: SkipJsonSchema[bool] = True
-    """Reminders are part of the candidate; else they enter after the gate, unmeasured."""
-
-
-class OptimizerSection(Section):
+class OptimizerSection(EditTerms):
     """How proposals change the skill, how many a step may make, and what an epoch ends with."""
 
     learning_rate: PositiveInt = 4
@@ -240,20 +223,12 @@ class OptimizerSection(Section):
     """How the one becomes the other."""
     lr_control_mode: Literal["fixed", "autonomous", "none"] = "fixed"
     """``fixed`` keeps the schedule, ``autonomous`` asks; ``none`` and full rewrites have no cap."""
-    none_means_fixed: SkipJsonSchema[bool] = False
-    """``none`` keeps the schedule where edits are applied, as in SkillOpt."""
     rank_fallback: SkipJsonSchema[Literal["support", "order"]] = "support"
     """Where a ranking fails: the edits most trajectories speak for, or the first, as there."""
     skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = (
         "patch"
     )
     """``patch`` applies edits, the others rewrite: by merged suggestions, or per analyst."""
-    rewrite_max_tokens: PositiveInt | None = None
-    """Room for a reply that holds a whole skill; unset, as much as for any other reply."""
-    repair_anchors: SkipJsonSchema[bool] = True
-    """Edits whose anchor is not in the document go back to the optimizer once."""
-    insert_after_fallback: SkipJsonSchema[bool] = False
-    """An ``insert_after`` without its anchor appends, as in SkillOpt."""
     use_slow_update: bool = True
     """From the second epoch on, guidance over epochs is written, and judged by the gate."""
     slow_update_samples: PositiveInt = 20
@@ -264,8 +239,6 @@ class OptimizerSection(Section):
     """Which of them are looked at: all, those that changed, or those that did not."""
     use_meta_skill: bool = True
     """From the second epoch on, the optimizer keeps notes of its own for the next epoch."""
-    skill_aware: SkillAwareSection | None = None
-    """How slips of the agent are kept apart from gaps in the skill; unset, they are not."""
     memory_across_epochs: SkipJsonSchema[bool] = True
     """A new epoch still knows the old one's steps."""
 
@@ -370,7 +343,7 @@ def why_here_only(model: ModelConfig) -> str:
     return ""
 
 
-class SkillSection(Section):
+class SkillSection(Settings):
     """The document that is trained, and a bank beside it."""
 
     init: str = ""
@@ -379,7 +352,7 @@ class SkillSection(Section):
     """A bank that is injected below it: its file, JSON (ours, SkillRL's), or ``seed:alfworld``."""
 
 
-class RunConfig(Section):
+class RunConfig(Settings):
     """A training run. Only ``models`` must be given."""
 
     run: RunSection = RunSection()

@@ -8,24 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from skillwright.core import ConfigError, DataError, did_you_mean
 from skillwright.core.fence import escaped_controls
 from skillwright.core.jsonio import read_text
 from skillwright.models import explain_validation_error
-from skillwright.models.validation import Frozen
 
 # What all sections of a configuration share, and every path that a schema may set.
 
 
-S = TypeVar("S", bound="Section")
-
-
-class Section(Frozen):
-    """A mapping of a configuration: frozen, and closed to unknown keys."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+S = TypeVar("S", bound=BaseModel)
 
 
 def validated_section(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:

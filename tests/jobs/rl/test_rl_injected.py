@@ -51,7 +51,7 @@ def task(number=0, home=1, task_type="pick_heat_then_place_in_recep"):
 
 
 def injector(**fields):
-    settings = RetrievalSettings(6, -1.0, 5)
+    settings = RetrievalSettings(k_task=6, delta=-1.0, k_lessons=5)
     return Injector(LexicalEmbedder(), settings, RenderBudget(), **fields)
 
 

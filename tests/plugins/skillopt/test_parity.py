@@ -22,14 +22,13 @@ from skillwright.config.run import (
     EvaluationSection,
     OptimizerSection,
     RunSection,
-    SkillAwareSection,
     validated,
 )
 from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.evaluation import OpenGate, PairedGate, StrictGate
 from skillwright.jobs.text.wiring import step_settings
-from skillwright.textopt import BudgetControl, RankFallback
+from skillwright.textopt import BudgetControl, RankFallback, SkillAware
 
 MIGRATING = Path(__file__).resolve().parents[3] / "docs" / "migrating_from_skillopt.md"
 MODELS = {
@@ -124,7 +123,7 @@ def test_a_gate_of_another_kind_takes_nothing_from_the_strict_one(gate, expected
 def test_sections_that_were_built_in_python_take_the_rest_from_parity_too():
     built = config(
         run=RunSection(parity=True),
-        optimizer=OptimizerSection(repair_anchors=True, skill_aware=SkillAwareSection()),
+        optimizer=OptimizerSection(repair_anchors=True, skill_aware=SkillAware()),
         evaluation=EvaluationSection(alpha=0.1),
     )
     overridden = {one.difference.key for one in parity_settings(built) if not one.is_original}

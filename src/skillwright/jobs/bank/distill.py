@@ -222,7 +222,7 @@ async def distill_runs(
     """
     episodes = [one for run in runs for one in run.episodes]
     threshold = runs[0].success_threshold
-    asked = replace(settings.distill.settings(threshold), status=status)
+    asked = settings.distill.settings(threshold).model_copy(update={"status": status})
     async with study(bank, settings, callback, make, *(run.path for run in runs)) as held:
         with held.store.transaction():
             for one in episodes:

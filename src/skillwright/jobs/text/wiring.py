@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig, SkillAwareSection
+from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, PlainSkill, Sampling
 from skillwright.core.jsonio import read_text
 from skillwright.evaluation import Gate, Terms
@@ -25,13 +25,11 @@ from skillwright.plugins.skillopt.session import Role
 from skillwright.rollout import LocalEngine
 from skillwright.runs import RunFolder, RunStore
 from skillwright.textopt import (
-    AppendixSource,
     BudgetControl,
     LRScheduler,
     Optimizer,
     PairPolicy,
     RankFallback,
-    SkillAware,
     StepSettings,
     UpdateMode,
     build_scheduler,
@@ -171,29 +169,15 @@ def step_settings(config: RunConfig) -> StepSettings:
     """Return how a configuration wants proposals to be made."""
     gradient, optimizer = config.gradient, config.optimizer
     is_initial = gradient.analyst_budget == "initial"
-    return StepSettings(
-        minibatch_size=gradient.minibatch_size,
-        merge_batch_size=gradient.merge_batch_size,
-        failure_only=gradient.failure_only,
+    return StepSettings.of(
+        gradient,
+        optimizer,
         success_threshold=_shown_success(config),
-        analyst_workers=gradient.analyst_workers,
         analyst_budget=optimizer.learning_rate if is_initial else None,
         update_mode=UpdateMode(optimizer.skill_update_mode),
-        rewrite_max_tokens=optimizer.rewrite_max_tokens,
         budget_control=BudgetControl(optimizer.lr_control_mode),
-        none_means_fixed=optimizer.none_means_fixed,
         rank_fallback=RankFallback(optimizer.rank_fallback),
-        skill_aware=_skill_aware(optimizer.skill_aware),
-        repair_anchors=optimizer.repair_anchors,
-        insert_after_fallback=optimizer.insert_after_fallback,
     )
-
-
-def _skill_aware(aware: SkillAwareSection | None) -> SkillAware | None:
-    if aware is None:
-        return None
-    source = AppendixSource(aware.appendix_source)
-    return SkillAware(source, aware.consolidate_threshold, aware.gated)
 
 
 def _shown_success(config: RunConfig) -> float:

@@ -73,7 +73,6 @@ from skillwright.policy import (
     GroupReport,
     PolicyAgent,
     PolicyBackend,
-    Schedule,
     UpdateReport,
     check_reference,
     demonstrations,
@@ -225,8 +224,7 @@ async def train_on(
     refuse_no_score(results)
     rolled_out = time.monotonic()
     rows, groups = teach(results, agent.rows, group_settings(section))
-    schedule = Schedule(**section.schedule.model_dump())
-    rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
+    rate = section.schedule.rate(section.learning_rate, iteration - 1, section.iterations)
     dealing = derive_seed("update", seed, iteration)
     report = update(policy, rows, grpo_settings(section), seed=dealing, learning_rate=rate)
     contexts = skills.contexts(tasks)

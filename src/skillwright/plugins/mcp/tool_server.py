@@ -25,7 +25,7 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from skillwright.core import DataError, EnvError
 from skillwright.core.jsonio import dumps, read_text, text_digest
-from skillwright.models.validation import Frozen
+from skillwright.core.settings import Frozen
 
 INSTALL: Final = "pip install 'skillwright[mcp]'"
 
