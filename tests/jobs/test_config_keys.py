@@ -14,7 +14,7 @@ MODELS = {
     "target": {"backend": "scripted", "model": "household"},
     "optimizer": {"backend": "scripted", "model": "analyst"},
 }
-MOST_KEYS = 209
+MOST_KEYS, MOST_ROWS = 209, 215
 
 
 def test_a_configuration_has_few_keys():
@@ -23,6 +23,7 @@ def test_a_configuration_has_few_keys():
     generator = importlib.util.module_from_spec(found)
     found.loader.exec_module(generator)
     assert len(generator.keys()) <= MOST_KEYS
+    assert generator.page().count("\n| `") <= MOST_ROWS
 
 
 @pytest.mark.parametrize(
