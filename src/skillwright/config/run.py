@@ -25,7 +25,7 @@ from skillwright.config.yaml_files import kind_unless_given, validated_section
 from skillwright.core.settings import Settings
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
 from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
-from skillwright.models.validation import Share
+from skillwright.rollout import PlayLimits
 from skillwright.textopt import EditTerms, ReflectTerms
 
 # Sections that every job has: name and seed, models, how episodes are played, a budget.
@@ -122,7 +122,7 @@ class RaySection(Settings):
     """Labels that a node must have to play, such as ``{"pool": "rollouts"}``."""
 
 
-class PlayedEpisodes(Settings):
+class PlayedEpisodes(PlayLimits):
     """How episodes are played."""
 
     engine: Literal["local", "ray"] = "local"
@@ -130,17 +130,6 @@ class PlayedEpisodes(Settings):
     Policies, whose weights are in this process, play in it in any case."""
     ray: RaySection = RaySection()
     """Where, with ``engine: ray``."""
-    max_concurrent: PositiveInt = 64
-    """Episodes in flight at once."""
-    retries: NonNegativeInt = 2
-    """Further attempts, each in a fresh environment, for an episode that failed."""
-    give_up_after: PositiveInt | None = 20
-    """Failed episodes in a row that stop the run, to be resumed; unset, no number does."""
-    max_failure_share: Share | None = 0.5
-    """A larger share of failures among the last 40 episodes, or 20 at first, stops it as well."""
-    episode_timeout_s: PositiveFloat | None = None
-    """Seconds that one attempt may take (of a policy, a batch of choices); unset, no bound but the
-    model's own."""
     history_turns: PositiveInt | None = None
     """Exchanges that the agent is shown after the opening; unset, all."""
 
