@@ -305,11 +305,6 @@ def test_an_adapter_is_scaled_as_it_was_trained_or_refused():
         other = policy(with_fields(EXACT, lora=LoraSettings(rank=4, alpha=64)))
         with pytest.raises(CheckpointDamaged, match=r"alpha 8, and .* has 64"):
             getattr(other, take)(state)
-    # States of before did not say it.
-    older = {**state, "weights": {k: v for k, v in state["weights"].items() if k != "alpha"}}
-    again = policy(LORA)
-    again.load(older)
-    assert again.logprobs(rows) == learned.logprobs(rows)
 
 
 def test_another_architecture_of_equal_names_and_shapes_is_refused():
@@ -424,25 +419,14 @@ def test_the_identity_hangs_on_rows_rate_and_settings_and_on_nothing_else():
     assert len(set(different)) == len(different)
 
 
-def test_a_checkpoint_that_does_not_say_its_digest_has_its_weights_read():
-    backend = policy()
-    moved(backend, sampled(backend))
-    state = dict(backend.state())
-    del state["digest"]
-    other = policy(seed=1)
-    other.load(state)
-    assert other.identity == f"hf:Qwen2ForCausalLM:{backend.weights.digest()[:16]}"
-
-
 def test_a_checkpoint_with_float32_weights_opens_in_bfloat16():
     low = with_fields(EXACT, precision="bfloat16")
     before = policy(FLOAT32)
     rows = sampled(before)
     moved(before, rows)
     before.freeze_reference()
-    state, backend = dict(before.state()), policy(low)
-    del state["digest"]
-    backend.load(state)
+    backend = policy(low)
+    backend.load(before.state())
     moved(backend, rows, steps=1)
     assert gradients(backend, rows)[0].kl > 0
 
