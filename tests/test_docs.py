@@ -203,8 +203,7 @@ def options(command):
 
 def all_commands(command, path=()):
     for name, inner in getattr(command, "commands", {}).items():
-        if not inner.hidden:  # a name of an earlier version
-            yield from all_commands(loaded(inner), (*path, name))
+        yield from all_commands(loaded(inner), (*path, name))
     if not hasattr(command, "commands"):
         yield path, command
 

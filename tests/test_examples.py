@@ -13,7 +13,7 @@ import test_docs as pages
 from doors import Coach, Walker, trained
 from skillwright.cli.app import app
 from skillwright.config import RunConfig, load_config
-from skillwright.config.removed import REMOVED
+from skillwright.config.yaml_files import key_paths
 from skillwright.core.jsonio import read_text
 
 ROOT, DOCS = pages.ROOT, pages.DOCS
@@ -168,6 +168,6 @@ def test_the_pages_of_the_stages_name_every_key_of_learning():
     text = "".join(read_text(path, "page") for path in (DOCS / "stages").glob("*.md"))
     sections = ("train.", "gradient.", "optimizer.", "evaluation.")
     keys = {key for key in leaves(RunConfig) if key.startswith(sections)}
-    gone = {row.key for row in REMOVED}
-    assert keys - gone - set(KEY.findall(text)) == set()
-    assert not gone & set(KEY.findall(text))
+    hidden = keys - {place.path for place in key_paths(RunConfig)}
+    assert keys - hidden - set(KEY.findall(text)) == set()
+    assert not hidden & set(KEY.findall(text))

@@ -325,7 +325,7 @@ class Decision(StrEnum):
     """It says what another skill says; its evidence joined that skill's, and no id was given."""
     REFINED = "refined"
     RETIRED = "retired"
-    APPROVED = "admitted"  # stored name
+    APPROVED = "approved"
     REFUSED = "refused"
 
 

@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Callable, Coroutine
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from skillwright.bank import BankStore, calibrate, seed_pairs
 from skillwright.cli import bank_tables
-from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
 from skillwright.cli.options import (
     DEFAULT_ROOT,
@@ -462,18 +462,3 @@ def calibrate_command(
         bank_tables.calibration_json(found),
         lambda: bank_tables.show_calibration(out, found),
     )
-
-
-def _renamed(old: str, new: str, command: Callable[..., None]) -> None:
-    """Keep a command's old name for one release, hidden; it says the new one."""
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        say(f"`skillwright bank {old}` is now `skillwright bank {new}`")
-        command(**given)
-
-    app.command(old, hidden=True)(run)
-
-
-_renamed("distil", "distill", distill)  # stored name
-_renamed("admit", "approve", approve)  # stored name

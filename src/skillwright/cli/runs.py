@@ -146,6 +146,6 @@ def _prices(run: Path) -> list[str]:
     """Say what a run's models cost, and how old that is."""
     try:
         llms = priced_models(load_config(run / "config.yaml"))
-    except SkillwrightError:  # an older one; its money is shown all the same
+    except SkillwrightError:  # its money is shown all the same
         return []
     return [llm.line() for llm in llms if not llm.is_free]

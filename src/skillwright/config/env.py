@@ -13,10 +13,10 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.config.yaml_files import Section, kind_unless_given
+from skillwright.config.yaml_files import kind_unless_given
 from skillwright.core import DataError
+from skillwright.core.settings import Settings
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec
 
@@ -50,7 +50,9 @@ def _check_ratio(text: str) -> str:
     return text
 
 
-class _Seeded(Section):
+class SeededData(Settings):
+    """Tasks that are generated from a seed."""
+
     train: PositiveInt = 40
     """Training tasks."""
     val: PositiveInt = 40
@@ -61,7 +63,9 @@ class _Seeded(Section):
     """Seed of the tasks."""
 
 
-class _AtMost(Section):
+class LimitedData(Settings):
+    """Tasks that are read from data."""
+
     train: PositiveInt | None = None
     """Maximum number of tasks; unset, all."""
     val: PositiveInt | None = None
@@ -70,24 +74,21 @@ class _AtMost(Section):
     """Maximum number of tasks; unset, all."""
 
 
-class GeneratedData(_Seeded):
-    """Generated household games; no game is in two splits."""
+class GeneratedData(SeededData):
+    """Houses of our own: seeded, solvable, and never the same in two splits."""
 
     kind: Literal["generated"] = "generated"
     household: NonNegativeInt | None = None
     """Household that all games share; unset, each game has its own."""
 
 
-class HouseholdsData(_Seeded):
-    """Generated games in households whose habits only a skill can state."""
+class HouseholdsData(SeededData):
+    """Houses of homes whose habits only a skill can tell, with too few turns to search them all."""
 
     kind: Literal["households"] = "households"
     train: PositiveInt = 300
-    """Training tasks."""
     val: PositiveInt = 60
-    """Tasks for the gate."""
     test: PositiveInt = 120
-    """Tasks for the final test."""
     homes: PositiveInt = 20
     """Households of the training games; six consecutive games share one."""
     new_homes: NonNegativeInt = 0
@@ -105,24 +106,24 @@ class HouseholdsData(_Seeded):
         return self
 
 
-class AlfworldData(_AtMost):
-    """Official ALFWorld games: ``train``, ``valid_seen`` as val, ``valid_unseen`` as test."""
+class AlfworldData(LimitedData):
+    """The official ALFWorld games: ``train``, ``valid_seen`` as val, ``valid_unseen`` as test."""
 
     kind: Literal["alfworld_data"] = "alfworld_data"
     root: str | None = None
     """Folder ``json_2.1.1`` or its parent; unset, ``$ALFWORLD_DATA``."""
 
 
-class SplitDirData(Section):
-    """Items in a folder with ``train``, ``val`` and ``test``."""
+class SplitDirData(Settings):
+    """Items that are split already: a folder with ``train``, ``val`` and ``test``."""
 
     kind: Literal["split_dir"] = "split_dir"
     path: Annotated[str, Field(min_length=1)]
     """Folder with the three splits."""
 
 
-class RatioData(Section):
-    """Items in one file, shuffled and split."""
+class RatioData(Settings):
+    """Items in one file, shuffled and cut into three splits."""
 
     kind: Literal["ratio"] = "ratio"
     path: Annotated[str, Field(min_length=1)]
@@ -133,8 +134,8 @@ class RatioData(Section):
     """Seed of the shuffle."""
 
 
-class AdapterData(Section):
-    """Tasks of an `EnvAdapter`."""
+class AdapterData(Settings):
+    """Tasks that an `EnvAdapter` brings itself."""
 
     kind: Literal["adapter"] = "adapter"
     train: PositiveInt | None = None
@@ -145,30 +146,25 @@ class AdapterData(Section):
     """Episodes for the final test; 0 means the whole split."""
 
 
-class TauBenchData(_AtMost):
-    """tau-bench tasks of the domain in ``env.config.domain``.
+class TauBenchData(LimitedData):
+    """Customers of tau-bench: of its retail store or its airline, as ``env.config.domain`` says.
 
     Where the data has a test split and no other, as the airline's, ``train`` and ``val`` say how
     many tasks are cut off it; unset, there is nothing to train on.
     """
 
     kind: Literal["tau_bench"] = "tau_bench"
-    train_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "train"
-    val_split: SkipJsonSchema[str | None] = None
-    """Unset, ``val``, or ``dev`` where there is none."""
-    test_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "test"
 
 
-class QaData(_Seeded):
-    """Generated questions over passages; each split is about other subjects."""
+class QaData(SeededData):
+    """Questions of our own over passages: seeded, and about other things in every split."""
 
     kind: Literal["qa"] = "qa"
     val: PositiveInt = 60
-    """Tasks for the gate."""
 
 
-class WebShopData(_Seeded):
-    """WebShop goals of the catalog in ``env.config.catalogue``.
+class WebShopData(SeededData):
+    """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default.
 
     Another seed gives other prices and splits, and other products of the built-in shop.
     """
@@ -184,8 +180,8 @@ class WebShopData(_Seeded):
     """Tasks for the final test."""
 
 
-class VerifiersData(_AtMost):
-    """Data set of a verifiers environment; its eval set is the test split, if it has one."""
+class VerifiersData(LimitedData):
+    """The data set of an environment of verifiers; its eval set is test, where it has one."""
 
     kind: Literal["verifiers"] = "verifiers"
     ratio: Annotated[str, AfterValidator(_check_ratio)] = "1:1:1"
@@ -194,8 +190,8 @@ class VerifiersData(_AtMost):
     """Seed of the split."""
 
 
-class TableData(_AtMost):
-    """Rows of a CSV, TSV, JSON, JSON Lines or Parquet file."""
+class TableData(LimitedData):
+    """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
 
     kind: Literal["table"] = "table"
     path: Annotated[str, Field(min_length=1)]
@@ -284,7 +280,7 @@ _TURNS_WITH_TOOLS = 20
 _TURNS_WITH_SEARCHES = 4  # those of SkillRL's search agents
 
 
-class EnvSection(Section):
+class EnvSection(Settings):
     """The environment and its tasks."""
 
     name: Annotated[str, Field(min_length=1)] = "alfworld"

@@ -18,7 +18,6 @@ from pydantic import (
     PositiveInt,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection
@@ -30,7 +29,14 @@ from skillwright.config.run import (
     PricedModels,
     Reported,
 )
-from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.config.yaml_files import kind_unless_given, validated_section
+from skillwright.core.policy_settings import (
+    GrpoTerms,
+    LanguageModelTerms,
+    Schedule,
+    SftSettings,
+)
+from skillwright.core.settings import Settings
 from skillwright.evaluation import (
     AlphaLedger,
     ExploreGate,
@@ -47,21 +53,16 @@ from skillwright.models.validation import Share
 # The policy and how its weights are trained, as a configuration says it.
 
 
-class ScorerPolicyConfig(Section):
-    """Small network that scores the offered actions, for a CPU."""
+class ScorerPolicyConfig(Settings):
+    """A small network that scores the commands on offer; it learns on a laptop."""
 
     kind: Literal["scorer"] = "scorer"
     start: str = ""
     """Run whose released weights are the start; unset, new weights."""
     width: PositiveInt = 64
     """Vector size, a multiple of ``heads``."""
-    layers: SkipJsonSchema[PositiveInt] = 2
-    """Convolutions over what was read."""
     hidden: PositiveInt = 128
     """Size of the last hidden layer."""
-    threads: SkipJsonSchema[PositiveInt] = 1
-    """Processor threads. With one, a run's numbers hang on neither cores nor load, and so small a
-    network is no slower."""
 
     @property
     def label(self) -> str:
@@ -69,21 +70,12 @@ class ScorerPolicyConfig(Section):
         return "a command scorer"
 
 
-class LoraConfig(Section):
-    """Train an adapter instead of all weights."""
-
-    rank: PositiveInt = 16
-    """LoRA rank."""
-    alpha: PositiveInt = 32
-    """LoRA alpha; outputs are scaled by ``alpha / rank``."""
-
-
 ENGINE_SHARE: Final = 0.3
 """Of a GPU's memory, that vLLM or SGLang takes."""
 
 
-class HfPolicyConfig(Section):
-    """Causal language model of transformers with a chat template."""
+class HfPolicyConfig(LanguageModelTerms):
+    """Any causal language model of the transformers library with a chat template."""
 
     kind: Literal["hf"] = "hf"
     model: Annotated[str, Field(min_length=1)]
@@ -92,30 +84,8 @@ class HfPolicyConfig(Section):
     """Start weights: `save_pretrained` folder, LoRA adapter, or run; unset, the model's."""
     download: bool = False
     """Download the model if it is not on this machine."""
-    lora: LoraConfig | None = None
-    """LoRA; unset, train all weights."""
-    precision: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    """``auto`` is bfloat16 on a GPU, float32 elsewhere."""
-    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """``adamw8bit`` keeps moments in 2 bytes per weight instead of 8."""
-    device: SkipJsonSchema[str] = "auto"
-    """``auto`` takes a GPU where there is one."""
-    max_new_tokens: PositiveInt = 512
-    """Maximum answer tokens."""
-    context_tokens: PositiveInt | None = None
-    """Maximum tokens of prompt and answer; unset, the model's."""
     sampler: Literal["own", "vllm", "sglang"] = "own"
     """Sampler: our own, or an installed engine with 30% of the memory."""
-    sample_rows: SkipJsonSchema[PositiveInt] = 128
-    """Conversations that are sampled at once."""
-    micro_tokens: PositiveInt = 16_384
-    """Tokens per forward and backward pass; shared prefixes count once."""
-    restrict: SkipJsonSchema[bool] = True
-    """Hold answers to the commands on offer, where the environment lists them."""
-    gradient_checkpointing: bool = False
-    """Recompute activations instead of storing them."""
-    template: dict[str, Any] = Field(default_factory=dict)
-    """Arguments of the chat template, such as ``enable_thinking: false``."""
 
     @property
     def label(self) -> str:
@@ -130,34 +100,11 @@ PolicyConfig = Annotated[
 ]
 
 
-class ScheduleSection(Section):
-    """Learning rate schedule."""
-
-    shape: Literal["cosine", "linear", "constant"] = "cosine"
-    """Decay after the warmup."""
-    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of warmup steps."""
-    floor: Share = 0.0
-    """Final rate as a share of the peak."""
-
-
-class SupervisedSection(Section):
+class SupervisedSection(SftSettings):
     """Supervised steps on episodes that were solved."""
 
     episodes: PositiveInt = 1
     """Episodes per task."""
-    steps: PositiveInt = 300
-    """Optimizer steps."""
-    batch_rows: PositiveInt = 128
-    """Approximate turns per step."""
-    whole_episodes: bool = False
-    """Keep the turns of an episode in one batch."""
-    learning_rate: PositiveFloat = 2e-5
-    """Peak learning rate; use about 4e-3 for a scorer."""
-    schedule: ScheduleSection = ScheduleSection()
-    """Learning rate schedule over the steps."""
-    join_turns: bool = False
-    """One row per episode where prompts continue (``hf`` only)."""
 
 
 class ColdStartSection(SupervisedSection):
@@ -187,17 +134,15 @@ class InternalizeSection(SupervisedSection):
     """Maximum loss of success that must be excluded before skills are retired."""
 
 
-class StepAdvantageSection(Section):
-    """GiGPO's step-level advantage, over turns with equal observations."""
+class StepAdvantageSection(Settings):
+    """GiGPO's second advantage: a turn among those that saw the same."""
 
     weight: PositiveFloat = 1.0
     """Weight of the step-level advantage."""
-    discount: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)]] = 0.95
-    """Of later reward, per turn."""
 
 
-class GrpoSection(Section):
-    """Group-relative policy optimization."""
+class GrpoSection(GrpoTerms):
+    """Reinforcement: groups of episodes of the same task, compared with each other."""
 
     iterations: NonNegativeInt = 100
     """Rollout and update iterations; 0 keeps the cold start."""
@@ -213,28 +158,12 @@ class GrpoSection(Section):
     """Share of tasks that were partly solved last time."""
     temperature: PositiveFloat = 1.0
     """Sampling temperature."""
-    skill_dropout: SkipJsonSchema[Share] = 0.0
-    """Share of the groups that are given only a part of their skills."""
-    learning_rate: PositiveFloat = 1e-6
-    """Peak learning rate; use about 5e-4 for a scorer."""
-    schedule: ScheduleSection = ScheduleSection(shape="constant", warmup=0.0)
+    schedule: Schedule = Schedule(shape="constant", warmup=0.0)
     """Learning rate schedule over the iterations."""
-    clip_high: SkipJsonSchema[NonNegativeFloat] = 0.2
-    """And up to 1 and this."""
     kl_weight: NonNegativeFloat = 0.01
     """Weight of the KL divergence from the cold start."""
-    entropy_weight: SkipJsonSchema[NonNegativeFloat] = 0.0
-    """Weight of the entropy, which is a bonus."""
-    rows: Literal["steps", "trajectories"] = "steps"
-    """One row per turn, or per episode where prompts continue (``hf`` only)."""
-    epochs: PositiveInt = 1
-    """Passes over an iteration's rows."""
-    minibatch_rows: PositiveInt | None = 128
-    """Approximate rows per optimizer step; unset, all."""
     statistics: Literal["trajectories", "rows"] = "trajectories"
     """Unit of a group's mean; SkillRL's code uses ``rows``."""
-    scale_by_std: SkipJsonSchema[bool] = True
-    """Divide advantages by the deviation of their group."""
     step_advantage: StepAdvantageSection | None = None
     """GiGPO's step-level advantage; unset, off."""
     penalty: NonNegativeFloat = 0.01
@@ -246,8 +175,6 @@ class GrpoSection(Section):
 
 
 _ACTORS = ("searcher", "buyer", "finder", "household", "retail", "reader", "shopper", "seeker")
-
-Control = Literal["no_skills", "other_scope"]
 
 
 class RlModelsSection(PricedModels):
@@ -286,8 +213,6 @@ class RlDistillSection(DistillSection):
 
     max_turns: PositiveInt | None = None
     """Maximum actions per base episode; unset, as elsewhere."""
-    temperature: SkipJsonSchema[NonNegativeFloat] = 1.0
-    """What the untrained policy samples at; other models have settings of their own."""
 
 
 class RlEvolveSection(EvolveSection):
@@ -318,8 +243,6 @@ class RlEvaluationSection(Reported):
     initial ones."""
     select: Literal["best", "last"] = "best"
     """Weights to test: best on val, or last."""
-    controls: SkipJsonSchema[list[Control]] = Field(default=["no_skills", "other_scope"])
-    """Test the selected weights also without skills, and with those of another place."""
 
 
 class RlRolloutSection(PlayedEpisodes):
@@ -329,7 +252,7 @@ class RlRolloutSection(PlayedEpisodes):
     """Maximum concurrent episodes."""
 
 
-class RlConfig(Section):
+class RlConfig(Settings):
     """A run of the recipe; every key has a default but the models that its stages need."""
 
     run: NamedRun = NamedRun()

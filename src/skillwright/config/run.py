@@ -1,7 +1,7 @@
 """What a training's configuration may say. Frozen; unknown keys are refused; every key is read.
 
-The classes are the schema. What is no key of a file (`SkipJsonSchema`) is set by ``run.parity`` or
-by code; see `removed`.
+The classes are the schema. Keys that only ``run.parity`` changes are left out of it
+(`SkipJsonSchema`).
 """
 
 import re
@@ -21,13 +21,15 @@ from pydantic.json_schema import SkipJsonSchema
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
 from skillwright.config.readers import fill_in
-from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.config.yaml_files import kind_unless_given, validated_section
 from skillwright.core import did_you_mean
+from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
 from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
-from skillwright.models.validation import Share
+from skillwright.rollout import PlayLimits
 from skillwright.rollout.workers import ENGINES, Cluster
+from skillwright.textopt import EditTerms, ReflectTerms
 
 # Sections that every job has: name and seed, models, how episodes are played, a budget.
 
@@ -71,7 +73,7 @@ EngineName = Annotated[str, AfterValidator(_check_engine)]
 """``local``, or the name of an engine that is installed."""
 
 
-class NamedRun(Section):
+class NamedRun(Settings):
     """What the run is called, where it is kept, and the seed that everything derives from."""
 
     name: FolderName = "run"
@@ -81,11 +83,10 @@ class NamedRun(Section):
     root: Annotated[str, Field(min_length=1)] = "runs"
     """Folder that holds runs, relative to the working directory."""
     trackers: list[TrackerName] = Field(default=[])
-    """Experiment trackers: ``wandb``, ``mlflow``, ``trackio``, ``tensorboard``, ``otel``, or another
-    installed one."""
+    """Trackers, such as ``wandb``, ``mlflow``, ``trackio``, ``tensorboard``, ``otel``."""
 
 
-class PricedModels(Section):
+class PricedModels(Settings):
     """Models by role, with one table of prices."""
 
     prices: dict[str, Prices] = Field(default_factory=dict)
@@ -132,8 +133,8 @@ def _check_head(address: str) -> str:
     return address
 
 
-class RaySection(Section):
-    """Where the workers of an engine run."""
+class RaySection(Settings):
+    """Where episodes are played with ``engine: ray``."""
 
     address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
     """Head ``host:port``, or ``auto``; unset, ``$RAY_ADDRESS`` or a Ray started for the run."""
@@ -143,7 +144,7 @@ class RaySection(Section):
     """Required node labels, such as ``{"pool": "rollouts"}``."""
 
 
-class PlayedEpisodes(Section):
+class PlayedEpisodes(PlayLimits):
     """How episodes are played."""
 
     engine: EngineName = "local"
@@ -151,16 +152,6 @@ class PlayedEpisodes(Section):
     play locally."""
     ray: RaySection = RaySection()
     """Cluster for ``engine: ray``."""
-    max_concurrent: PositiveInt = 64
-    """Maximum concurrent episodes."""
-    retries: NonNegativeInt = 2
-    """Retries of a failed episode, each in a new environment."""
-    give_up_after: PositiveInt | None = 20
-    """Consecutive failed episodes that stop the run; unset, no limit."""
-    max_failure_share: Share | None = 0.5
-    """Share of failures among the last 40 episodes (20 at first) above which the run stops."""
-    episode_timeout_s: PositiveFloat | None = None
-    """Seconds per episode attempt; unset, no limit."""
     history_turns: PositiveInt | None = None
     """Turns that the prompt holds after the opening; unset, all."""
 
@@ -170,7 +161,7 @@ class PlayedEpisodes(Section):
         return Cluster(self.ray.address, self.ray.workers, self.ray.labels)
 
 
-class Reported(Section):
+class Reported(Settings):
     """What decides, and what is reported."""
 
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
@@ -186,8 +177,8 @@ class Reported(Section):
 # What a run may use up, as a configuration says it.
 
 
-class BudgetSection(Section):
-    """Limits of the whole run, across resumes; the first that is reached stops it.
+class BudgetSection(Settings):
+    """Bounds of the whole run, over all its resumes; what is reached first stops it, resumable.
 
     In a study of several seeds each seed's run has the whole budget.
     """
@@ -208,8 +199,8 @@ class BudgetSection(Section):
 # How much is trained, and how proposals change the skill.
 
 
-class TrainSection(Section):
-    """Training length and batch sizes."""
+class TrainSection(Settings):
+    """How much is trained, and in what portions."""
 
     epochs: PositiveInt = 4
     """Passes over the training split."""
@@ -225,36 +216,17 @@ class TrainSection(Section):
         return -(-train_tasks // (self.batch_size * self.accumulation))
 
 
-class GradientSection(Section):
-    """Analysis of trajectories."""
+class GradientSection(ReflectTerms):
+    """How trajectories become proposals."""
 
-    minibatch_size: PositiveInt = 8
-    """Trajectories per analyst call."""
-    merge_batch_size: Annotated[int, Field(ge=2)] = 8
-    """Proposals per merge call."""
-    failure_only: bool = False
-    """Analyze failures only."""
     success_threshold: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)] | None] = None
     """The reward from which analysts are shown a success; unset, ``env.success_threshold``."""
     analyst_budget: SkipJsonSchema[Literal["scheduled", "initial"]] = "scheduled"
     """Edits that one analyst may propose: the step's budget, or ``optimizer.learning_rate``."""
-    analyst_workers: PositiveInt = 16
-    """Maximum concurrent analyst calls."""
 
 
-class SkillAwareSection(Section):
-    """Separate errors of the agent from gaps in the skill; reminders go into an appendix."""
-
-    appendix_source: Literal["both", "failure_only"] = "both"
-    """Analysts whose reminders are used."""
-    consolidate_threshold: NonNegativeInt = 0
-    """Number of reminders above which the optimizer consolidates them; 0 disables it."""
-    gated: SkipJsonSchema[bool] = True
-    """Reminders are part of the candidate; else they enter after the gate, unmeasured."""
-
-
-class OptimizerSection(Section):
-    """Edits per step, and the update at the end of an epoch."""
+class OptimizerSection(EditTerms):
+    """How proposals change the skill, how many a step may make, and what an epoch ends with."""
 
     learning_rate: PositiveInt = 4
     """Maximum edits per step at the start."""
@@ -265,8 +237,6 @@ class OptimizerSection(Section):
     lr_control_mode: Literal["fixed", "autonomous", "none"] = "fixed"
     """``fixed`` follows the schedule, ``autonomous`` asks the optimizer; ``none`` and full
     rewrites have no limit."""
-    none_means_fixed: SkipJsonSchema[bool] = False
-    """``none`` keeps the schedule where edits are applied, as in SkillOpt."""
     rank_fallback: SkipJsonSchema[Literal["support", "order"]] = "support"
     """Where a ranking fails: the edits most trajectories speak for, or the first, as there."""
     skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = (
@@ -274,12 +244,6 @@ class OptimizerSection(Section):
     )
     """``patch`` applies edits; the others rewrite the document, from merged suggestions or per
     analyst."""
-    rewrite_max_tokens: PositiveInt | None = None
-    """Maximum output tokens of a rewrite; unset, as for other replies."""
-    repair_anchors: SkipJsonSchema[bool] = True
-    """Edits whose anchor is not in the document go back to the optimizer once."""
-    insert_after_fallback: SkipJsonSchema[bool] = False
-    """An ``insert_after`` without its anchor appends, as in SkillOpt."""
     use_slow_update: bool = True
     """Write guidance at the end of each epoch from the second on."""
     slow_update_samples: PositiveInt = 20
@@ -290,10 +254,6 @@ class OptimizerSection(Section):
     """Pairs that are analyzed: all, changed or unchanged results."""
     use_meta_skill: bool = True
     """Keep notes of the optimizer for the next epoch, from the second epoch on."""
-    skill_aware: SkillAwareSection | None = None
-    """Skill-aware reflection; unset, off."""
-    memory_steps: SkipJsonSchema[PositiveInt] = 64
-    """Steps that analysts are shown, the latest ones: what was tried, the outcome."""
     memory_across_epochs: SkipJsonSchema[bool] = True
     """A new epoch still knows the old one's steps."""
 
@@ -384,8 +344,6 @@ class RolloutSection(PlayedEpisodes):
 
     reuse: list[str] = Field(default=[])
     """Run folders whose episodes are reused for equal prompts and seeds."""
-    mode: SkipJsonSchema[Literal["free", "lockstep"]] = "free"
-    """``free`` for agents behind endpoints, ``lockstep`` for policies that answer in batches."""
 
 
 def why_here_only(model: ModelConfig) -> str:
@@ -400,8 +358,8 @@ def why_here_only(model: ModelConfig) -> str:
     return ""
 
 
-class SkillSection(Section):
-    """Initial skill and optional bank."""
+class SkillSection(Settings):
+    """The document that is trained, and a bank beside it."""
 
     init: str = ""
     """Initial skill file; empty, no skill."""
@@ -409,7 +367,7 @@ class SkillSection(Section):
     """Bank injected after it: a file, JSON (ours or SkillRL's) or ``seed:alfworld``."""
 
 
-class RunConfig(Section):
+class RunConfig(Settings):
     """A training run. Only ``models`` must be given."""
 
     run: RunSection = RunSection()
@@ -473,8 +431,6 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _can_be_played_elsewhere(self) -> "RunConfig":
         problem = why_here_only(self.models.target)
-        if self.rollout.mode == "lockstep":
-            problem = "an agent that plays in lockstep stays in this process"
         if problem and self.rollout.engine != "local":
             raise ValueError(
                 f"rollout.engine is {self.rollout.engine!r}, and models.target cannot act on other "

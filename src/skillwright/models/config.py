@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from skillwright.core import ConfigError
+from skillwright.core.settings import Frozen
 from skillwright.models.backends import true_name, why_not_scripted, why_unusable
 from skillwright.models.dialects.config import (
     ClaudeChatConfig,
@@ -23,7 +24,7 @@ from skillwright.models.dialects.config import (
     QwenChatConfig,
 )
 from skillwright.models.prices import Prices
-from skillwright.models.validation import Frozen, explain_validation_error
+from skillwright.models.validation import explain_validation_error
 from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.plugins.local.config import LocalConfig
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import NonNegativeFloat, PositiveInt, field_validator
 
-from skillwright.models.validation import Frozen
+from skillwright.core.settings import Frozen
 
 _DATED = re.compile(r"-(20\d{2}-\d{2}-\d{2}|20\d{6})$")
 

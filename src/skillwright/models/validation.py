@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SecretStr,
     TypeAdapter,
@@ -17,6 +15,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import ErrorDetails
 
 from skillwright.core import did_you_mean
+from skillwright.core.settings import Frozen
 
 _SECRET_NAME = re.compile(
     r"api_?key|secret|passw|authorization|credential|(^|[_-])(token|key)$", re.IGNORECASE
@@ -177,15 +176,6 @@ VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number in [0, 1]."""
-
-
-class Frozen(BaseModel):
-    """Settings that are read once. Unknown keys are refused, and no error shows a value."""
-
-    # Inputs are hidden because pydantic would print them, and one of them may be a key.
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
 
 
 class Keyed(Frozen):

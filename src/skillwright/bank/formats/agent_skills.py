@@ -441,25 +441,19 @@ def _foreign_files(target: Path) -> list[str]:
         raise DataError(f"{str(target)!r} is there and was not written by skillwright. {move}")
     metadata = fields["metadata"]
     own, there = exported_files(target, metadata)
-    if HASH in metadata:
-        with suppress(DataError):
-            found = {path: read_text(target / path, "file") for path in own}
-            if content_hash(found) == metadata[HASH]:
-                return [path for path in there if path not in own]
-        raise DataError(
-            f"{str(target)!r} was changed by hand since it was exported, and the change would be "
-            f"lost. {move}"
-        )
-    # An earlier version wrote no hash, and called its references more-1.md and so on.
-    return [path for path in there if not _FORMER.fullmatch(path)]
+    with suppress(DataError):
+        found = {path: read_text(target / path, "file") for path in own}
+        if content_hash(found) == metadata.get(HASH):
+            return [path for path in there if path not in own]
+    raise DataError(
+        f"{str(target)!r} was changed by hand since it was exported, and the change would be "
+        f"lost. {move}"
+    )
 
 
 def exported_files(folder: Path, metadata: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the files that an export says it has, and those that are there."""
     return [SKILL_FILE, *str(metadata.get("files", "")).split()], _all_files(folder)
-
-
-_FORMER = re.compile(rf"{re.escape(SKILL_FILE)}|{REFERENCES}/more-\d+\.md")
 
 
 def _all_files(folder: Path) -> list[str]:

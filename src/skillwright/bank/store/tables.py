@@ -26,9 +26,9 @@ from skillwright.bank.changes import (
 from skillwright.bank.formats.interchange import item_of, skill_of
 from skillwright.core import BankSkill, DataError
 from skillwright.core.jsonio import dumps
-from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Migration, Schema, SqliteFile, Trouble
+from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Schema, SqliteFile, Trouble
 
-# The tables of a bank's file, and how an older file becomes a newer one.
+# The tables of a bank's file.
 #
 # A version is what changed since the one before it: the bank at version v is, of every skill, its
 # last row up to v. So ten thousand skills and a hundred versions are ten thousand and some rows.
@@ -37,8 +37,7 @@ from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Migration, Schema, Sqli
 # Says "this is a bank of Skillwright" to `file` and to us; other SQLite files are refused.
 APPLICATION_ID = 0x534B424B
 
-_FIRST: Migration = (
-    f"PRAGMA application_id = {APPLICATION_ID}",
+_TABLES = (
     """CREATE TABLE versions (
         version INTEGER PRIMARY KEY,
         digest TEXT NOT NULL,            -- Bank.digest
@@ -94,7 +93,8 @@ SCHEMA = Schema(
     kind="bank",
     holder="bank",
     application_id=APPLICATION_ID,
-    migrations=(_FIRST,),
+    version=2,
+    tables=_TABLES,
     error=BankError,
     if_empty=(
         "is an empty file, and no bank yet; put skills into it with `skillwright bank import` or "
@@ -458,7 +458,7 @@ OPS: Final[Mapping[type[Change], str]] = {
     Add: "add",
     Refine: "refine",
     Retire: "retire",
-    Approve: "admit",  # stored name
+    Approve: "approve",
 }
 
 

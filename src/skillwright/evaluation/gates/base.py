@@ -3,15 +3,14 @@
 import math
 from typing import ClassVar, Protocol
 
-from pydantic import ConfigDict
-
 from skillwright.core import Duel
+from skillwright.core.settings import Settings
 from skillwright.evaluation.gates.judging import Metric, Terms, tasks_needed
 from skillwright.evaluation.gates.release import ASSIGNMENTS, ReleaseTest
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.paired import POWER, detectable_gain
 from skillwright.evaluation.verdict import AlphaLedger, Verdict
-from skillwright.models.validation import Frozen, Share
+from skillwright.models.validation import Share
 
 
 class Gate(Protocol):
@@ -76,10 +75,8 @@ class Gate(Protocol):
         """
 
 
-class GateSettings(Frozen):
+class GateSettings(Settings):
     """What all gates share: their settings, and the properties that most have in common."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     metric: GateMetric = "hard"
     """``hard`` compares successes, ``soft`` rewards, ``mixed`` both."""

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlencode, urlsplit
 
 from pydantic import Field, PositiveInt, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.models.http.endpoint_config import (
     OPENAI_BASE_URL,
@@ -31,7 +30,6 @@ class OpenAIChatConfig(EndpointConfig):
     transport: Literal["chat_completions", "responses"] = "chat_completions"
     """``responses`` for OpenAI models that need it for tools with reasoning."""
     base_url: BaseUrl = OPENAI_BASE_URL
-    """URL without the route."""
     api_version: str | None = None
     """Azure's dated API version; unset, the v1 route."""
     api_key_env: str = "OPENAI_API_KEY"
@@ -123,17 +121,11 @@ class ClaudeChatConfig(EndpointConfig):
     path: str | None = None
     """Program for ``transport: cli``; unset, ``CLAUDE_CLI_BIN`` or ``claude``."""
     base_url: BaseUrl = "https://api.anthropic.com"
-    """URL without the route."""
     api_key_env: str = "ANTHROPIC_API_KEY"
-    """Environment variable with the key."""
     key_header: Literal["x-api-key", "authorization"] = "x-api-key"
     """Header of the key; ``authorization`` for a bearer token."""
     api_version: Annotated[str, Field(pattern=_VERSION)] = "2023-06-01"
     """``anthropic-version``; ``2026-10-21`` takes no sampling settings."""
-    betas: SkipJsonSchema[tuple[Annotated[str, Field(pattern=r"^[!-+\--~]+$")], ...]] = ()
-    """Names for the ``anthropic-beta`` header."""
-    top_k: SkipJsonSchema[Annotated[int, Field(ge=1)] | None] = None
-    """Sample among the likeliest tokens; unset, the endpoint decides."""
     max_tokens: Annotated[int, Field(ge=1)] = 8192
     """Maximum output tokens, including reasoning."""
     thinking: Literal["server_default", "adaptive", "enabled", "disabled"] = "server_default"
@@ -156,11 +148,11 @@ class ClaudeChatConfig(EndpointConfig):
     def _agrees_with_itself(self) -> "ClaudeChatConfig":
         if self.temperature is not None and self.temperature > 1:
             raise ValueError(f"temperature is {self.temperature:g}; Claude takes 0 to 1")
-        sampled = self.temperature is not None or self.top_p is not None or self.top_k is not None
+        sampled = self.temperature is not None or self.top_p is not None
         if sampled and self.refuses_sampling:
             raise ValueError(
-                f"model {self.model!r} under api_version {self.api_version} takes no temperature, "
-                "top_p or top_k; leave them out"
+                f"model {self.model!r} under api_version {self.api_version} takes no temperature "
+                "or top_p; leave them out"
             )
         if (self.thinking == "enabled") != (self.thinking_budget is not None):
             raise ValueError(
@@ -179,7 +171,7 @@ class ClaudeChatConfig(EndpointConfig):
             return f"temperature must be 1 or unset while thinking is {self.thinking}"
         if top_p is not None and top_p < _LEAST_TOP_P:
             return f"top_p must be {_LEAST_TOP_P} to 1 or unset while thinking is {self.thinking}"
-        return f"top_k must be unset while thinking is {self.thinking}" if self.top_k else ""
+        return ""
 
     @property
     def refuses_sampling(self) -> bool:
@@ -217,7 +209,6 @@ class QwenChatConfig(EndpointConfig):
     region: Literal["beijing", "singapore", "virginia", "hong_kong"] | None = None
     """DashScope region, instead of ``base_url``; keys are valid in one region."""
     base_url: BaseUrl = "http://localhost:8000/v1"
-    """URL without the route."""
     api_key_env: str = "QWEN_CHAT_API_KEY"
     """Environment variable with the key."""
     thinking: Literal["server_default", "enabled", "disabled"] = "server_default"
@@ -226,8 +217,6 @@ class QwenChatConfig(EndpointConfig):
     """Maximum thinking tokens; unset, the endpoint's default."""
     reasoning_effort: str | None = None
     """Reasoning effort; the accepted values depend on the model."""
-    top_k: SkipJsonSchema[Annotated[int, Field(ge=-1)] | None] = None
-    """Sample among the likeliest tokens; unset, as recommended for the kind of thinking."""
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """Field name of the output limit."""
     send_seed: bool = True
@@ -288,7 +277,6 @@ class MiniMaxChatConfig(EndpointConfig):
     base_url: BaseUrl = _MINIMAX_REGIONS["global_en"]
     """URL without the route."""
     api_key_env: str = "MINIMAX_API_KEY"
-    """Environment variable with the key."""
     temperature: float | None = 1.0
     """Sampling temperature above 0; the vendor recommends 1."""
     top_p: float | None = 0.95

@@ -41,7 +41,7 @@ _NO_ANSWER_DEPENDS_ON = frozenset(
     {
         *("backend", "model", "path", "api_key_env", "key_header", "headers", "prices"),
         *("timeout_s", "deadline_s", "max_attempts", "hedge", "cache"),
-        *("max_concurrent", "start_concurrent", "min_concurrent"),
+        *("max_concurrent", "start_concurrent"),
         *("requests_per_minute", "tokens_per_minute", "prompt_cache", "stream"),
     }
 )
@@ -88,8 +88,6 @@ class EndpointConfig(Keyed):
     start_concurrent: SkipJsonSchema[PositiveInt] = 16
     """Calls in flight at first; it rises while all goes well, and falls where the endpoint is busy,
     becomes slow, or fails most calls."""
-    min_concurrent: SkipJsonSchema[PositiveInt] = 1
-    """Calls that stay in flight whatever the trouble."""
     requests_per_minute: PositiveInt | None = None
     """Attempts per minute; unset, no limit."""
     tokens_per_minute: PositiveInt | None = None

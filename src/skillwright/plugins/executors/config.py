@@ -22,7 +22,7 @@ from skillwright.models.validation import VARIABLE, Keyed
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
         *("backend", "model", "path", "api_key_env", "timeout_s", "max_concurrent"),
-        *("max_attempts", "max_output_mb", "keep_output", "prices", "isolation", "pass_env"),
+        *("max_attempts", "keep_output", "prices", "isolation", "pass_env"),
         *("keep_failures", "hidden"),
     }
 )
@@ -59,8 +59,6 @@ class ExecConfig(Keyed):
     """How often an empty answer is asked for again, with a reminder."""
     max_concurrent: PositiveInt = 4
     """Maximum concurrent runs; each takes several hundred MB."""
-    max_output_mb: SkipJsonSchema[PositiveFloat] = 16.0
-    """What one run may print, in millions of bytes; then it is killed."""
     keep_output: str | None = None
     """Folder for the output of every run; unset, the latest 20 failures are in ``exec`` in the
     run's folder."""
@@ -115,7 +113,6 @@ class CodexExecConfig(ExecConfig):
 
     backend: Literal["codex_exec"] = "codex_exec"
     path: str = "codex"
-    """Program name on ``PATH``, or a file."""
     api_key_env: str = "CODEX_API_KEY"
     """Environment variable with the key; if it is not set, the program's login is used."""
     effort: (
@@ -169,15 +166,12 @@ class ClaudeCodeExecConfig(ExecConfig):
 
     backend: Literal["claude_code_exec"] = "claude_code_exec"
     path: str = "claude"
-    """Program name on ``PATH``, or a file."""
     api_key_env: str = "ANTHROPIC_API_KEY"
     """Environment variable with the key; if it is not set, the program's login is used."""
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     """Reasoning effort; unset, the program's default."""
     max_turns: Annotated[int, Field(ge=2)] = 40
     """Model calls per run."""
-    max_budget_usd: SkipJsonSchema[PositiveFloat | None] = None
-    """Estimated cost at which a run stops."""
 
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "path": ("CLAUDE_CODE_EXEC_PATH", "CLAUDE_CLI_BIN"),

@@ -1,8 +1,8 @@
 """How our defaults differ from SkillOpt's: one table, and the mode that follows the original.
 
 By default a run takes our side of every row, because the original's was found to cost correctness.
-With ``run.parity`` it takes the original's, to compare; keys that are given hold in both modes, and
-settings that are no keys (`removed`) follow the mode.
+With ``run.parity`` it takes the original's, to compare; keys that are given hold in both modes.
+Keys that only this mode changes are left out of the schema (`SkipJsonSchema`).
 What the original does by accident has no key: `KEPT_OUT` lists it.
 
 Source: SkillOpt (microsoft/SkillOpt) 0.2; arXiv 2605.23904.
