@@ -144,7 +144,7 @@ SETTINGS = (
         150,
         VALUE["alfworld"],
         8,
-        "16 tasks x 8 a step, at most 50 steps, 4,096 and 512 tokens; means (30, 2,500, 150) assumed",
+        "16 x 8 a step, at most 50 steps, 4,096 and 512 tokens; means (30, 2,500, 150) assumed",
     ),
     Setting(
         "SkillRL, WebShop",
