@@ -93,12 +93,12 @@ def _sections(found: Mapping[str, Any]) -> Iterator[str]:
     yield "Wilson's intervals over tickets, as if independent (two share a shop).\n"
     yield from _lacking(found)
     yield "![Tickets at the right desk](figures/lm_study_scores.svg)\n"
-    yield "| weights | given | right desk | over seeds |\n|---|---|---|---|"
-    for name, sheets in found["rows"].items():
-        for sheet, one in sheets.items():
-            if one:
-                yield f"| {CONDITIONS[name].says} | {sheet} | {_over_seeds(one)} |"
-    yield "\n| gain | mean | over seeds |\n|---|---|---|"
+    sheets = list(dict.fromkeys(sheet for row in found["rows"].values() for sheet in row))
+    yield f"| weights | {' | '.join(sheets)} |\n|---|{'---|' * len(sheets)}"
+    for name, row in found["rows"].items():
+        cells = (_over_seeds(row[sheet]) if row.get(sheet) else "" for sheet in sheets)
+        yield f"| {CONDITIONS[name].says} | {' | '.join(cells)} |"
+    yield "\n| gain | |\n|---|---|"
     for name, one in found["gains"].items():
         if one:
             yield f"| {name} | {_over_seeds(one)} |"
@@ -113,7 +113,8 @@ def _sections(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _over_seeds(one: Mapping[str, Any]) -> str:
-    return f"{_share(one['mean'])} | {_interval(one['over_seeds'])}"
+    interval = one["over_seeds"]
+    return f"{_share(one['mean'])}{f' ({_interval(interval)})' if interval else ''}"
 
 
 def _lacking(found: Mapping[str, Any]) -> Iterator[str]:

@@ -159,7 +159,7 @@ def _sections(found: Found) -> Iterator[str]:
     yield "*n* is how many seeds a row has; with one, the interval is Wilson's over its games.\n"
     if lacking := [name for name in ABLATIONS if name not in {*found["ablations"], GROWTH}]:
         yield f"Not run yet: {', '.join(f'`{name}`' for name in lacking)}.\n"
-    for section in (_targets, _scale, _reading, _controls, _gap, _growth, _cost):
+    for section in (_targets, _scale, _reading, _controls, _gap, _growth):
         yield from section(found)
 
 
@@ -225,14 +225,16 @@ def _reading(found: Found) -> Iterator[str]:
     yield "\n### What the policy reads\n\nAll rows learn from the same episodes, of an expert"
     yield "that reads the skills; only what the policy reads differs. Right of SFT: after GRPO.\n"
     yield "![Success rate by what is read](figures/rl_study_reading.svg)\n"
-    yield f"| the policy reads | n | demonstrations | SFT | {' | '.join(WHERE.values())} |"
-    yield f"|---|---|---|---|{'---|' * len(WHERE)}"
+    shown = [homes for homes in WHERE if homes in (NEW, REWORDED)]
+    columns = ("the policy reads", "n", "demonstrations", "SFT", *map(WHERE.__getitem__, shown))
+    yield f"| {' | '.join(columns)} |"
+    yield f"|---|---|---|---|{'---|' * len(shown)}"
     for name in names:
         tables = found["ablations"][name]
         final = tables[NEW]["final"]
         cells = [str(len(final["seeds"])), str(found["demonstrations"][name])]
         cells += [_score(tables[NEW]["cold_start"])]
-        cells += [_score(tables.get(homes, {}).get("final")) for homes in WHERE]
+        cells += [_score(tables.get(homes, {}).get("final")) for homes in shown]
         yield f"| {_reads(name)} | {' | '.join(cells)} |"
     yield "\n![Success rate on val](figures/rl_study_curves.svg)"
 
@@ -246,7 +248,12 @@ def _controls(found: Found) -> Iterator[str]:
         for artifact, says in ARTIFACTS.items()
         if artifact in tables[NEW]
     )
-    yield f"\nThe whole recipe, new homes: {'; '.join(shown)}."
+    others = (
+        f"{says} {_score(tables[homes]['final'])}"
+        for homes, says in WHERE.items()
+        if homes not in (NEW, REWORDED) and homes in tables
+    )
+    yield f"\nThe whole recipe, new homes: {'; '.join((*shown, *others))}."
 
 
 def _gap(found: Found) -> Iterator[str]:
@@ -296,12 +303,6 @@ def _growth(found: Found) -> Iterator[str]:
         rates = [_share(overall["success_rate"]) for overall in tested]
         cells = [one["seed"], one["homes"], skills, f"{len(updates)}, {accepted}", *rates]
         yield f"| {' | '.join(map(str, cells))} |"
-
-
-def _cost(found: Found) -> Iterator[str]:
-    medians = (f"`{name}` {one['median']:.0f}" for name, one in found["cpu_s"].items())
-    yield "\n### Cost\n\nMedian CPU seconds of a run, with its bank, validations and tests:"
-    yield f"{', '.join(medians)}."
 
 
 # Numbers as text.
