@@ -110,21 +110,6 @@ def test_the_example_table_goes_from_under_forty_to_over_eighty_percent(tmp_path
 # The pages
 
 
-@pytest.mark.parametrize(
-    ("language", "name"), [("python", "tickets_adapter.py"), ("yaml", "tickets.yaml")]
-)
-def test_the_guide_shows_the_example_files_as_they_are(language, name):
-    (shown,) = [one for one in pages.blocks(GUIDE, language) if one.title.endswith(name)]
-    assert shown.body == read_text(ROOT / "examples" / name, "example")
-
-
-def test_the_guide_shows_the_smallest_environment_and_its_training_as_they_are():
-    (env,) = [one for one in pages.blocks(GUIDE, "python") if one.title.endswith("qa/env.py")]
-    (config,) = [one for one in pages.blocks(GUIDE, "yaml") if one.title == "qa.yaml"]
-    assert env.body == read_text(ROOT / env.title, "example")
-    assert config.body == read_text(ROOT / "examples" / "qa.yaml", "example")
-
-
 @pytest.mark.parametrize("path", pages.PAGES, ids=pages.name_of)
 def test_every_json_and_python_block_of_a_page_can_be_read(path):
     for block in pages.blocks(path, "json"):

@@ -92,7 +92,7 @@ def show(
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run or study: where it stands, its decisions, its scores, what it consumed."""
+    """Show a run or study: status, decisions, scores and usage."""
     with exit_codes():
         study = read_study(run, root) if find_study(run, root) else None
         summary = read_run(run, root) if study is None else None

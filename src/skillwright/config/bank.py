@@ -20,18 +20,18 @@ _DISTILL, _EVOLVE, _CAPS = DistillSettings(), EvolveSettings(), GrowthCaps()
 
 
 class BankSection(Section):
-    """How much of a bank is injected, in training and in evaluation alike."""
+    """Retrieval from the bank."""
 
     embedder: Annotated[str, Field(min_length=1)] = "lexical"
-    """Says what is similar: ``lexical``, a sentence-transformers model, or ``URL#model``."""
+    """Embedder: ``lexical``, a sentence-transformers model, or ``URL#model``."""
     k_task: NonNegativeInt = _RETRIEVAL.k_task
-    """Most task-specific skills."""
+    """Maximum task-specific skills."""
     delta: Annotated[float, Field(ge=-1, le=1)] | None = _RETRIEVAL.delta
-    """The similarity that a task-specific skill must exceed; unset, the embedder's own."""
+    """Similarity that a task-specific skill must exceed; unset, the embedder's default."""
     k_lessons: NonNegativeInt = _RETRIEVAL.k_lessons
-    """Most lessons."""
+    """Maximum lessons."""
     max_tokens: PositiveInt = _RENDER.max_tokens
-    """Length of the injected text, at four characters a token."""
+    """Maximum injected tokens, at four characters each."""
     max_general_tokens: SkipJsonSchema[NonNegativeInt] = _RENDER.max_general_tokens
     """Of it for general skills."""
 
@@ -47,22 +47,22 @@ class BankSection(Section):
 
 
 class DistillSection(Section):
-    """A bank written by a teacher from base trajectories."""
+    """Distillation of a bank from base trajectories."""
 
     tasks: PositiveInt | None = None
-    """The first so many train tasks that are not of the evolution split; unset, all."""
+    """Number of training tasks outside the evolution split; unset, all."""
     episodes: PositiveInt = 1
     """Base episodes per task."""
     place_episodes: PositiveInt = _DISTILL.place_episodes
     """Episodes per request about one place."""
     general: PositiveInt = _DISTILL.general
-    """General skills that are asked for."""
+    """General skills to request."""
     per_category: SkipJsonSchema[PositiveInt] = _DISTILL.per_category
     """Principles that are asked for, per category."""
     lessons: PositiveInt = _DISTILL.lessons
-    """Lessons that are asked for, over all categories."""
+    """Lessons to request, over all categories."""
     per_place: PositiveInt = _DISTILL.per_place
-    """Facts that are asked for, per place."""
+    """Facts to request per place."""
 
     def settings(self, success_threshold: float, step: int | None = None) -> DistillSettings:
         """Return what a distillation is given.
@@ -83,18 +83,18 @@ class DistillSection(Section):
 
 
 class EvolveSection(Section):
-    """How a bank is updated from what still fails, on tasks of its own."""
+    """Bank evolution on tasks of its own."""
 
     nth: Annotated[int, Field(ge=2)] = 5
-    """Every n-th train task, of each task type and place, is of the evolution split."""
+    """Every n-th training task of a type and place belongs to the evolution split."""
     episodes: PositiveInt = 1
     """Episodes per task of that split."""
     trigger_accuracy: Share = _EVOLVE.trigger_accuracy
-    """Categories below this success rate are looked at."""
+    """Success rate below which a category is updated."""
     max_failures: PositiveInt = _EVOLVE.max_failures
-    """Failures that the teacher is shown, or as many as a prompt has room for."""
+    """Maximum failures shown to the teacher."""
     per_checkpoint: NonNegativeInt = _CAPS.per_checkpoint
-    """Most additions of an update; 3 of a category at most, and 1 more to the weakest."""
+    """Maximum additions per update, 3 per category plus 1 for the weakest."""
     weakest_extra: SkipJsonSchema[NonNegativeInt] = _CAPS.weakest_extra
     """Additions on top that only the weakest category may use."""
 

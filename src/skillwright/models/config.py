@@ -42,41 +42,29 @@ def _check_entry_point(name: str) -> str:
 
 
 class PythonConfig(Frozen):
-    """Code of your own that answers: a model in this process, a rule, a stand-in."""
+    """Python class or function."""
 
     backend: Literal["python"] = "python"
     model: Annotated[str, AfterValidator(_check_entry_point)]
-    """``path/to/file.py:Name``, relative to the working directory, or ``package.module:Name``: a
-    class with ``complete``, or a function that takes messages and returns a text."""
+    """``path/to/file.py:Name`` or ``package.module:Name``: a class with ``complete``, or a
+    function from messages to text."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """What its constructor is given by keyword."""
+    """Keyword arguments of its constructor."""
     scripted: bool = False
-    """It is a scripted model; results are shown with a note of it."""
+    """Whether it is a scripted model; results say so."""
     prices: Prices | None = None
-    """Where its answers tell tokens and no cost; unset, what they tell is what they cost."""
+    """Prices, if answers report tokens and no cost."""
 
 
 class ScriptedConfig(Frozen):
-    """A deterministic model that needs no endpoint: for tests and the demo."""
+    """Deterministic program for tests and the demo; see [Models](models.md#scripted-models)."""
 
     backend: Literal["scripted"] = "scripted"
     model: str
-    """``household`` acts in ALFWorld houses and ``analyst`` writes proposals from trajectories
-    there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench, ``reader``
-    and ``reader_analyst`` with the generated questions of qa, ``shopper`` and ``shopper_analyst``
-    in webshop, ``clerk`` and ``clerk_analyst`` with the rows of a table, ``seeker`` and
-    ``seeker_analyst`` with the generated archives of qa, and ``coder`` and ``coder_teacher`` with
-    the requests of sessions. ``searcher`` is an expert in houses,
-    ``buyer`` one in webshop and ``finder`` one in the archives, and ``household_teacher`` writes
-    the skills of a bank from what was played there (``household_rewording_teacher`` in other
-    sentences), as ``retail_teacher``, ``webshop_teacher`` and ``search_teacher`` do for tau_bench,
-    webshop and the archives."""
+    """Name of the scripted model."""
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """For ``household`` the share of turns in which it takes a random admissible action, for
-    ``clerk`` that in which it answers at random, for ``seeker`` that in which it searches or
-    answers at random.
-    Above 0, all its random choices follow the prompt as well as the seed: the two sides of a
-    gate's comparison draw independently, and a run still repeats exactly."""
+    """Share of random actions (``household``) or answers (``clerk``, ``seeker``); above 0, random
+    choices depend on the prompt and the seed."""
 
     @field_validator("model")
     @classmethod

@@ -82,7 +82,7 @@ class GateSettings(Frozen):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     metric: GateMetric = "hard"
-    """``hard`` compares successes, ``soft`` rewards, ``mixed`` a blend."""
+    """``hard`` compares successes, ``soft`` rewards, ``mixed`` both."""
     mixed_weight: Share = 0.5
     """Weight of ``soft`` in ``mixed``."""
 
