@@ -100,7 +100,7 @@ def _targets(met: Row) -> Iterator[str]:
 
 def _measured(name: str, check: Row) -> str:
     if name in ("current", "released"):
-        return ", ".join(f"{one['ratio']:.2f} ({size})" for size, one in check["cells"].items())
+        return _span([one["ratio"] for one in check["cells"].values()], ".2f")
     if name == "one_step":
         return "; ".join(
             f"{size}: {one['released']:.0%} with {one['rollouts']:.0f} rollouts, "
