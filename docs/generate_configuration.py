@@ -74,7 +74,12 @@ def page(path: Path = PAGE, config: type[BaseModel] = RunConfig) -> str:
     above, mark, _ = path.read_text(encoding="utf-8").partition(MARK)
     here = {table.heading: table for table in _tables(config)}
     there = {table.heading: table for table in _tables(RunConfig)} if config is RlConfig else {}
-    return above + mark + "".join(_laid_out(table, here, there) for table in here.values())
+    same = [
+        name for name, table in here.items() if name in there and table.rows == there[name].rows
+    ]
+    shared = f"\nAs in [a training](configuration.md): {', '.join(f'`{name}`' for name in same)}.\n"
+    laid_out = (_laid_out(one, here, there) for name, one in here.items() if name not in same)
+    return f"{above}{mark}{shared if same else ''}{''.join(laid_out)}"
 
 
 def keys() -> set[str]:

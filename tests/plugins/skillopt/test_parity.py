@@ -117,7 +117,7 @@ def test_a_gate_of_another_kind_takes_nothing_from_the_strict_one(gate, expected
 def test_sections_that_were_built_in_python_take_the_rest_from_parity_too():
     built = config(
         run=RunSection(parity=True),
-        optimizer=OptimizerSection(repair_anchors=True, skill_aware=SkillAware()),
+        optimizer=OptimizerSection(repair_anchors=True, skill_aware={}),
         evaluation=EvaluationSection(alpha=0.1),
     )
     overridden = {one.difference.key for one in parity_settings(built) if not one.is_original}
