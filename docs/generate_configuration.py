@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from skillwright.config import RlConfig, RunConfig
-from skillwright.models import EndpointConfig, ExecConfig
+from skillwright.models import EndpointConfig
+from skillwright.plugins.executors.config import ExecConfig
 
 PAGE = Path(__file__).with_name("configuration.md")
 RL_PAGE = Path(__file__).with_name("rl.md")

@@ -29,7 +29,7 @@ from skillwright.core import ConfigError
 from skillwright.core.jsonio import write_text
 from skillwright.jobs.weights import ColdStartStep, RlReport, open_rl, run_rl, start_rl
 from skillwright.jobs.weights.wiring import PolicyMaker
-from skillwright.plugins.local import find_weights
+from skillwright.models import find_weights
 from skillwright.policy import load_checkpoint
 from skillwright.policy.hf import HfPolicy, save_folder, save_gguf
 from study.one_run import CpuCallback, made_by, result_of, settings_digest

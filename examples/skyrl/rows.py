@@ -16,7 +16,8 @@ from skillwright.jobs.run import (
     read_injected_bank,
     refuse_unasked_data,
 )
-from skillwright.plugins.skyrl import expected_tokens, task_rows, write_rows
+from skillwright.plugins.skyrl import task_rows, write_rows
+from skillwright.worlds.tau_bench import expected_tokens
 
 
 def main() -> None:

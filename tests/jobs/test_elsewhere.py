@@ -15,7 +15,8 @@ from skillwright.jobs.run import (
     make_splits,
     refuse_all_but_budget,
 )
-from skillwright.models import HttpClient, LocalConfig, agent_of, make_model
+from skillwright.models import HttpClient, agent_of, make_model
+from skillwright.plugins.local import LocalConfig
 from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from workers_here import WorkersHere
 

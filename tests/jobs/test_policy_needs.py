@@ -16,7 +16,7 @@ from skillwright.core import ConfigError
 from skillwright.jobs.run import KNOWN, TRUSTED, Demand, Health, Shape, find_shape, needed
 from skillwright.jobs.weights import estimate_rl, machine
 from skillwright.jobs.weights.preflight import examine_rl
-from skillwright.plugins.local import find_weights
+from skillwright.models import find_weights
 from skillwright.policy.hf.model import LoraSettings, _adapted
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,6 @@ from skillwright.models import (
     HttpClient,
     PythonConfig,
     ScriptedConfig,
-    is_scripted_model,
     make_model,
     parse_model_config,
 )
@@ -126,9 +125,9 @@ async def test_a_check_asks_a_model_and_only_builds_a_stand_in(file):
 
 def test_a_stand_in_is_free_and_owned_up_to_and_a_model_tells_its_cost():
     scripted_model, model = PythonConfig(model="a:B", scripted=True), PythonConfig(model="a:B")
-    assert is_scripted_model(scripted_model)
-    assert is_scripted_model(ScriptedConfig(model="reader"))
-    assert not is_scripted_model(model)
+    assert scripted_model.is_scripted
+    assert ScriptedConfig(model="reader").is_scripted
+    assert not model.is_scripted
     assert priced_model("target", scripted_model).is_free
     assert priced_model("target", model).is_priced
     assert not priced_model("target", model).is_free

@@ -1,7 +1,6 @@
 """Commands about models: ``models list``."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,13 +11,20 @@ from rich.table import Table
 from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
-from skillwright.models import Backend, list_backends
-from skillwright.plugins.local import EXAMPLE, LocalWeights, read_gguf, weights_at_hand
+from skillwright.models import (
+    Backend,
+    LocalWeights,
+    list_backends,
+    read_gguf,
+    weights_at_hand,
+)
+from skillwright.models.weights import EXAMPLE
 
 app = typer.Typer(help="Look at model backends.", no_args_is_help=True)
 out = make_console()
 
 _LOCAL = "local"
+_SHOWN = ("name", "summary", "needs", "roles", "other_names", "aliases")
 _WEAK = "135M parameters: enough to see that all works, too small to follow most instructions"
 _ABLE = 1_000_000_000  # parameters
 
@@ -35,7 +41,9 @@ def list_(
     backends = list_backends()
     weights = [_described(each) for each in weights_at_hand()]
     shown = [
-        asdict(each) | ({"weights": weights} if each.name == _LOCAL else {}) for each in backends
+        {key: getattr(each, key) for key in _SHOWN}
+        | ({"weights": weights} if each.name == _LOCAL else {})
+        for each in backends
     ]
     print_result(as_json, shown, lambda: _show(backends, weights))
 
@@ -58,13 +66,9 @@ def _described(weights: LocalWeights) -> dict[str, Any]:
 def _show(backends: Sequence[Backend], weights: Sequence[dict[str, Any]]) -> None:
     table = Table("backend", "what it is", "needs", "roles")
     for backend in backends:
-        if backend.implemented:
-            cells = (backend.name, backend.summary, backend.needs, ", ".join(backend.roles))
-            table.add_row(*map(escape, cells))
+        cells = (backend.name, backend.summary, backend.needs, ", ".join(backend.roles))
+        table.add_row(*map(escape, cells))
     out.print(table)
-    planned = [backend.name for backend in backends if not backend.implemented]
-    if planned:
-        out.print(f"not yet: {', '.join(planned)}", style="dim")
     _show_weights(weights)
 
 

@@ -26,7 +26,7 @@ from skillwright.core import did_you_mean
 from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
 from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
-from skillwright.models import EndpointConfig, LocalConfig, ModelConfig, Prices, ScriptedConfig
+from skillwright.models import ModelConfig, Prices, ScriptedConfig, find_backend
 from skillwright.rollout import PlayLimits
 from skillwright.rollout.workers import ENGINES, Cluster
 from skillwright.textopt import EditTerms, ReflectTerms
@@ -331,9 +331,10 @@ class ModelsSection(PricedModels):
 
     @model_validator(mode="after")
     def _an_optimizer_can_propose(self) -> "ModelsSection":
-        if self.optimizer.backend == "claude_code_exec":
+        backend = self.optimizer.backend
+        if "optimizer" not in find_backend(backend).roles:
             raise ValueError(
-                "backend 'claude_code_exec' only acts; as the optimizer use 'claude_chat' with "
+                f"backend {backend!r} only acts; as the optimizer use 'claude_chat' with "
                 "transport: cli, or 'codex_exec'"
             )
         return self
@@ -344,18 +345,6 @@ class RolloutSection(PlayedEpisodes):
 
     reuse: list[str] = Field(default=[])
     """Run folders whose episodes are reused for equal prompts and seeds."""
-
-
-def why_here_only(model: ModelConfig) -> str:
-    """Say why a model cannot act on other machines, or return ""."""
-    if isinstance(model, LocalConfig):
-        return (
-            "backend 'local' serves its weights from this process. Serve them to all machines, "
-            "with `skillwright serve` or llama-server, and use 'openai_chat'"
-        )
-    if isinstance(model, EndpointConfig) and model.cache is not None:
-        return "its cache is a file of this machine. Leave it out"
-    return ""
 
 
 class SkillSection(Settings):
@@ -430,7 +419,7 @@ class RunConfig(Settings):
 
     @model_validator(mode="after")
     def _can_be_played_elsewhere(self) -> "RunConfig":
-        problem = why_here_only(self.models.target)
+        problem = self.models.target.why_here_only
         if problem and self.rollout.engine != "local":
             raise ValueError(
                 f"rollout.engine is {self.rollout.engine!r}, and models.target cannot act on other "

@@ -1,15 +1,188 @@
-"""The models that can be named in a configuration, and the scripted ones that are installed."""
+"""What a model backend is, and which ones are installed: built in, or by an entry point.
 
-import inspect
+A package adds one by naming a `Backend` in the group ``skillwright.backends``:
+
+    [project.entry-points."skillwright.backends"]
+    echo = "my_package:ECHO"
+"""
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, Self
 
-from skillwright.core import ChatModel, DataError, did_you_mean
-from skillwright.core.found_code import find_code
+from pydantic import SecretStr, field_validator
 
-# The models that can be named in a configuration: what each needs and which parts it can play.
+from skillwright.core import ChatModel, ConfigError, DataError, Message, did_you_mean
+from skillwright.core.chat import Completion
+from skillwright.entry_points import entry_points
+from skillwright.models.open_union import OpenUnion
+from skillwright.models.prices import Prices
+from skillwright.models.validation import VARIABLE
+
+GROUP: Final = "skillwright.backends"
+
+
+class ModelConfig(OpenUnion):
+    """The settings of any model that a configuration can name; ``backend`` chooses the class.
+
+    The properties are what the rest of the program has to know about a backend. A backend overrides
+    those that are different for it.
+    """
+
+    backend: str
+    model: str
+
+    tag: ClassVar[str] = "backend"
+
+    @classmethod
+    def member(cls, name: str) -> type[OpenUnion]:
+        """Return the settings class of a backend."""
+        return find_backend(name).config
+
+    @classmethod
+    def members(cls) -> Mapping[str, type[OpenUnion]]:
+        """Return the settings classes of all backends."""
+        return {each.name: each.config for each in list_backends()}
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether it is a scripted model, which is noted next to every result."""
+        return False
+
+    @property
+    def takes_seeds(self) -> bool:
+        """Whether the seeds of calls reach the model."""
+        return False
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether it can call tools natively."""
+        return True
+
+    @property
+    def address(self) -> str:
+        """The endpoint's address; "" without one."""
+        return ""
+
+    @property
+    def known_prices(self) -> Prices | None:
+        """Prices per token; ``None`` where they are unknown."""
+        prices: Prices | None = getattr(self, "prices", None)
+        return prices
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its tokens cost nothing."""
+        return self.is_scripted
+
+    @property
+    def reports_cost(self) -> bool:
+        """Whether its answers say what they cost."""
+        return False
+
+    @property
+    def why_here_only(self) -> str:
+        """Why it cannot act on other machines; "" where it can."""
+        return ""
+
+    def secrets(self) -> list[str]:
+        """Return the keys in the settings and in the variables that they name."""
+        return []
+
+    def fenced(self, folder: Path, hidden: Sequence[Path]) -> Self:
+        """Return the settings for a run, for a backend that starts programs.
+
+        Args:
+            folder: The run's folder, for the output of programs that failed.
+            hidden: Files and folders that a program must not see.
+        """
+        del folder, hidden
+        return self
+
+    def for_worker(self) -> Self:
+        """Return the settings for a worker on another machine."""
+        return self
+
+
+class Keyed(ModelConfig):
+    """Settings of a model that needs a key."""
+
+    # Besides the key, whose field excludes itself.
+    no_answer_depends_on: ClassVar[frozenset[str]] = frozenset()
+
+    @field_validator("api_key_env", check_fields=False)
+    @classmethod
+    def _names_a_variable(cls, name: str) -> str:
+        if not re.fullmatch(VARIABLE, name):
+            raise ValueError(
+                "this names an environment variable and does not hold the key itself; "
+                f"write, for example, {cls.model_fields['api_key_env'].default}"
+            )
+        return name
+
+    @property
+    def given_key(self) -> str:
+        """The key in the settings, or ``""``."""
+        key: SecretStr | None = getattr(self, "api_key", None)
+        return key.get_secret_value().strip() if key else ""
+
+    def secrets(self) -> list[str]:
+        """Return the key in the settings and the one in the variable that they name."""
+        key: SecretStr | None = getattr(self, "api_key", None)
+        given = key.get_secret_value() if key else ""
+        return [given, os.environ.get(getattr(self, "api_key_env", ""), "")]
+
+    def what_matters(self) -> dict[str, Any]:
+        """Return the settings that can change an answer, without secrets."""
+        return self.model_dump(mode="json", exclude=set(self.no_answer_depends_on))
+
+
+class MakeModel(Protocol):
+    """Makes a model from settings, without sending anything."""
+
+    def __call__(
+        self,
+        config: Any,
+        client: Any,
+        *,
+        sleep: Callable[[float], Awaitable[None]],
+        clock: Callable[[], float],
+    ) -> ChatModel:
+        """Make the model.
+
+        Args:
+            config: Settings of the backend's class.
+            client: The run's `skillwright.models.HttpClient`.
+            sleep: Waits between attempts.
+            clock: Counts seconds.
+
+        Raises:
+            SkillwrightError: Something that it needs is missing.
+        """
+
+
+class ModelServer(Protocol):
+    """A server process for a model on this machine, which ends with its HTTP client."""
+
+    key: str
+    """The bearer token that it asks for."""
+
+    def address(self, timeout_s: float) -> str:
+        """Return the server's address; start the server where it does not run."""
+
+
+class FolderAgent(Protocol):
+    """A model that can work on the files of a folder."""
+
+    async def work(
+        self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
+    ) -> Completion:
+        """Work on a copy of a folder; with ``keeps_edits`` copy what changed back into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,24 +190,61 @@ class Backend:
     """One way to reach a model.
 
     Attributes:
-        name: What a configuration writes as ``backend``.
+        name: The value of the key ``backend``.
         summary: What it talks to.
         needs: What must be there before it answers.
+        config: Its settings.
+        make: Makes a model of its settings; ``None`` for an endpoint, whose model `dialect` makes.
+        dialect: For an endpoint, makes the `skillwright.models.Dialect` that it speaks.
+        serve: Makes a server for a file of weights, with a number of slots and an HTTP client.
         roles: ``agent`` acts in environments; ``optimizer`` reflects, merges and ranks.
-        implemented: Always true; scripts read it.
-        other_names: What other systems call it; a message names ours instead.
-        aliases: Names that a configuration may write in the place of ``name``.
+        other_names: Names in other systems; a message says to write ``name``.
+        aliases: Names that a configuration may write instead of ``name``.
+        requires: A package that it needs, such as ``xllamacpp>=2026.10``.
+        install: What to install for that; "" is the package itself.
     """
 
     name: str
     summary: str
     needs: str
+    config: type[ModelConfig]
+    make: MakeModel | None = None
+    dialect: Callable[[Any], Any] | None = None
+    serve: Callable[[str, int, Any], ModelServer] | None = None
     roles: tuple[str, ...] = ("agent", "optimizer")
-    implemented: bool = True
     other_names: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    requires: str = ""
+    install: str = ""
+
+    def check_package(self) -> None:
+        """Check that the package that it needs is there.
+
+        Raises:
+            ConfigError: It is missing or too old.
+        """
+        package, _, least = self.requires.partition(">=")
+        if package and _numbers(_installed(package)) < (_numbers(least) or [0]):
+            raise ConfigError(
+                f"backend {self.name!r} needs the package {self.requires}: "
+                f"pip install '{self.install or self.requires}'"
+            )
 
 
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", release)]
+
+
+# The registry.
+
+_BUILT_IN: dict[str, Backend] = {}
 _NEVER = frozenset(
     {
         *("copilot_chat", "copilot", "copilot_cli", "github_copilot", "copilot_exec"),
@@ -42,131 +252,69 @@ _NEVER = frozenset(
     }
 )
 
-_BACKENDS = (
-    Backend(
-        "openai_chat",
-        "any endpoint that speaks OpenAI chat completions (OpenAI, Azure, vLLM, SGLang, "
-        "llama.cpp, Ollama, OpenRouter, ...)",
-        "a model name; a key for hosted endpoints, a base_url or server for all but OpenAI",
-        other_names=("azure", "azure-openai", "azure_openai"),
-        aliases=("openai_compatible", "openai_compatible_chat", "openai-compatible", "compat"),
-    ),
-    Backend(
-        "local",
-        "a GGUF model on this machine, in a server process of its own",
-        "the extra skillwright[local], and weights: a file, or a package that ships one",
-        other_names=("xllamacpp", "llama_cpp", "llama-cpp", "gguf"),
-    ),
-    Backend("scripted", "small deterministic models for tests and the demo", "nothing"),
-    Backend(
-        "python",
-        "a class of your own, by file or import path: a model in this process, or a stand-in",
-        "the file, and what it imports",
-    ),
-    Backend(
-        "claude_chat",
-        "the Anthropic messages API, or with transport: cli the claude program",
-        "ANTHROPIC_API_KEY; with transport: cli a login of the program will do",
-        other_names=("anthropic", "claude"),
-    ),
-    Backend(
-        "qwen_chat",
-        "Qwen through vLLM, SGLang or DashScope, with its thinking switch",
-        "a server, by default on localhost:8000; DASHSCOPE_API_KEY where it is hosted",
-        other_names=("qwen",),
-    ),
-    Backend(
-        "minimax_chat",
-        "the MiniMax chat API",
-        "MINIMAX_API_KEY",
-        other_names=("minimax",),
-    ),
-    Backend(
-        "codex_exec",
-        "the Codex command line",
-        "the codex program, with CODEX_API_KEY or signed in",
-        aliases=("codex", "codex_cli"),
-    ),
-    Backend(
-        "claude_code_exec",
-        "the Claude Code command line",
-        "the claude program, with ANTHROPIC_API_KEY or signed in",
-        roles=("agent",),
-        aliases=("claude_code",),
-    ),
-)
+
+def register_backend(backend: Backend) -> None:
+    """Add a backend for this process; a package names it as an entry point instead."""
+    _BUILT_IN[backend.name] = backend
 
 
 def list_backends() -> tuple[Backend, ...]:
-    """List every documented backend, those that can be used today first."""
-    return _BACKENDS
+    """Load all backends, built-in ones first; one that cannot be loaded is left out."""
+    found = dict(_BUILT_IN)
+    for name in entry_points(GROUP):
+        with suppress(DataError):
+            found.setdefault(name, _load(name))
+    return tuple(found.values())
 
 
-def true_name(name: str) -> str:
-    """Return the backend that an alias stands for; any other name as it is."""
-    return next((each.name for each in _BACKENDS if name in each.aliases), name)
+def find_backend(name: str) -> Backend:
+    """Find a backend by its name or an alias.
 
-
-def why_unusable(name: str) -> str | None:
-    """Say why no model can be made of a backend name, and what to write instead.
-
-    Returns:
-        ``None`` for a backend that can be used.
+    Raises:
+        DataError: There is none, or it cannot be loaded; the message says what to write instead.
     """
-    name = true_name(name)
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]
+    if name in entry_points(GROUP):
+        return _load(name)
     if name in _NEVER:
-        return (
+        raise DataError(
             f"backend {name!r} is not supported; use 'openai_chat' or 'claude_chat' for a model "
             "behind an endpoint, or 'codex_exec' or 'claude_code_exec' for an agent at a command "
             "line"
         )
-    usable = [backend.name for backend in _BACKENDS]
-    if name in usable:
-        return None
-    renamed = {other: backend.name for backend in _BACKENDS for other in backend.other_names}
-    if name in renamed:
-        return f"backend {name!r} is called {renamed[name]!r} here; write that"
-    return f"no backend {name!r}. {did_you_mean(name, usable)}"
+    known = list_backends()
+    for each in known:
+        if name in each.aliases:
+            return each
+        if name in each.other_names:
+            raise DataError(f"backend {name!r} is called {each.name!r} here; write that")
+    raise DataError(f"no backend {name!r}. {did_you_mean(name, [one.name for one in known])}")
 
 
-# Scripted models by name: what packages offer in the entry point group ``skillwright.models``.
+def true_name(name: str) -> str:
+    """Return the name of the backend that an alias stands for; any other name unchanged."""
+    try:
+        return find_backend(name).name
+    except DataError:
+        return name
 
 
-ENTRY_POINT_GROUP = "skillwright.models"
-
-
-def make_scripted_model(name: str, noise: float = 0.0) -> ChatModel:
-    """Make the scripted model of a name."""
-    made: ChatModel = _found(name)(**({"noise": noise} if noise else {}))
-    return made
-
-
-def why_not_scripted(name: str, noise: float = 0.0) -> str:
-    """Say why no scripted model can be made with these settings, or return ""."""
-    if name not in _installed():
-        return _unknown(name)
-    if noise and "noise" not in inspect.signature(_found(name)).parameters:
-        return f"the scripted {name!r} takes no noise. Leave 'noise' out here"
+def why_unusable(name: str) -> str:
+    """Say why no model can be made of a backend name, and what to write instead; else return ""."""
+    try:
+        find_backend(name)
+    except DataError as error:
+        return str(error)
     return ""
 
 
-def _found(name: str) -> Any:
-    if name not in _installed():
-        raise DataError(_unknown(name))
-    return find_code(_installed()[name], f"scripted model {name!r}")
-
-
-def _unknown(name: str) -> str:
-    known = _installed()
-    if not known:
-        return (
-            f"no scripted model {name!r}: this installation is older than its code. Install it "
-            "again, with `pip install -e .` or `make setup`"
+def _load(name: str) -> Backend:
+    point = entry_points(GROUP)[name]
+    found = point.load()
+    if not isinstance(found, Backend) or found.name != name:
+        raise DataError(
+            f"{point.value!r} of the package {point.package!r} is no skillwright.models.Backend "
+            f"with the name {name!r}"
         )
-    return f"no scripted model {name!r}. {did_you_mean(name, known)}"
-
-
-@cache
-def _installed() -> dict[str, str]:
-    points = entry_points(group=ENTRY_POINT_GROUP)
-    return {point.name: f"{point.module}:{point.attr}" for point in points}
+    return found

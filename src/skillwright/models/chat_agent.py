@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from skillwright.core import (
     Act,
+    Agent,
     ChatModel,
     Completion,
     Purpose,
@@ -52,6 +53,11 @@ class ChatAgent:
         )
         _refuse_blocked(completion)
         return Act.of(completion, offered_tools=bool(context.tools))
+
+
+def agent_of(model: ChatModel) -> Agent:
+    """Return the agent that acts with a model: the model itself where it has ``act_batch``."""
+    return cast("Agent", model) if hasattr(model, "act_batch") else ChatAgent(model)
 
 
 def _refuse_blocked(completion: Completion) -> None:

@@ -1,71 +1,74 @@
-"""What a configuration says about a model. Frozen; unknown keys are refused; keys never dumped."""
+"""Settings of the models that run in this process: scripted ones, and Python code of one's own."""
 
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
 from skillwright.core import ConfigError
-from skillwright.core.settings import Frozen
-from skillwright.models.backends import true_name, why_not_scripted, why_unusable
-from skillwright.models.dialects.config import (
-    ClaudeChatConfig,
-    MiniMaxChatConfig,
-    OpenAIChatConfig,
-    QwenChatConfig,
-)
+from skillwright.core.secrets import secrets_in
+from skillwright.models.backends import ModelConfig
 from skillwright.models.prices import Prices
+from skillwright.models.scripted.named import why_not_scripted
 from skillwright.models.validation import explain_validation_error
-from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig
-from skillwright.plugins.local.config import LocalConfig
 
-# Settings of a model that is a Python class of one's own.
+_CODE = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 
 
-_ENTRY_POINT = re.compile(r"(?:.+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
-
-
-def _check_entry_point(name: str) -> str:
-    if not _ENTRY_POINT.fullmatch(name):
+def _check_code(name: str) -> str:
+    if not _CODE.fullmatch(name):
         raise ValueError(
             f"{name!r} names no class; write 'path/to/file.py:Class', or 'package.module:Class'"
         )
     return name
 
 
-class PythonConfig(Frozen):
-    """Python class or function."""
+class PythonConfig(ModelConfig):
+    """Python code of your own that answers: a model in this process, a rule, a fake."""
 
     backend: Literal["python"] = "python"
-    model: Annotated[str, AfterValidator(_check_entry_point)]
-    """``path/to/file.py:Name`` or ``package.module:Name``: a class with ``complete``, or a
-    function from messages to text."""
+    model: Annotated[str, AfterValidator(_check_code)]
+    """``path/to/file.py:Name``, relative to the working directory, or ``package.module:Name``: a
+    class with ``complete``, or a function that takes messages and returns a text."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of its constructor."""
     scripted: bool = False
     """Whether it is a scripted model; results say so."""
     prices: Prices | None = None
-    """Prices, if answers report tokens and no cost."""
+    """Prices for answers that report tokens and no cost; unset, the reported cost is used."""
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether the settings say so."""
+        return self.scripted
+
+    @property
+    def takes_seeds(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def reports_cost(self) -> bool:
+        """Always."""
+        return True
+
+    def secrets(self) -> list[str]:
+        """Return the values in the settings that look like secrets."""
+        return secrets_in(self.settings)
 
 
-class ScriptedConfig(Frozen):
-    """Deterministic program for tests and the demo; see [Models](models.md#scripted-models)."""
+class ScriptedConfig(ModelConfig):
+    """A deterministic model that needs no endpoint: for tests and the demo."""
 
     backend: Literal["scripted"] = "scripted"
     model: str
     """Name of the scripted model."""
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of random actions (``household``) or answers (``clerk``, ``seeker``); above 0, random
-    choices depend on the prompt and the seed."""
+    """Share of turns with a random action: for ``household`` an admissible one, for ``clerk`` a
+    random answer, for ``seeker`` a random search or answer.
+    Above 0, all random choices depend on the prompt as well as the seed: the two sides of a
+    gate's comparison draw independently, and a run still repeats exactly."""
 
     @field_validator("model")
     @classmethod
@@ -82,57 +85,15 @@ class ScriptedConfig(Frozen):
             raise ValueError(problem)
         return self
 
+    @property
+    def is_scripted(self) -> bool:
+        """Always."""
+        return True
 
-def is_scripted_model(config: "ModelConfig") -> bool:
-    """Tell whether a model is scripted, which must be said beside any result."""
-    return isinstance(config, ScriptedConfig) or (
-        isinstance(config, PythonConfig) and config.scripted
-    )
-
-
-def takes_seeds(config: "ModelConfig") -> bool:
-    """Tell whether the seeds of calls reach the model; where they do not, they are left out."""
-    match config:
-        case ScriptedConfig() | PythonConfig() | LocalConfig():
-            return True
-        case OpenAIChatConfig():
-            return config.send_seed and config.transport == "chat_completions"
-        case QwenChatConfig():
-            return config.send_seed
-        case _:
-            return False
-
-
-def _check_backend(value: Any) -> Any:
-    name = value.get("backend") if isinstance(value, Mapping) else None
-    if not isinstance(name, str):
-        return value
-    problem = why_unusable(name)
-    if problem:
-        raise ValueError(problem)
-    return {**value, "backend": true_name(name)}
-
-
-_AnyConfig = (
-    OpenAIChatConfig
-    | ClaudeChatConfig
-    | QwenChatConfig
-    | MiniMaxChatConfig
-    | LocalConfig
-    | CodexExecConfig
-    | ClaudeCodeExecConfig
-    | ScriptedConfig
-    | PythonConfig
-)
-
-ModelConfig = Annotated[
-    _AnyConfig,
-    Field(discriminator="backend"),
-    BeforeValidator(_check_backend),
-]
-"""Any model that a configuration can name, distinguished by ``backend``."""
-
-_ADAPTER: TypeAdapter[_AnyConfig] = TypeAdapter(ModelConfig)
+    @property
+    def takes_seeds(self) -> bool:
+        """Always."""
+        return True
 
 
 def parse_model_config(settings: Mapping[str, Any], where: str = "") -> ModelConfig:
@@ -143,6 +104,6 @@ def parse_model_config(settings: Mapping[str, Any], where: str = "") -> ModelCon
             right name.
     """
     try:
-        return _ADAPTER.validate_python(settings)
+        return ModelConfig.model_validate(settings)
     except ValidationError as error:
         raise ConfigError(explain_validation_error(error, ModelConfig, where)) from None

@@ -1,157 +1,35 @@
-"""Makes a model of its settings."""
+"""The built-in backends, and the one function that makes a model of any backend."""
 
 import asyncio
-import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from inspect import isawaitable, iscoroutinefunction
-from pathlib import Path
-from typing import Any, assert_never
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
 
-from skillwright.core import (
-    ChatModel,
-    Completion,
-    ConfigError,
-    Message,
-    ModelError,
-    Purpose,
-    Sampling,
-    SkillwrightError,
-)
-from skillwright.core.found_code import find_code
-from skillwright.core.jsonio import digest, read_text, text_digest
-from skillwright.models.backends import make_scripted_model
-from skillwright.models.config import ModelConfig, PythonConfig, ScriptedConfig
-from skillwright.models.dialects.claude import ClaudeChat
+from skillwright.core import ChatModel
+from skillwright.entry_points import entry_point
+from skillwright.models.backends import Backend, ModelConfig, find_backend, register_backend
+from skillwright.models.config import PythonConfig, ScriptedConfig
 from skillwright.models.dialects.config import (
     ClaudeChatConfig,
     MiniMaxChatConfig,
     OpenAIChatConfig,
     QwenChatConfig,
 )
-from skillwright.models.dialects.minimax import MiniMaxChat
-from skillwright.models.dialects.openai_chat import OpenAIChat
-from skillwright.models.dialects.openai_responses import OpenAIResponses
-from skillwright.models.dialects.qwen import QwenChat
-from skillwright.models.http.client import HttpClient
-from skillwright.models.http.endpoint import Dialect, EndpointModel
 from skillwright.models.http.endpoint_config import EndpointConfig
-from skillwright.models.http.wire import cost_usd
-from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig
-from skillwright.plugins.local.config import LocalConfig
-from skillwright.plugins.local.model import LocalChat, local_client
+from skillwright.models.scripted.named import make_scripted_model
 
-# A model that is a Python class of one's own, named by file or import path.
+# The network stack is imported when a model is made: it takes longer to import than all the rest.
+if TYPE_CHECKING:
+    from skillwright.models.http.client import HttpClient
+    from skillwright.models.http.endpoint import Dialect
 
-
-_SHOWN_DIGITS = 12
-
-
-class _Function:
-    """A function of messages that returns a text, as a chat model; one that blocks has a thread."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] = (),
-        sampling: Sampling = Sampling(),
-        purpose: Purpose,
-    ) -> Completion:
-        del tools, sampling, purpose
-        asked = [{**message} for message in messages]
-        name = getattr(self._function, "__qualname__", repr(self._function))
-        try:
-            if iscoroutinefunction(self._function):
-                text = await self._function(asked)
-            else:
-                text = await asyncio.to_thread(self._function, asked)
-        except SkillwrightError:
-            raise
-        except Exception as error:
-            raise ModelError(f"{name} raised {type(error).__name__}: {error}") from error
-        if not isinstance(text, str):
-            raise ConfigError(
-                f"{name} answered with a {type(text).__name__}; a model "
-                "that is a function of messages returns a text"
-            )
-        return Completion(text)
-
-
-class PythonModel:
-    """Answers by an instance of the class, or by the function, that a configuration names.
-
-    Its identity holds a digest of the file that the class is in and of its settings, so that
-    what another version answered is not taken for its own. What the file imports is not looked at.
-
-    Raises:
-        DataError: It is not found, or cannot be imported.
-        ConfigError: It is no class with ``complete`` and no function, or a constructor raised.
-    """
-
-    def __init__(self, config: PythonConfig) -> None:
-        made = find_code(config.model, f"model {config.model!r}")
-        is_class = isinstance(made, type) and callable(getattr(made, "complete", None))
-        if isinstance(made, type) != is_class or not callable(made):
-            raise ConfigError(
-                f"{config.model!r} is no chat model: it needs a class with "
-                "async complete(messages, *, tools, sampling, purpose), or a function of messages"
-            )
-        arguments = config.settings if is_class else {**config.settings, "function": made}
-        try:
-            self._model: Any = (made if is_class else _Function)(**arguments)
-        except Exception as error:
-            given = ", ".join(sorted(config.settings)) or "no settings"
-            raise ConfigError(
-                f"{config.model!r} cannot be built: {type(error).__name__}: {error}. "
-                f"It was given {given}."
-            ) from error
-        self._prices = config.prices
-        self.is_scripted = config.scripted
-        self.identity = f"python:{config.model}#{_digest(made, config)[:_SHOWN_DIGITS]}"
-
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] = (),
-        sampling: Sampling = Sampling(),
-        purpose: Purpose,
-    ) -> Completion:
-        """Hand the question on.
-
-        Raises:
-            ModelError: The class says so.
-            ConfigError: It is not async, or what it returned is no `Completion`.
-        """
-        said: Any = self._model.complete(messages, tools=tools, sampling=sampling, purpose=purpose)
-        answer = await said if isawaitable(said) else said
-        if answer is said or not isinstance(answer, Completion):
-            raise ConfigError(
-                f"{self.identity} answered with a {type(answer).__name__}; complete() is async and "
-                "returns a skillwright.core.Completion"
-            )
-        if self._prices is None:
-            return answer
-        return replace(
-            answer, usage=replace(answer.usage, cost_usd=cost_usd(answer.usage, self._prices))
-        )
-
-
-def _digest(made: Any, config: PythonConfig) -> str:
-    module = sys.modules.get(getattr(made, "__module__", ""))
-    file = getattr(module, "__file__", None)
-    code = text_digest(read_text(Path(file), "model")) if file and file.endswith(".py") else ""
-    return digest([code, config.settings])
+TRANSPORTS: Final = "skillwright.transports"
+"""Entry points of other ways to reach a built-in backend; an object is a `MakeModel`."""
 
 
 def make_model(
     config: ModelConfig,
-    client: HttpClient,
+    client: "HttpClient",
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
@@ -159,42 +37,135 @@ def make_model(
     """Make the model that a configuration names. Nothing is sent yet.
 
     Raises:
-        ConfigError: A key that the endpoint needs is missing, or a program, or what serves local
-            models, or a class of one's own is no model.
-        DataError: A class of one's own is not found, or a scripted model, or the weights of a local
-            one; or these are damaged.
+        ConfigError: A key, a program or a package that the backend needs is missing, or a class of
+            one's own is no model.
+        DataError: A class of one's own, a scripted model or the weights of a local one are not
+            found, or are damaged.
     """
-    match config:
-        case ScriptedConfig():
-            return make_scripted_model(config.model, config.noise)
-        case PythonConfig():
-            return PythonModel(config)
-        case ClaudeChatConfig(transport="cli") | CodexExecConfig() | ClaudeCodeExecConfig():
-            # Imported here, as a run against endpoints starts no programs.
-            from skillwright.plugins.executors.agent import make_executor
-
-            return make_executor(config, sleep=sleep, clock=clock)
-        case EndpointConfig():
-            posts = local_client(config, client) if isinstance(config, LocalConfig) else client
-            return EndpointModel(dialect_of(config), posts, sleep=sleep, clock=clock)
-        case _:
-            assert_never(config)
+    backend = find_backend(config.backend)
+    backend.check_package()
+    make = backend.make or _make_endpoint
+    return make(config, client, sleep=sleep, clock=clock)
 
 
-def dialect_of(config: EndpointConfig) -> Dialect[EndpointConfig]:
+def dialect_of(config: EndpointConfig) -> "Dialect[EndpointConfig]":
     """Return the dialect that the endpoint of a configuration speaks."""
-    match config:
-        case OpenAIChatConfig(transport="responses"):
-            return OpenAIResponses(config)
-        case OpenAIChatConfig():
-            return OpenAIChat(config)
-        case ClaudeChatConfig():
-            return ClaudeChat(config)
-        case QwenChatConfig():
-            return QwenChat(config)
-        case MiniMaxChatConfig():
-            return MiniMaxChat(config)
-        case LocalConfig():
-            return LocalChat(config)
-        case _:
-            raise TypeError(f"no dialect is known for {type(config).__name__}")
+    dialect = find_backend(config.backend).dialect
+    if dialect is None:
+        raise TypeError(f"no dialect is known for {type(config).__name__}")
+    made: Dialect[EndpointConfig] = dialect(config)
+    return made
+
+
+def _make_endpoint(config: EndpointConfig, client: "HttpClient", **timing: Any) -> ChatModel:
+    from skillwright.models.http.endpoint import EndpointModel
+
+    return EndpointModel(dialect_of(config), client, **timing)
+
+
+def _make_claude(config: ClaudeChatConfig, client: "HttpClient", **timing: Any) -> ChatModel:
+    if config.transport == "api":
+        return _make_endpoint(config, client, **timing)
+    make = entry_point(TRANSPORTS, "claude_cli", "transport").load()
+    model: ChatModel = make(config, client, **timing)
+    return model
+
+
+def _make_scripted(config: ScriptedConfig, client: "HttpClient", **timing: Any) -> ChatModel:
+    del client, timing
+    return make_scripted_model(config.model, config.noise)
+
+
+def _make_python(config: PythonConfig, client: "HttpClient", **timing: Any) -> ChatModel:
+    from skillwright.models.python_model import PythonModel
+
+    del client, timing
+    return PythonModel(config)
+
+
+def _openai(config: OpenAIChatConfig) -> "Dialect[Any]":
+    from skillwright.models.dialects.openai_chat import OpenAIChat
+    from skillwright.models.dialects.openai_responses import OpenAIResponses
+
+    return (OpenAIResponses if config.transport == "responses" else OpenAIChat)(config)
+
+
+def _claude(config: ClaudeChatConfig) -> "Dialect[Any]":
+    from skillwright.models.dialects.claude import ClaudeChat
+
+    return ClaudeChat(config)
+
+
+def _qwen(config: QwenChatConfig) -> "Dialect[Any]":
+    from skillwright.models.dialects.qwen import QwenChat
+
+    return QwenChat(config)
+
+
+def _minimax(config: MiniMaxChatConfig) -> "Dialect[Any]":
+    from skillwright.models.dialects.minimax import MiniMaxChat
+
+    return MiniMaxChat(config)
+
+
+register_backend(
+    Backend(
+        "openai_chat",
+        "any endpoint that speaks OpenAI chat completions (OpenAI, Azure, vLLM, SGLang, "
+        "llama.cpp, Ollama, OpenRouter, ...)",
+        "a model name; a key for hosted endpoints, a base_url or server for all but OpenAI",
+        OpenAIChatConfig,
+        dialect=_openai,
+        other_names=("azure", "azure-openai", "azure_openai"),
+        aliases=("openai_compatible", "openai_compatible_chat", "openai-compatible", "compat"),
+    )
+)
+register_backend(
+    Backend(
+        "claude_chat",
+        "the Anthropic messages API, or with transport: cli the claude program",
+        "ANTHROPIC_API_KEY; with transport: cli a login of the program will do",
+        ClaudeChatConfig,
+        _make_claude,
+        _claude,
+        other_names=("anthropic", "claude"),
+    )
+)
+register_backend(
+    Backend(
+        "qwen_chat",
+        "Qwen through vLLM, SGLang or DashScope, with its thinking switch",
+        "a server, by default on localhost:8000; DASHSCOPE_API_KEY where it is hosted",
+        QwenChatConfig,
+        dialect=_qwen,
+        other_names=("qwen",),
+    )
+)
+register_backend(
+    Backend(
+        "minimax_chat",
+        "the MiniMax chat API",
+        "MINIMAX_API_KEY",
+        MiniMaxChatConfig,
+        dialect=_minimax,
+        other_names=("minimax",),
+    )
+)
+register_backend(
+    Backend(
+        "scripted",
+        "small deterministic models for tests and the demo",
+        "nothing",
+        ScriptedConfig,
+        _make_scripted,
+    )
+)
+register_backend(
+    Backend(
+        "python",
+        "a class of your own, by file or import path: a model in this process, or a fake",
+        "the file, and what it imports",
+        PythonConfig,
+        _make_python,
+    )
+)

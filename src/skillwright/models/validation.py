@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
     Field,
-    SecretStr,
     TypeAdapter,
     ValidationError,
-    field_validator,
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import ErrorDetails
 
 from skillwright.core import did_you_mean
-from skillwright.core.settings import Frozen
 
 _SECRET_NAME = re.compile(
     r"api_?key|secret|passw|authorization|credential|(^|[_-])(token|key)$", re.IGNORECASE
@@ -176,30 +173,3 @@ VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number in [0, 1]."""
-
-
-class Keyed(Frozen):
-    """Settings of a model that is reached with a key."""
-
-    # Beside the key, whose field says itself that it is never written.
-    no_answer_depends_on: ClassVar[frozenset[str]] = frozenset()
-
-    @field_validator("api_key_env", check_fields=False)
-    @classmethod
-    def _names_a_variable(cls, name: str) -> str:
-        if not re.fullmatch(VARIABLE, name):
-            raise ValueError(
-                "this names an environment variable and does not hold the key itself; "
-                f"write, for example, {cls.model_fields['api_key_env'].default}"
-            )
-        return name
-
-    @property
-    def given_key(self) -> str:
-        """The key that is in the settings, or ``""``."""
-        key: SecretStr | None = getattr(self, "api_key", None)
-        return key.get_secret_value().strip() if key else ""
-
-    def what_matters(self) -> dict[str, Any]:
-        """Return the settings that can change an answer, and nothing secret."""
-        return self.model_dump(mode="json", exclude=set(self.no_answer_depends_on))

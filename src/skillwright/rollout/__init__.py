@@ -18,6 +18,7 @@ from skillwright.rollout.engine import (
 )
 from skillwright.rollout.episode import MakeEnv
 from skillwright.rollout.local import LocalEngine
+from skillwright.rollout.rollout_file import read_rollouts, write_rollouts
 from skillwright.rollout.transcript import folder_name
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "TurnFinished",
     "episode_key",
     "folder_name",
+    "read_rollouts",
     "refuse_no_score",
     "render",
+    "write_rollouts",
 ]

@@ -26,7 +26,7 @@ from skillwright.core import (
     Trajectory,
     Turn,
 )
-from skillwright.plugins.skyrl import write_rollouts
+from skillwright.rollout import write_rollouts
 from tau_models import shop
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,25 +4,25 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from integrations.letters import NAME, tasks
 
+from letters import NAME, tasks
 from policy.tiny_models import tiny_tokenizer
 from skillwright.bank import BankSource, seed_bank
 from skillwright.core import ConfigError, DataError, PlainSkill
 from skillwright.envs import deregister, register
-from skillwright.plugins.skyrl import read_rollouts, register_with_skyrl, task_rows
+from skillwright.plugins.skyrl import register_with_skyrl, task_rows
 from skillwright.plugins.skyrl.generator import (
     GeneratorOptions,
     ScriptedEngine,
     SkyRLGenerator,
 )
-from skillwright.rollout import EngineDown, Limits
+from skillwright.rollout import EngineDown, Limits, read_rollouts
 from skillwright.worlds.alfworld import generated_tasks
 
 
 @pytest.fixture(autouse=True)
 def letters():
-    register(NAME, "integrations.letters:Letters")
+    register(NAME, "letters:Letters")
     yield
     deregister(NAME)
 

@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from skillwright.core import Act, DataError, EpisodeSpec, PlainSkill, Task
-from skillwright.plugins.skyrl import SkyRLGymEnv, register_with_skyrl, tau_bench_rows
+from skillwright.plugins.skyrl import SkyRLGymEnv, register_with_skyrl
 from skillwright.rollout import LocalEngine
+from skillwright.worlds.tau_bench import tau_bench_rows
 from tau_airline import write_airline
 from tau_store import CANCEL, OPENING, tool_call, write_store
 

@@ -6,13 +6,9 @@ import sys
 import pytest
 
 from skillwright.core import DataError
-from skillwright.plugins.skyrl import (
-    ROW_COLUMNS,
-    expected_tokens,
-    register_with_skyrl,
-    tau_bench_rows,
-    write_rows,
-)
+from skillwright.plugins.skyrl import register_with_skyrl, write_rows
+from skillwright.worlds.tau_bench import expected_tokens, tau_bench_rows
+from skillwright.worlds.tau_bench.skyrl_rows import ROW_COLUMNS
 from tau_store import TASKS, write_store
 
 

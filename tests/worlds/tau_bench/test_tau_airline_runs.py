@@ -16,8 +16,14 @@ from skillwright.jobs.text import (
     run_evaluation,
     start_run,
 )
-from skillwright.plugins.skyrl import expected_tokens, tau_bench_rows
-from skillwright.worlds.tau_bench import departures, open_store, register_user, tau_tasks
+from skillwright.worlds.tau_bench import (
+    departures,
+    expected_tokens,
+    open_store,
+    register_user,
+    tau_bench_rows,
+    tau_tasks,
+)
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
 from skillwright.worlds.tau_bench.users import STOP, InstantUser
 from tau_airline import CANCEL, task, write_airline

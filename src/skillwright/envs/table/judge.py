@@ -14,7 +14,7 @@ from skillwright.core.seeds import derive_seed
 from skillwright.envs.side_models import shared_model
 from skillwright.envs.table.scorers import Grade, Judge, read_verdict
 from skillwright.envs.table.settings import judge_model
-from skillwright.models.registry import make_model
+from skillwright.models import make_model
 from skillwright.models.structured import ask_json
 
 PROMPT: Final = """\

@@ -53,7 +53,7 @@ from skillwright.jobs.run.bank_source import (
 from skillwright.jobs.run.launch import find_run, known_secrets
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, StageStarted
-from skillwright.models import is_scripted_model, make_model
+from skillwright.models import make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -233,7 +233,7 @@ async def distill_runs(
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, held.is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
-    return replace(outcome, kept_out=kept_out, is_scripted=is_scripted_model(held.llm))
+    return replace(outcome, kept_out=kept_out, is_scripted=held.llm.is_scripted)
 
 
 async def distill_config(
@@ -273,7 +273,7 @@ async def distill_config(
             nearness(session.embedder),
         )
     llms = (config.models.target, teacher_of(config))
-    return replace(outcome, is_scripted=any(map(is_scripted_model, llms)))
+    return replace(outcome, is_scripted=any(llm.is_scripted for llm in llms))
 
 
 async def _distill(

@@ -29,9 +29,8 @@ from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_
 from skillwright.jobs.run.launch import known_secrets
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, StageStarted
-from skillwright.models import is_scripted_model, make_model
-from skillwright.plugins.skyrl import read_rollouts
-from skillwright.rollout import refuse_no_score
+from skillwright.models import make_model
+from skillwright.rollout import read_rollouts, refuse_no_score
 from skillwright.runs import RunStore
 
 EVOLVED = "evolved"
@@ -155,7 +154,7 @@ async def evolve_bank(
         await run.end()
         skills = count_skills(bank_store.load()).headline
     models = (config.models.target, teacher_of(config))
-    is_scripted = any(map(is_scripted_model, models))
+    is_scripted = any(llm.is_scripted for llm in models)
     return EvolveReport(str(bank), tuple(run.done), skills, is_scripted, run.release)
 
 
@@ -350,7 +349,7 @@ async def evolve_on_rollouts(
     """Have a teacher change a bank by exported rollouts: within lint and limits, without a gate.
 
     Args:
-        files: Of rollouts (`skillwright.plugins.write_rollouts`), of train tasks alone.
+        files: Of rollouts (`skillwright.rollout.write_rollouts`), of train tasks alone.
         bank: The bank's file, which must hold skills or have been begun.
         settings: Who teaches, and how much may change.
         reason: Why no gate is asked; it is in the bank's log.
@@ -405,7 +404,7 @@ async def evolve_on_rollouts(
         blocked=len(found.blocked),
         notes=found.notes,
     )
-    return EvolveReport(str(bank), (record,), skills, is_scripted_model(held.llm))
+    return EvolveReport(str(bank), (record,), skills, held.llm.is_scripted)
 
 
 def _studied(files: Sequence[Path]) -> list[EpisodeResult]:

@@ -72,7 +72,7 @@ from skillwright.jobs.run.bank_source import (
 from skillwright.jobs.run.launch import read_initial_skill
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.tasks import make_splits
-from skillwright.models import HttpClient, ModelConfig, is_scripted_model, make_model
+from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
@@ -316,7 +316,7 @@ async def _describe(
 ) -> tuple[str, str]:
     """Return a description, and who wrote it: a model where there is one, else words of tasks."""
     from_words = describe(words)
-    if llm is None or not options.asks_model or is_scripted_model(llm) or not words.prompts:
+    if llm is None or not options.asks_model or llm.is_scripted or not words.prompts:
         return from_words, "words"
     name = f"{llm.backend}:{getattr(llm, 'model', '')}"
     try:

@@ -1,6 +1,5 @@
 """Begin a run of any job, find one again and open it; the secrets that no run stores."""
 
-import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +23,7 @@ from skillwright.jobs.run.resuming import (
 )
 from skillwright.jobs.run.tasks import side_models
 from skillwright.models import (
-    EndpointConfig,
-    ExecConfig,
     ModelConfig,
-    PythonConfig,
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
@@ -257,11 +253,7 @@ def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
     """Return the keys of models, and the other secrets of the process's environment."""
     keys = environment_secrets()
     for llm in llms:
-        if isinstance(llm, EndpointConfig | ExecConfig):
-            given = llm.api_key.get_secret_value() if llm.api_key else ""
-            keys += [given, os.environ.get(llm.api_key_env, "")]
-        if isinstance(llm, PythonConfig):
-            keys += secrets_in(llm.settings)
+        keys += llm.secrets() if llm is not None else []
     return [key for key in keys if key]
 
 

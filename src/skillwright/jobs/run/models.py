@@ -15,7 +15,7 @@ from skillwright.core import ChatModel, Sampling
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import cache_dir
 from skillwright.jobs.run.memory import StoredCalls
-from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig
+from skillwright.models import EndpointConfig, HttpClient, ModelConfig
 from skillwright.models.cache import cached
 from skillwright.runs import RunStore
 
@@ -23,7 +23,6 @@ MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
 """Makes a model of its settings; a notebook or a test may hand in its own."""
 TEACHER_TOKENS = 8_192
 """Room for a teacher's answer where its settings do not say."""
-_KEPT_FAILURES = 20
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def open_model(
     """
     path = config.cache if isinstance(config, EndpointConfig) else None
     hidden = (store.folder, *(_data_paths(env) if env is not None else ()), *more)
-    with cached(make(_fenced(config, store.folder, hidden), client), path) as model:
+    with cached(make(config.fenced(store.folder, hidden), client), path) as model:
         yield model
 
 
@@ -52,19 +51,6 @@ def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) ->
     return Teacher(
         calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)
     )
-
-
-def _fenced(config: ModelConfig, folder: Path, hidden: tuple[Path, ...]) -> ModelConfig:
-    if not isinstance(config, ExecConfig):
-        return config
-    kept = {"keep_output": str(folder / "exec"), "keep_failures": _KEPT_FAILURES}
-    fenced: ModelConfig = config.model_copy(
-        update={
-            **(kept if config.keep_output is None else {}),
-            "hidden": (*config.hidden, *map(str, hidden)),
-        }
-    )
-    return fenced
 
 
 def _data_paths(env: EnvSection) -> list[Path]:

@@ -26,14 +26,9 @@ from skillwright.core import ConfigError, SkillwrightError, Usage
 from skillwright.jobs.run.resuming import seconds_worked
 from skillwright.jobs.run.tasks import is_adapter, side_models
 from skillwright.models import (
-    EndpointConfig,
-    LocalConfig,
     ModelConfig,
-    PythonConfig,
-    is_scripted_model,
 )
 from skillwright.models.prices import Prices, list_prices
-from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.runs import RunStore
 from skillwright.runs.calls import Bill
 
@@ -244,20 +239,20 @@ class PricedModel:
         role: ``target``, ``optimizer``, ``user`` for a simulated user, or ``judge``.
         model: The model's name.
         prices: ``None`` where they are unknown.
-        is_free: Nobody charges for it: a program of our own.
-        tells_cost: It says itself what a call cost.
+        is_free: Its tokens cost nothing.
+        reports_cost: Its answers say what they cost.
     """
 
     role: str
     model: str
     prices: Prices | None
     is_free: bool = False
-    tells_cost: bool = False
+    reports_cost: bool = False
 
     @property
     def is_priced(self) -> bool:
         """Whether a call's cost will be known."""
-        return self.is_free or self.tells_cost or self.prices is not None
+        return self.is_free or self.reports_cost or self.prices is not None
 
     @property
     def section(self) -> str:
@@ -275,7 +270,7 @@ class PricedModel:
         """Say what it costs, and how old that is."""
         if self.is_free:
             return f"{self.role} {self.model}: free"
-        if self.prices is None and self.tells_cost:
+        if self.prices is None and self.reports_cost:
             return f"{self.role} {self.model}: as the program itself estimates it"
         if self.prices is None:
             return f"{self.role} {self.model}: prices unknown; set {self.section}.prices"
@@ -343,20 +338,8 @@ def budget_gaps(config: RunConfig) -> tuple[str, ...]:
 
 def priced_model(role: str, llm: ModelConfig) -> PricedModel:
     """Return what asking a model costs."""
-    if isinstance(llm, LocalConfig) and llm.prices is None:
-        return PricedModel(role, llm.model, None, is_free=True)
-    if isinstance(llm, EndpointConfig):
-        return PricedModel(role, llm.model, llm.known_prices)
-    name = getattr(llm, "model", None) or llm.backend
-    # Behind another address the program would still count with its vendor's prices.
-    tells_cost = isinstance(llm, PythonConfig) or (
-        isinstance(llm, ClaudeCodeExecConfig) and llm.base_url is None
-    )
-    is_free = is_scripted_model(llm)
-    prices = getattr(llm, "known_prices", None) or getattr(llm, "prices", None)
-    if isinstance(llm, CodexExecConfig) and not llm.pays_per_token:
-        prices = llm.prices
-    return PricedModel(role, name, prices, is_free, tells_cost)
+    prices = None if llm.is_free else llm.known_prices
+    return PricedModel(role, llm.model, prices, llm.is_free, llm.reports_cost)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from skillwright.core import ConfigError, SkillwrightError
-from skillwright.plugins.local import find_weights, read_gguf
+from skillwright.models import find_weights, read_gguf
 
 TRUSTED: Final = 1.3
 """An estimate is within this factor of what was measured, either way."""

@@ -35,14 +35,9 @@ from skillwright.jobs.run.tasks import (
     tasks_to_look_at,
 )
 from skillwright.models import (
-    EndpointConfig,
     EndpointFault,
     HttpClient,
-    LocalConfig,
     ModelConfig,
-    PythonConfig,
-    ScriptedConfig,
-    is_scripted_model,
     make_model,
 )
 from skillwright.models.environment import ignored_variables
@@ -104,9 +99,7 @@ def users_of(env: EnvSection) -> dict[str, ModelConfig]:
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:
     """Refuse a program at a command line where tools are called natively."""
-    if not isinstance(target, EndpointConfig | ScriptedConfig | PythonConfig) or (
-        getattr(target, "transport", "") == "cli"
-    ):
+    if not target.calls_tools:
         raise ConfigError(f"models.target is {target.backend!r}: {why_no_tools(env)}")
 
 
@@ -138,23 +131,22 @@ async def ask_if_ready(
 
     A rate limit is waited for as in a run, as it says that the endpoint is there.
     """
-    if isinstance(llm, ScriptedConfig | PythonConfig):
-        model = make(llm, client)
-        return llm.model if is_scripted_model(llm) else await _ask(llm, model, tools)
-    impatient = llm.model_copy(update={"max_attempts": min(_ATTEMPTS, llm.max_attempts)})
+    if llm.is_scripted:
+        make(llm, client)
+        return llm.model
+    attempts = getattr(llm, "max_attempts", 0)
+    impatient = llm.model_copy(update={"max_attempts": _ATTEMPTS}) if attempts > _ATTEMPTS else llm
     try:
         return await _ask(llm, make(impatient, client), tools)
     except EndpointFault as fault:
-        if fault.status != _TOO_MANY or llm.max_attempts <= _ATTEMPTS:
+        if fault.status != _TOO_MANY or impatient is llm:
             raise
     return await _ask(llm, make(llm, client), tools)
 
 
 async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
     bound = min(_ANSWER_TOKENS, getattr(llm, "max_tokens", None) or _ANSWER_TOKENS)
-    # A local model has no address yet: its server is started by this question.
-    base = None if isinstance(llm, LocalConfig) else getattr(llm, "base_url", None)
-    place = f" at {base}" if base else ""
+    place = f" at {llm.address}" if llm.address else ""
     asked = f"asking {llm.backend} {llm.model}{place} whether it answers"
     with waiting(asked, "the run begins"):
         answer = await model.complete(

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from skillwright.config.env import EnvSection
 from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig, why_here_only
+from skillwright.config.run import RunConfig
 from skillwright.core import Agent, ConfigError
 from skillwright.core.waits import waiting
 from skillwright.jobs.run.models import MakeModel, paths_named, texts_in
 from skillwright.jobs.run.tasks import is_adapter, side_models
-from skillwright.models import EndpointConfig, ExecConfig, HttpClient, ModelConfig, agent_of
+from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of
 from skillwright.rollout import (
     Engine,
     LocalEngine,
@@ -58,14 +58,11 @@ class Placement:
         """
         if self.pool is None or not isinstance(engine, LocalEngine) or engine.mode == "lockstep":
             return engine
-        if problem := why_here_only(model):
+        if problem := model.why_here_only:
             raise ConfigError(f"episodes are played by workers: {problem}")
-        if isinstance(model, ExecConfig):
-            # A program runs where its worker does, and what it printed would stay there.
-            model = model.model_copy(update={"keep_output": None})
         keys = _keys([model, *side_models(self.env).values()])
         files = _files_read(self.env, model)
-        return self.pool.engine(engine, _Agent(model, self.make), keys, files)
+        return self.pool.engine(engine, _Agent(model.for_worker(), self.make), keys, files)
 
 
 async def start_workers(config: RunConfig | RlConfig, held: AsyncExitStack) -> Workers | None:

@@ -39,7 +39,6 @@ from skillwright.jobs.text.state import restore
 from skillwright.jobs.text.train import TrainReport, finished_report, prove, train, why_not_again
 from skillwright.jobs.text.wiring import assemble, assemble_session
 from skillwright.models import (
-    is_scripted_model,
     make_model,
 )
 from skillwright.runs import RunStore
@@ -210,4 +209,4 @@ def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | Non
     llms = [] if plan else [config.models.optimizer]
     if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
         llms.append(config.models.target)
-    return any(map(is_scripted_model, llms))
+    return any(llm.is_scripted for llm in llms)

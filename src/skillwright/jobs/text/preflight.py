@@ -36,7 +36,6 @@ from skillwright.models import (
     HttpClient,
     ModelConfig,
 )
-from skillwright.models.config import takes_seeds
 from skillwright.runs import RunFolder
 
 
@@ -138,7 +137,7 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
 
 def _seeds(llms: Mapping[str, ModelConfig]) -> list[Finding]:
     """Say whose answers cannot be drawn again; the seeds of their calls are left out."""
-    without = [f"{role} ({llm.backend})" for role, llm in llms.items() if not takes_seeds(llm)]
+    without = [f"{role} ({llm.backend})" for role, llm in llms.items() if not llm.takes_seeds]
     if not without:
         return []
     detail = (

@@ -24,7 +24,7 @@ from skillwright.jobs.run.resuming import refuse_all_but_budget
 from skillwright.jobs.run.tracking import tracked
 from skillwright.jobs.weights.state import RlCallback, RlReport, RlState, restore, selected
 from skillwright.jobs.weights.tracking import RlMeasures, past_events
-from skillwright.models import is_scripted_model, make_model
+from skillwright.models import make_model
 from skillwright.runs.folder import CONFIG_NAME
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ async def run_rl(
 
 def rl_has_scripted_models(config: RlConfig) -> bool:
     """Tell whether a scripted model takes part; whoever shows the run's results must say so."""
-    return any(is_scripted_model(llm) for llm in config.llms.values())
+    return any(llm.is_scripted for llm in config.llms.values())
 
 
 def _secrets(config: RlConfig) -> list[str]:

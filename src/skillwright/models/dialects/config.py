@@ -72,6 +72,11 @@ class OpenAIChatConfig(EndpointConfig):
         return self
 
     @property
+    def takes_seeds(self) -> bool:
+        """Whether they are sent."""
+        return self.send_seed and self.transport == "chat_completions"
+
+    @property
     def served_by(self) -> Server:
         """What is known about the server."""
         return server_at(self.host) if self.server == "auto" else SERVERS[self.server]
@@ -174,6 +179,11 @@ class ClaudeChatConfig(EndpointConfig):
         return ""
 
     @property
+    def calls_tools(self) -> bool:
+        """Whether it is not the program, which has tools of its own."""
+        return self.transport == "api"
+
+    @property
     def refuses_sampling(self) -> bool:
         """Whether this model, under this version, answers 400 to any sampling field."""
         return self.api_version >= _WITHOUT_SAMPLING or bool(_FIXED_SAMPLING.search(self.model))
@@ -241,6 +251,11 @@ class QwenChatConfig(EndpointConfig):
         if self.thinking_budget and self.thinking == "disabled":
             raise ValueError("thinking_budget has no use with thinking: disabled; keep one")
         return self
+
+    @property
+    def takes_seeds(self) -> bool:
+        """Whether they are sent."""
+        return self.send_seed
 
     @property
     def hosted(self) -> bool:

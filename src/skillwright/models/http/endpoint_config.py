@@ -24,8 +24,8 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.core import ConfigError
+from skillwright.models.backends import Keyed
 from skillwright.models.prices import Prices, list_prices
-from skillwright.models.validation import Keyed
 
 _SECRET_HEADER = re.compile(
     r"authorization|(^|-)auth(-|$)|api-?key|token|secret|cookie", re.IGNORECASE
@@ -186,6 +186,16 @@ class EndpointConfig(Keyed):
     def known_prices(self) -> Prices | None:
         """The prices that are given, else those of the vendor's list, else ``None``."""
         return self.prices or list_prices(self.model, self.base_url)
+
+    @property
+    def address(self) -> str:
+        """The base URL."""
+        return self.base_url
+
+    @property
+    def why_here_only(self) -> str:
+        """Why it cannot act on other machines; "" where it can."""
+        return "its cache is a file of this machine. Leave it out" if self.cache else ""
 
     @property
     def needs_key(self) -> bool:

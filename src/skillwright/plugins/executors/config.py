@@ -1,7 +1,8 @@
 """Settings of the models that are programs at a command line."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -15,9 +16,10 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
+from skillwright.models.backends import Keyed
 from skillwright.models.http.endpoint_config import OPENAI_BASE_URL, BaseUrl
 from skillwright.models.prices import Prices, list_prices
-from skillwright.models.validation import VARIABLE, Keyed
+from skillwright.models.validation import VARIABLE
 
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
@@ -26,6 +28,8 @@ _NO_ANSWER_DEPENDS_ON = frozenset(
         *("keep_failures", "hidden"),
     }
 )
+
+_KEPT_FAILURES = 20
 
 Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 Isolation = Literal["auto", "bwrap", "none"]
@@ -103,9 +107,28 @@ class ExecConfig(Keyed):
         return names
 
     @property
-    def known_prices(self) -> Prices | None:
-        """The prices that are given, else ``None``: the program says itself what a run cost."""
-        return self.prices
+    def address(self) -> str:
+        """The endpoint that takes the place of the vendor's, or ""."""
+        return self.base_url or ""
+
+    @property
+    def calls_tools(self) -> bool:
+        """Never: programs have tools of their own."""
+        return False
+
+    def fenced(self, folder: Path, hidden: Sequence[Path]) -> Self:
+        """Return settings that hide files from the program and keep the output of failed runs."""
+        kept = {"keep_output": str(folder / "exec"), "keep_failures": _KEPT_FAILURES}
+        return self.model_copy(
+            update={
+                **(kept if self.keep_output is None else {}),
+                "hidden": (*self.hidden, *map(str, hidden)),
+            }
+        )
+
+    def for_worker(self) -> Self:
+        """Return settings that keep no output, which would stay on the worker."""
+        return self.model_copy(update={"keep_output": None})
 
 
 class CodexExecConfig(ExecConfig):
@@ -146,15 +169,12 @@ class CodexExecConfig(ExecConfig):
         return self
 
     @property
-    def pays_per_token(self) -> bool:
-        """Whether a key is there; a login is a plan, which has no price per token."""
-        names = (self.api_key_env, "CODEX_ACCESS_TOKEN")
-        return bool(self.given_key) or any(os.environ.get(name, "").strip() for name in names)
-
-    @property
     def known_prices(self) -> Prices | None:
-        """The prices that are given, else those of the vendor's list, else ``None``."""
-        return self.prices or list_prices(self.model, self.base_url or OPENAI_BASE_URL)
+        """The prices in the settings, else the vendor's; a login has no price per token."""
+        names = (self.api_key_env, "CODEX_ACCESS_TOKEN")
+        has_key = self.given_key or any(os.environ.get(name, "").strip() for name in names)
+        listed = list_prices(self.model, self.base_url or OPENAI_BASE_URL) if has_key else None
+        return self.prices or listed
 
 
 class ClaudeCodeExecConfig(ExecConfig):
@@ -192,3 +212,8 @@ class ClaudeCodeExecConfig(ExecConfig):
                 "sandbox of its own; set isolation: auto, or name it sandbox: danger-full-access"
             )
         return self
+
+    @property
+    def reports_cost(self) -> bool:
+        """Whether it does: for another address it would use its vendor's prices."""
+        return self.base_url is None

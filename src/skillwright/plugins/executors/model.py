@@ -28,11 +28,11 @@ from skillwright.core.secrets import Redactor, environment_secrets
 from skillwright.models.http.retry import Retry
 from skillwright.models.http.traffic import Limiter
 from skillwright.models.http.wire import Doubt, charged
+from skillwright.models.skill_md import SKILL_NAME, write_file
 from skillwright.plugins.executors.config import ExecConfig
 from skillwright.plugins.executors.process import Program, run_program
 from skillwright.plugins.executors.report import ExecReport, fault_of_report
 from skillwright.plugins.executors.workspace import (
-    SKILL_NAME,
     Fence,
     Login,
     copy_files,
@@ -44,7 +44,6 @@ from skillwright.plugins.executors.workspace import (
     sweep,
     version_of,
     why_no_fence,
-    write_file,
 )
 
 # A conversation as the one text that a command-line agent reads from stdin.

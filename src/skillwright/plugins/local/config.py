@@ -7,10 +7,10 @@ from urllib.parse import quote
 from pydantic import Field, PositiveInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from skillwright.models.gguf import GgufHeader, read_gguf
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
 from skillwright.models.prices import Prices
-from skillwright.plugins.local.gguf import GgufHeader, read_gguf
-from skillwright.plugins.local.weights import find_weights
+from skillwright.models.weights import find_weights
 
 _HERE = "http://127.0.0.1"
 _USUAL_CONTEXT = 4096
@@ -69,6 +69,29 @@ class LocalConfig(EndpointConfig):
     def known_prices(self) -> Prices:
         """The prices that are given, else nothing: tokens of one's own machine are not paid for."""
         return self.prices or _FREE
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no prices are given."""
+        return self.prices is None
+
+    @property
+    def takes_seeds(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def address(self) -> str:
+        """None yet: the first call starts the server."""
+        return ""
+
+    @property
+    def why_here_only(self) -> str:
+        """Always: the server listens on this machine alone."""
+        return (
+            "backend 'local' serves its weights from this process. Serve them to all machines, "
+            "with `skillwright serve` or llama-server, and use 'openai_chat'"
+        )
 
     @property
     def needs_key(self) -> bool:

@@ -7,22 +7,20 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from skillwright.core import ConfigError, Message, ModelError, ModelTimeout, Sampling
 from skillwright.models.dialects.chat_completions import ChatDialect, fault_of_reply
+from skillwright.models.gguf import read_gguf
 from skillwright.models.http.client import HttpClient, HttpReply, encode
-from skillwright.models.http.endpoint import bearer, chosen
+from skillwright.models.http.endpoint import EndpointModel, bearer, chosen
 from skillwright.models.http.traffic import EndpointLimits
 from skillwright.models.http.wire import ContextOverflow, EndpointFault, charged
+from skillwright.models.weights import find_weights
 from skillwright.plugins.local.config import LocalConfig
-from skillwright.plugins.local.gguf import read_gguf
 from skillwright.plugins.local.prefixes import complete
 from skillwright.plugins.local.server import LocalServer, Served, share_server
-from skillwright.plugins.local.weights import find_weights
 
-_LIBRARY = "xllamacpp"
 _LOOKS_AGAIN_S = 0.01
 _ABANDONED_S = 2.0  # llama.cpp looks once a second whether whoever asked is still there
 _DYING_S = 1.0  # between a connection that breaks and its process being gone
@@ -142,18 +140,18 @@ async def _slot(server: LocalServer, timeout_s: float) -> AsyncIterator[int]:
         server.give_slot(slot, _ABANDONED_S if rests else 0.0)
 
 
+def make_local(config: LocalConfig, client: HttpClient, **timing: Any) -> EndpointModel:
+    """Make the model of a local server."""
+    return EndpointModel(LocalChat(config), local_client(config, client), **timing)
+
+
 def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:
     """Return what posts to the server of a local model; it ends with the client.
 
     Raises:
-        ConfigError: The library is not installed, or the weights were not trained for the context.
+        ConfigError: The weights were not trained for the context, or have no chat template.
         DataError: There are no such weights, or they are damaged.
     """
-    if find_spec(_LIBRARY) is None:
-        raise ConfigError(
-            f"model {config.model!r} is local, which needs {_LIBRARY}: "
-            "pip install 'skillwright[local]'"
-        )
     path = find_weights(config.model)
     header = read_gguf(path)
     most = header.context_length

@@ -28,9 +28,8 @@ from skillwright.jobs.run import (
     read_injected_bank,
 )
 from skillwright.jobs.weights import refuse_without_torch
-from skillwright.models import HttpClient, LocalConfig, find_weights
+from skillwright.models import HttpClient, find_backend, find_weights
 from skillwright.models.http.client import without_secrets
-from skillwright.plugins.local.model import local_client
 from skillwright.plugins.serve.dialects import category_in
 from skillwright.plugins.serve.front import Answerer, Bounds, Front, Skills, listening
 from skillwright.plugins.serve.recording import Conversations
@@ -175,7 +174,10 @@ async def _answerer(
     weights = _gguf(settings)
     if weights is not None:
         rows = settings.in_flight or _USUAL["gguf"]
-        server = local_client(LocalConfig(model=str(weights), max_concurrent=rows), client).server
+        local = find_backend("local")
+        local.check_package()
+        assert local.serve is not None
+        server = local.serve(str(weights), rows, client)
 
         async def here() -> str:
             return await asyncio.to_thread(server.address, settings.silent_s)

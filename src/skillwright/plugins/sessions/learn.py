@@ -57,7 +57,7 @@ from skillwright.jobs.run import (
     look_at_work,
     work_folder,
 )
-from skillwright.models import is_scripted_model, make_model
+from skillwright.models import make_model
 from skillwright.plugins.sessions.logs import Found, Outcome, Request, requests_of
 
 __all__ = [
@@ -359,7 +359,7 @@ async def learn_from_sessions(
         report_of(found, plan),
         distilled=distilled,
         verdict=verdict,
-        is_scripted=any(map(is_scripted_model, (config.models.target, teacher_of(config)))),
+        is_scripted=any(llm.is_scripted for llm in (config.models.target, teacher_of(config))),
     )
     return await _end(report, plan, bank, options)
 

@@ -32,10 +32,11 @@ from skillwright.core.protocols import together
 from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.envs import TextEnv, spec
 from skillwright.models import ContextOverflow
-from skillwright.plugins.skyrl.rows import RowSkills, read_row, write_rollouts
+from skillwright.plugins.skyrl.rows import RowSkills, read_row
 from skillwright.policy import KeptRows, Row, TokenContext, outcome_of
 from skillwright.policy.hf.tokens import Speech
 from skillwright.rollout import Limits, LocalEngine, PromptStyle, refuse_no_score
+from skillwright.rollout.rollout_file import write_rollouts
 
 __all__ = ["GeneratorOptions", "ScriptedEngine", "SkyRLGenerator"]
 

@@ -1,32 +1,23 @@
-"""Data sets for SkyRL, one row per task, and what was played of them.
+"""Data sets for SkyRL, one row per task.
 
 Source: ``PromptDataset`` of SkyRL 0.3 (NovaSky-AI/SkyRL).
 """
 
 import importlib
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from skillwright.core import (
-    Act,
     DataError,
-    EpisodeResult,
-    EpisodeSpec,
-    Failure,
     Message,
     PlainSkill,
     SkillContext,
     SkillSource,
-    StopReason,
     Task,
-    Trajectory,
-    Turn,
 )
-from skillwright.core.jsonio import JsonRecord, decode, dumps, read_text
+from skillwright.core.jsonio import dumps
 from skillwright.envs import spec
 from skillwright.plugins.skyrl.envs import (
     EXTRA_INFO,
@@ -37,62 +28,8 @@ from skillwright.plugins.skyrl.envs import (
     task_columns,
 )
 from skillwright.rollout.engine import SKILL_HEADING
-from skillwright.worlds.tau_bench import TauBenchEnv, configured_store
-
-ROW_COLUMNS: Final = ("prompt", "env_class", "task_index", "task_split", "max_turns")
-DEFAULT_TURNS: Final = 30
 
 _PLACEHOLDER: Final = "The environment writes the conversation."
-_CHARS_PER_TOKEN: Final = 3.5  # of the JSON that prompts and observations mostly are
-_TURN_TOKENS: Final = 150  # what the agent writes in one
-
-
-def tau_bench_rows(
-    split: str, env_config: object | None = None, max_turns: int = DEFAULT_TURNS
-) -> list[dict[str, Any]]:
-    """Return a row per task of a split, with `ROW_COLUMNS`.
-
-    Args:
-        split: A split of the data, such as ``test``.
-        env_config: The environment's settings; they say which domain, and where its data is.
-        max_turns: Most turns of an episode, at least 1. SkyRL's generator puts its own instead.
-
-    Raises:
-        DataError: There is no such split, or the data is missing or damaged.
-    """
-    if max_turns < 1:
-        raise DataError(f"max_turns is {max_turns}; an episode needs at least 1")
-    tasks = configured_store(env_config).tasks(split)
-    return [
-        {
-            "prompt": [{"role": "user", "content": _PLACEHOLDER}],
-            "env_class": "tau_bench",
-            "task_index": index,
-            "task_split": split,
-            "max_turns": max_turns,
-        }
-        for index in range(len(tasks))
-    ]
-
-
-def expected_tokens(env_config: object | None = None, max_turns: int = DEFAULT_TURNS) -> int:
-    """Estimate the tokens of the longest conversation that ``max_input_length`` should hold.
-
-    The trainer checks the placeholder prompt only, and ends an episode that outgrows its limit
-    without telling the environment, which then is paid nothing.
-
-    Raises:
-        DataError: A setting is wrong, or the data is missing or damaged.
-    """
-    store = configured_store(env_config)
-    split = "test" if "test" in store.splits else store.splits[-1]
-    script = {"user_strategy": "scripted", "user_replies": ["Hello."]}
-    env = TauBenchEnv(env_config, {"task_index": 0, "task_split": split, **script})
-    opening, _ = env.init([])
-    chars = sum(len(message["content"]) for message in opening)
-    # Every turn at its longest would be a conversation that nobody has; half of them is a long one.
-    turns = max_turns * (_TURN_TOKENS + store.domain.longest_observation / _CHARS_PER_TOKEN / 2)
-    return round(chars / _CHARS_PER_TOKEN + turns)
 
 
 def write_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
@@ -232,106 +169,3 @@ class RowSkills:
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
         """Return the skills of the row of each task."""
         return [self.context(task) for task in tasks]
-
-
-# What was played, for those who learn from it outside of SkyRL.
-
-
-@dataclass(frozen=True, slots=True)
-class KeptTurn(JsonRecord):
-    """A turn without its prompt and tokens."""
-
-    said: str
-    observation: str
-    reward: float
-    metadata: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Rollout(JsonRecord):
-    """A line of a file of rollouts: what a teacher reads of an episode."""
-
-    task: Task
-    seed: int
-    draw: int
-    phase: str
-    step: int | None
-    reward: float | None
-    failure: Failure | None
-    stop_reason: StopReason
-    opening: str
-    metadata: Mapping[str, Any]
-    turns: tuple[KeptTurn, ...]
-    skill_version: str
-    skill_ids: tuple[str, ...]
-    metrics: Mapping[str, float]
-    key: str
-
-    @classmethod
-    def of(cls, result: EpisodeResult) -> "Rollout":
-        """Return the line of an episode."""
-        asked, played = result.spec, result.trajectory
-        turns = (
-            KeptTurn(one.act.text, one.observation, one.reward, one.metadata)
-            for one in played.turns
-        )
-        return cls(
-            *(asked.task, asked.seed, asked.draw, asked.phase, asked.step),
-            *(result.reward, result.failure, result.stop_reason),
-            *(played.opening, played.metadata, tuple(turns)),
-            *(result.skill_version, result.skill_ids),
-            {name: one for name, one in result.metrics.items() if math.isfinite(one)},
-            result.key,
-        )
-
-    def result(self) -> EpisodeResult:
-        """Return the episode."""
-        turns = tuple(
-            Turn(index, (), Act(one.said), one.observation, one.reward, one.metadata)
-            for index, one in enumerate(self.turns)
-        )
-        return EpisodeResult(
-            EpisodeSpec(self.task, self.seed, self.draw, self.phase, self.step),
-            reward=self.reward,
-            failure=self.failure,
-            stop_reason=self.stop_reason,
-            trajectory=Trajectory(self.opening, turns, self.metadata),
-            metrics=self.metrics,
-            skill_version=self.skill_version,
-            skill_ids=self.skill_ids,
-            key=self.key,
-        )
-
-
-def write_rollouts(results: Sequence[EpisodeResult], path: Path) -> None:
-    """Append episodes to a file of JSON lines, without prompts and tokens.
-
-    Raises:
-        DataError: The file cannot be written.
-    """
-    lines = "".join(f"{dumps(Rollout.of(one).to_dict())}\n" for one in results)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(lines)
-    except OSError as error:
-        raise DataError(f"{str(path)!r} cannot be written: {error.strerror or error}") from error
-
-
-def read_rollouts(path: Path) -> list[EpisodeResult]:
-    """Read what `write_rollouts` wrote, failures included.
-
-    Raises:
-        DataError: The file cannot be read, holds no episode, or a line is none; the message says
-            which.
-    """
-    results = []
-    for number, line in enumerate(read_text(path, "rollouts").splitlines(), start=1):
-        where = f"{path}, line {number}"
-        try:
-            results.append(decode(Rollout, json.loads(line), where).result())
-        except ValueError as error:
-            raise DataError(f"{where} is no episode: {error}") from error
-    if not results:
-        raise DataError(f"{str(path)!r} holds no episode")
-    return results

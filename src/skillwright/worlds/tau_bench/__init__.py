@@ -17,6 +17,7 @@ from skillwright.worlds.tau_bench.facts import (
     refuse_unasked_store,
     tau_tasks,
 )
+from skillwright.worlds.tau_bench.skyrl_rows import expected_tokens, tau_bench_rows
 from skillwright.worlds.tau_bench.tau_core import (
     DOMAINS,
     GRADER_VERSION,
@@ -59,6 +60,7 @@ __all__ = [
     "configured_store",
     "data_dir",
     "departures",
+    "expected_tokens",
     "is_free",
     "is_no_op",
     "make_user",
@@ -66,6 +68,7 @@ __all__ = [
     "read_config",
     "refuse_unasked_store",
     "register_user",
+    "tau_bench_rows",
     "tau_tasks",
     "user_strategies",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from skillwright.config.env import AdapterData, RatioData, SplitDirData
 from skillwright.config.readers import config_readers
@@ -25,8 +25,7 @@ from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
 from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback, CallFinished
-from skillwright.models import ExecAgent
-from skillwright.plugins.executors.model import Request
+from skillwright.models import FolderAgent
 from skillwright.rollout.compat import ModelSession, Role, SessionModel, compat
 from skillwright.runs import CallRecord, RunStore
 
@@ -75,12 +74,13 @@ class AdapterCalls:
         self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
     ) -> Completion:
         """Run a command-line agent on the files of a folder, and record what it says."""
-        agent = self.program
-        if not isinstance(agent, ExecAgent):
-            raise TypeError(f"{type(agent).__name__} is no program")
-        request = Request(messages, acts=True, folder=folder, keeps_edits=keeps_edits)
+        agent = cast("FolderAgent", self.program)
         key = digest([self.identity, messages[-1]["content"], str(folder)])
-        return await self._recorded(key, messages, Purpose.ROLLOUT, lambda: agent.ask(request))
+
+        def ask() -> Awaitable[Completion]:
+            return agent.work(messages, folder, keeps_edits=keeps_edits)
+
+        return await self._recorded(key, messages, Purpose.ROLLOUT, ask)
 
     async def _recorded(
         self,

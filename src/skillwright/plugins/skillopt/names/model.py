@@ -6,28 +6,19 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final
 
 from skillwright.core import Completion, ConfigError, DataError, Message, Purpose, Sampling
 from skillwright.core.jsonio import digest
+from skillwright.models.skill_md import render_skill_md
 from skillwright.plugins.skillopt.session import Ask, Role, present_session, session_if_any
+from skillwright.plugins.skillopt.workspace import prepare_workspace
 
 # `skillopt.model.codex_harness`: the target as a command-line agent in a folder.
 #
 # Source: SkillOpt (microsoft/SkillOpt), its exec harnesses.
-
-
-def _lazily(name: str) -> Callable[..., Any]:
-    """Return a function of `skillwright.models`, which is imported when it is called."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module("skillwright.models"), name)(*args, **kwargs)
-
-    call.__name__ = call.__qualname__ = name
-    return call
 
 
 def run_target_exec(  # noqa: PLR0913 - the documented signature
@@ -51,11 +42,9 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
     ``models.target``; the arguments for that say nothing here.
     """
     del model, timeout, images, allowed_tools, permission_mode, sandbox, full_auto, kwargs
-    from skillwright.models import ExecAgent
-
     session = present_session()
     target: Any = session.model("target")
-    if not isinstance(getattr(target, "program", target), ExecAgent):
+    if not hasattr(getattr(target, "program", target), "work"):
         raise ConfigError(
             f"run_target_exec runs a program, and models.target.backend is "
             f"{session.llms['target'].backend!r}; ask is_target_exec_backend() first"
@@ -76,8 +65,8 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
 
 
 EXEC_NAMES: Final[Mapping[str, Any]] = {
-    "prepare_workspace": _lazily("prepare_workspace"),
-    "render_skill_md": _lazily("render_skill_md"),
+    "prepare_workspace": prepare_workspace,
+    "render_skill_md": render_skill_md,
     "run_target_exec": run_target_exec,
 }
 """The names of `skillopt.model.codex_harness`."""

@@ -4,9 +4,10 @@ import pytest
 import yaml
 
 from skillwright.core import DataError
-from skillwright.models import prepare_workspace, render_skill_md
+from skillwright.models import render_skill_md
 from skillwright.plugins.executors.model import render_prompt, without_mentions
 from skillwright.plugins.executors.workspace import is_live, mount_skill
+from skillwright.plugins.skillopt.workspace import prepare_workspace
 
 
 def front_matter(document):

@@ -14,7 +14,9 @@ from skillwright.core import (
     Sampling,
     Usage,
 )
-from skillwright.models import ChatAgent, ContextOverflow, ExecAgent, ExecFault, agent_of
+from skillwright.models import ChatAgent, ContextOverflow, agent_of
+from skillwright.plugins.executors.agent import ExecAgent
+from skillwright.plugins.executors.report import ExecFault
 from skillwright.plugins.executors.workspace import why_no_fence
 
 __all__ = ["fakes"]

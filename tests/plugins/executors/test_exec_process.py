@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from skillwright.core import ModelRefused, ModelTimeout
-from skillwright.models import OutputFlood
 from skillwright.plugins.executors.process import Program, run_program
+from skillwright.plugins.executors.report import OutputFlood
 
 # Forks twice, so that the grandchild has a session, a group and a parent of its own.
 DAEMON = """
