@@ -69,7 +69,7 @@ def test_only_training_of_weights_loads_torch():
 
 
 THEIRS = """
-from skillwright.cli import Command
+from skillwright.entry_points import Command
 COUNT = Command("their_count:count", "Count things.", before="policy")
 EACH = Command("their_count:each", "Count each thing.")
 """

@@ -2,10 +2,9 @@
 
 import sys
 
-from skillwright.cli.command import Command
 from skillwright.cli.streams import listen, stop_code
 
-__all__ = ["Command", "main"]
+__all__ = ["main"]
 
 
 def main() -> None:

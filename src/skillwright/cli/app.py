@@ -11,9 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-from skillwright.cli.command import Command
 from skillwright.cli.streams import keep_output_to_ourselves
-from skillwright.entry_points import entry_points
+from skillwright.entry_points import Command, entry_points
 from skillwright.version import __version__
 
 GROUP = "skillwright.commands"

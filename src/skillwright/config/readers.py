@@ -7,14 +7,12 @@ Every reader sees every file of a training; it changes what is its own and retur
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from skillwright.config.yaml_files import Layer, Values
 from skillwright.core import ConfigError
+from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
-
-if TYPE_CHECKING:
-    from skillwright.config.run import RunConfig
 
 READERS = "skillwright.config_readers"
 """The entry points of readers."""
@@ -68,12 +66,12 @@ class ConfigReader(Protocol):
         """Lay the other system's defaults under values whose ``run.parity`` is true."""
         ...
 
-    def mode(self, config: "RunConfig") -> Mode:
-        """Return how the defaults of a run relate to the other system's."""
+    def mode(self, config: Any) -> Mode:
+        """Return how the defaults of a `RunConfig` relate to the other system's."""
         ...
 
-    def tables(self, config: "RunConfig") -> Sequence[Any]:
-        """Return what `rich` prints for ``doctor --parity``."""
+    def tables(self, config: Any) -> Sequence[Any]:
+        """Return what `rich` prints of a `RunConfig` for ``doctor --parity``."""
         ...
 
     def flat_names(self) -> Mapping[str, str]:
@@ -116,7 +114,7 @@ def fill_in(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return values
 
 
-def mode_of(config: "RunConfig") -> Mode:
+def mode_of(config: Settings) -> Mode:
     """Return how the defaults of a run relate to those of all other systems that are known."""
     modes = [reader.mode(config) for reader in config_readers()]
     facts = {name: fact for mode in modes for name, fact in mode.facts.items()}

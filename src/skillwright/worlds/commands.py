@@ -1,6 +1,6 @@
 """The commands that the worlds add to the program."""
 
-from skillwright.cli import Command
+from skillwright.entry_points import Command
 
 DATA = Command(
     "skillwright.worlds.data:app",

@@ -16,8 +16,8 @@ from doors import (
     trained,
 )
 from skillwright.core import RunError
-from skillwright.jobs.inspect import export_skillopt
 from skillwright.jobs.text import EvalPlan
+from skillwright.plugins.skillopt.run_files import export_skillopt
 
 DOCUMENTED = (
     "version config baseline_selection_hard best_selection_hard final_selection_hard "

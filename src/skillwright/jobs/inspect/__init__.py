@@ -1,6 +1,5 @@
 """Read finished and running runs: summaries, comparisons, replays, regrading, exports."""
 
-from skillwright.jobs.inspect.ablate import ABLATION_NAME as ABLATION_NAME
 from skillwright.jobs.inspect.ablate import MARGIN as MARGIN
 from skillwright.jobs.inspect.ablate import Ablation as Ablation
 from skillwright.jobs.inspect.ablate import AblationPlan as AblationPlan
@@ -27,7 +26,6 @@ from skillwright.jobs.inspect.evidence import judge_again as judge_again
 from skillwright.jobs.inspect.export_rows import ExportFormat as ExportFormat
 from skillwright.jobs.inspect.export_rows import ExportRows as ExportRows
 from skillwright.jobs.inspect.export_rows import export_run as export_run
-from skillwright.jobs.inspect.export_rows import export_skillopt as export_skillopt
 from skillwright.jobs.inspect.export_skills import PLACES as PLACES
 from skillwright.jobs.inspect.export_skills import Client as Client
 from skillwright.jobs.inspect.export_skills import ExportOptions as ExportOptions
@@ -74,3 +72,4 @@ from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
 from skillwright.jobs.inspect.verify import Checked as Checked
 from skillwright.jobs.inspect.verify import Verified as Verified
 from skillwright.jobs.inspect.verify import verify_skills as verify_skills
+from skillwright.runs.folder import ABLATION_NAME as ABLATION_NAME

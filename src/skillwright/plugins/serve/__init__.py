@@ -1,6 +1,6 @@
 """An OpenAI and Anthropic endpoint over a policy or another endpoint, with skills injected."""
 
-from skillwright.cli import Command
+from skillwright.entry_points import Command
 
 COMMAND = Command(
     "skillwright.plugins.serve.command:serve",

@@ -1,6 +1,6 @@
 """Skills from the session logs of coding agents."""
 
-from skillwright.cli import Command
+from skillwright.entry_points import Command
 
 COMMAND = Command(
     "skillwright.plugins.sessions.command:learn",
