@@ -30,6 +30,7 @@ _NEAR = {"long_prompts": "prices", "internalize": "cold_start"}
 _ENOUGH = 2
 """Keys in common from which a table refers to another one."""
 _GAP, _END = "\n\n", "\n"
+_NOT_IN_RL = "kind: open"  # a gate that refuses nothing
 
 Schema = Mapping[str, Any]
 
@@ -187,7 +188,9 @@ def _tables(config: type[BaseModel]) -> Iterator[Table]:
         if name == "models":
             yield from _common_tables() if config is RunConfig else ()
         for part in [part for section in sections for part in _parts(section, definitions)]:
-            if part.heading not in listed and not (name == "models" and config is RlConfig):
+            if config is RlConfig and (name == "models" or part.heading == _NOT_IN_RL):
+                continue
+            if part.heading not in listed:
                 listed.add(part.heading)
                 rows = _rows(part.schema, definitions, part.tag)
                 yield Table(part.heading, _said(part.schema), rows, tag=part.tag)

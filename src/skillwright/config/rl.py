@@ -16,6 +16,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    field_validator,
     model_validator,
 )
 
@@ -39,11 +40,9 @@ from skillwright.core.policy_settings import (
 from skillwright.core.settings import Settings
 from skillwright.evaluation import (
     AlphaLedger,
-    ExploreGate,
+    Gate,
     NonInferiorityTest,
-    PairedGate,
     ReleaseTest,
-    StrictGate,
     non_inferiority_power,
     why_hopeless,
 )
@@ -222,18 +221,9 @@ class RlEvolveSection(EvolveSection):
     """Iterations between updates."""
 
 
-RlGateConfig = Annotated[
-    ExploreGate | PairedGate | StrictGate,
-    Field(discriminator="kind"),
-    kind_unless_given(ExploreGate().kind),
-]
-
-
 class RlEvaluationSection(Reported):
     """What decides, and what is reported."""
 
-    gate: RlGateConfig = ExploreGate()
-    """Gate for changes of the bank and the final weights."""
     val_every: PositiveInt = 10
     """Iterations between validations."""
     temperature: NonNegativeFloat = 0.0
@@ -243,6 +233,13 @@ class RlEvaluationSection(Reported):
     initial ones."""
     select: Literal["best", "last"] = "best"
     """Weights to test: best on val, or last."""
+
+    @field_validator("gate")
+    @classmethod
+    def _refuses(cls, gate: Gate) -> Gate:
+        if gate.accepts_all:
+            raise ValueError(f"a gate of kind {gate.kind!r} refuses nothing; use 'explore' here")
+        return gate
 
 
 class RlRolloutSection(PlayedEpisodes):

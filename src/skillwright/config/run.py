@@ -21,11 +21,11 @@ from pydantic.json_schema import SkipJsonSchema
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
 from skillwright.config.readers import fill_in
-from skillwright.config.yaml_files import kind_unless_given, validated_section
+from skillwright.config.yaml_files import validated_section
 from skillwright.core import did_you_mean
 from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
-from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
+from skillwright.evaluation import AlphaLedger, ExploreGate, Gate, power_text, why_hopeless
 from skillwright.models import ModelConfig, Prices, ScriptedConfig, find_backend
 from skillwright.rollout import PlayLimits
 from skillwright.rollout.workers import ENGINES, Cluster
@@ -164,6 +164,8 @@ class PlayedEpisodes(PlayLimits):
 class Reported(Settings):
     """What decides, and what is reported."""
 
+    gate: Gate = ExploreGate()
+    """Judges every candidate on the val split: a skill, a change of a bank, weights."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """Maximum probability of a release without a real gain, for ``explore`` and ``paired``."""
     val_tasks: PositiveInt | None = None
@@ -281,14 +283,9 @@ class OptimizerSection(EditTerms):
 # What decides, and what is reported, as a configuration says it.
 
 
-GateConfig = Annotated[AnyGate, Field(discriminator="kind"), kind_unless_given(ExploreGate().kind)]
-
-
 class EvaluationSection(Reported):
     """Gate and final test."""
 
-    gate: GateConfig = ExploreGate()
-    """Gate for candidates."""
     empty_baseline: bool = True
     """Also test the empty skill, if the initial skill is not empty."""
     inherit_scores: SkipJsonSchema[bool] = False

@@ -12,8 +12,7 @@ from skillwright.core.settings import Frozen
 from skillwright.envs.table.prompts import render_prompt
 from skillwright.envs.table.scorers import Exact, Function, Judge, Scorer
 from skillwright.envs.table.tool_server import ToolServer
-from skillwright.models.backends import ModelConfig
-from skillwright.models.config import parse_model_config
+from skillwright.models import ModelConfig, parse_model_config
 from skillwright.models.validation import explain_validation_error
 
 
