@@ -57,7 +57,7 @@ OURS = (
     Banned(r"famil(?:y|ies)", "task type"),
     Banned(r"look(?:s|ed|ing)?[ -]?backs?", "epoch update, slow update, meta skill"),
     Banned(r"practi[sc](?:e[sd]?|ing)", "train on, RL rollouts"),
-    Banned(r"flat", "zero-variance groups", "*/jobs/rl/*"),
+    Banned(r"flat", "zero-variance groups", "*/jobs/weights/*"),
     Banned(r"flat", "zero-variance groups", "*/policy/*"),
     Banned(r"flat", "zero-variance groups", "docs/rl*"),
     Banned(r'"norm"|\| norm', "grad norm"),

@@ -1,7 +1,7 @@
-"""A bank at one version: what every reader of it shares.
+"""A bank at one version.
 
-A bank never changes. `skillwright.bank.apply` makes the next one out of it, and a `BankStore`
-keeps them all.
+A bank is immutable. `skillwright.bank.apply` creates the next version, and a `BankStore` stores all
+versions.
 """
 
 import re
@@ -21,17 +21,17 @@ _OUR_ID = re.compile(r"([gtl])(\d{1,15})")
 
 
 class UnknownSkill(UsageError):
-    """A bank has no skill of this id."""
+    """A bank has no skill with this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillStats:
-    """How the episodes ended that a skill was injected into.
+    """Results of the episodes that a skill was injected into.
 
     Attributes:
-        retrieved: Contexts that it was put into.
-        episodes: Scored episodes with it; an episode that a fault ended is none.
-        wins: Those of them that were solved.
+        retrieved: Contexts that contain it.
+        episodes: Scored episodes with it; faulted episodes do not count.
+        wins: Solved episodes.
     """
 
     retrieved: int = 0
@@ -39,7 +39,7 @@ class SkillStats:
     wins: int = 0
 
     def __add__(self, other: "SkillStats") -> "SkillStats":
-        """Add up counts of different episodes."""
+        """Add counts of different episodes."""
         return SkillStats(
             self.retrieved + other.retrieved,
             self.episodes + other.episodes,
@@ -48,15 +48,12 @@ class SkillStats:
 
     @property
     def losses(self) -> int:
-        """Scored episodes that were lost."""
+        """Scored episodes that were not solved."""
         return self.episodes - self.wins
 
     @property
     def utility(self) -> float:
-        """Rate of wins in (0, 1), drawn to a half as long as there are few episodes.
-
-        Laplace's rule of succession, so that one of one does not beat ninety of a hundred.
-        """
+        """Win rate in (0, 1), smoothed toward one half (Laplace's rule of succession)."""
         return (self.wins + 1) / (self.episodes + 2)
 
 
@@ -65,17 +62,19 @@ class Bank:
     """The skills of a bank at one version.
 
     Attributes:
-        version: From 1; 0 is the empty bank that every other one began as.
-        skills: All there ever were at this version, retired ones too, in the order they came in.
-        stats: Counts by id, as they were when this version was made; none means no episode.
-        issued: The highest number that was ever given out, by prefix (``g``, ``t``, ``l``), and
-            the highest version of a skill that a rollback went behind, by its id. So an id always
-            means the same skill, and an id with a version the same words.
-        meta: Facts about the whole bank, as JSON values: its source, and what a file that it was
-            imported from says beyond our fields.
+        version: From 1; 0 is the empty bank.
+        skills: All skills up to this version, including retired ones, in order of addition.
+        stats: Counts by id when this version was created; a missing id means no episode.
+        issued: The highest number that was ever assigned, by prefix (``g``, ``t``, ``l``), and the
+            highest version of a skill that a rollback undid, by its id. So an id always means the
+            same
+            skill, and an id with a version the same wording.
+        meta: Facts about the whole bank, as JSON values: its source, and unknown fields of an
+            imported
+            file.
 
     Raises:
-        ValueError: Two skills have the same id, or one has what is no id (`ID_FORM`).
+        ValueError: Two skills have the same id, or an id is malformed (`ID_FORM`).
     """
 
     version: int = 0
@@ -99,15 +98,14 @@ class Bank:
 
     @cached_property
     def content_digests(self) -> Mapping[str, str]:
-        """`BankSkill.content_digest` by id, of all skills."""
+        """`BankSkill.content_digest` of all skills, by id."""
         return {skill.id: skill.content_digest for skill in self.skills}
 
     @cached_property
     def digest(self) -> str:
-        """What the bank says, as a SHA-256: ids, contents, versions and statuses.
+        """SHA-256 of ids, contents, versions and statuses.
 
-        Its own version, evidence and statistics are left out, so that a rollback has the digest
-        of what it went back to.
+        The bank's version, evidence and statistics are excluded, so a rollback restores the digest.
         """
         digests = self.content_digests
         return digest(
@@ -118,7 +116,7 @@ class Bank:
         )
 
     def get(self, skill_id: str) -> BankSkill:
-        """Return the skill of an id, whatever its status.
+        """Return the skill with an id, whatever its status.
 
         Raises:
             UnknownSkill: There is none; the message names the nearest id.
@@ -132,16 +130,16 @@ class Bank:
             ) from None
 
     def __contains__(self, skill_id: object) -> bool:
-        """Tell whether there is a skill of this id."""
+        """Return whether a skill has this id."""
         return skill_id in self._by_id
 
     def stats_of(self, skill_id: str) -> SkillStats:
-        """Return a skill's counts, zeros where no episode had it."""
+        """Return a skill's counts, zeros without episodes."""
         return self.stats.get(skill_id, SkillStats())
 
     @cached_property
     def highest(self) -> Mapping[str, int]:
-        """The highest number in use or ever given out, by prefix."""
+        """The highest number that is used or was ever assigned, by prefix."""
         return highest_numbers((skill.id for skill in self.skills), self.issued)
 
     @cached_property
@@ -150,22 +148,22 @@ class Bank:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether a skill may be called so: it is in every prompt, between square brackets."""
+    """Return whether a text is a valid skill id."""
     return _ID.fullmatch(text) is not None
 
 
 def prefix_of(kind: SkillKind) -> str:
-    """Return the letter that ids of a kind begin with: g, t or l."""
+    """Return the first letter of the ids of a kind: g, t or l."""
     return _PREFIX[kind]
 
 
 def make_id(kind: SkillKind, number: int) -> str:
-    """Return the id of a number: ``g001``, ``t014``, ``l1000``."""
+    """Format an id: ``g001``, ``t014``, ``l1000``."""
     return f"{_PREFIX[kind]}{number:03d}"
 
 
 def highest_numbers(ids: Iterable[str], *issued: Mapping[str, int]) -> dict[str, int]:
-    """Return the highest number by prefix, over ids and what was given out before."""
+    """Return the highest number by prefix, over ids and assigned numbers."""
     highest = dict.fromkeys(_PREFIX.values(), 0)
     for numbers in issued:
         for key, number in numbers.items():
@@ -174,9 +172,6 @@ def highest_numbers(ids: Iterable[str], *issued: Mapping[str, int]) -> dict[str,
         if found := _OUR_ID.fullmatch(skill_id):
             highest[found[1]] = max(highest[found[1]], int(found[2]))
     return highest
-
-
-# What can go wrong with a bank's file.
 
 
 class BankError(UsageError):
@@ -188,4 +183,4 @@ class UnknownVersion(BankError):
 
 
 class BankMoved(BankError):
-    """Somebody else made a new version meanwhile."""
+    """Another process created a new version in the meantime."""

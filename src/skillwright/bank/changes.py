@@ -1,10 +1,10 @@
-"""How a bank becomes the next one: add, refine, retire and approve, within limits of growth.
+"""Apply changes to a bank: add, refine, retire and approve skills, within growth limits.
 
-Ids are given out once. What is a duplicate of a skill, or says nearly the same, is not added; its
-evidence joins that skill's. What is over a limit is refused, with the reason.
+Ids are never reused. A draft that equals or nearly equals a skill is merged: its evidence is added
+to that skill. A change beyond a limit is refused with a reason.
 
 Source: SkillRL (arXiv 2602.08234), requirements R12-R15. Its released code numbered additions by
-another bank than the one that they went to, so that growth stopped at three.
+a different bank than the one it added them to, so growth stopped at three.
 """
 
 import re
@@ -24,11 +24,8 @@ from skillwright.bank.embedding.embedders import Embedder
 from skillwright.bank.lint.lint import lint
 from skillwright.core import BankSkill, Counterfactual, Provenance, SkillStatus, did_you_mean
 
-# When two skills say the same in other words.
-
-
 IsNear = Callable[[BankSkill, BankSkill], bool]
-"""Tells whether two skills of the same kind, category and scope say the same."""
+"""Whether two skills of the same kind, category and scope have the same meaning."""
 
 SIMILAR_TEXT = 0.85
 SIMILAR_MEANING = 0.9
@@ -38,7 +35,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class EncodesSkills(Protocol):
-    """What is needed of an embedder here."""
+    """The part of an embedder that is used here."""
 
     def encode_skills(self, texts: list[str]) -> Any:
         """Return unit rows, float32, shape ``[n, d]``."""
@@ -46,12 +43,12 @@ class EncodesSkills(Protocol):
 
 
 def only_equal(one: BankSkill, other: BankSkill) -> bool:
-    """Call no two skills near; equal ones are found without a test."""
+    """Treat no two different skills as near."""
     return False
 
 
 def near_in_text(one: BankSkill, other: BankSkill) -> bool:
-    """Tell whether two skills have the same name and nearly the same text, and equal numbers."""
+    """Return whether two skills have the same name and numbers, and nearly the same text."""
     if _normalized(one.name) != _normalized(other.name):
         return False
     first, second = _normalized(one.text), _normalized(other.text)
@@ -63,7 +60,7 @@ def near_in_text(one: BankSkill, other: BankSkill) -> bool:
 
 
 def block_of(is_near: IsNear, skill: BankSkill) -> str:
-    """Return what near skills have in common, so that skills of other blocks are not compared."""
+    """Return a key that near skills share, so that only skills with equal keys are compared."""
     if is_near is near_in_text:
         numbers = _NUMBER.findall(_normalized(skill.text))
         return " ".join([_normalized(skill.name), *numbers])
@@ -71,11 +68,11 @@ def block_of(is_near: IsNear, skill: BankSkill) -> str:
 
 
 def near_in_meaning(embedder: EncodesSkills, threshold: float = SIMILAR_MEANING) -> IsNear:
-    """Return a test that also calls skills near whose embeddings have at least this cosine.
+    """Return a test for near text or near embeddings.
 
     Args:
-        embedder: Encodes each text once, as long as the test is kept.
-        threshold: A cosine; scales differ between embedders, so calibrate it.
+        embedder: Encodes each text once in the lifetime of the test.
+        threshold: Least cosine of near skills; scales differ between embedders, so calibrate it.
     """
     vectors: dict[str, Any] = {}
 
@@ -93,7 +90,7 @@ def near_in_meaning(embedder: EncodesSkills, threshold: float = SIMILAR_MEANING)
 
 
 def nearness(embedder: Embedder) -> IsNear:
-    """Return when two skills say the same: by meaning where a model can tell, else by text."""
+    """Return the nearness test for an embedder: by text if it is lexical, else also by meaning."""
     return near_in_text if embedder.identity.startswith("lexical") else near_in_meaning(embedder)
 
 
@@ -102,18 +99,15 @@ def _normalized(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-# A bank in the making: the skills of the last version, and what a change does to them.
-
-
 Block = tuple[str, str, str, str]
 
 
 class WorkingCopy:
-    """What a bank becomes, change by change.
+    """The skills of a bank while changes are applied.
 
     Args:
-        bank: What it is before.
-        is_near: Whether two skills say the same in other words.
+        bank: The bank before the changes.
+        is_near: The nearness test.
     """
 
     def __init__(self, bank: Bank, is_near: IsNear) -> None:
@@ -131,12 +125,12 @@ class WorkingCopy:
         self._changed = False
 
     def get(self, skill_id: str) -> BankSkill | None:
-        """Return the skill of an id as it is now."""
+        """Return the current skill of an id."""
         return self._skills.get(skill_id)
 
     @property
     def ids(self) -> list[str]:
-        """All ids there are now."""
+        """All current ids."""
         return list(self._skills)
 
     def active_in(self, scope: str) -> int:
@@ -144,14 +138,15 @@ class WorkingCopy:
         return self._active[scope]
 
     def next_version(self, skill: BankSkill) -> int:
-        """Return the number of a skill's next version, which no other words ever had."""
+        """Return a version number for a skill that no other wording of it ever had."""
         return max(skill.version, self._issued.get(skill.id, 0)) + 1
 
     def twin(self, skill: BankSkill) -> tuple[BankSkill, str] | None:
-        """Find another skill that says the same, and say how: equal, or nearly.
+        """Find another skill with the same meaning, and a phrase for how it matches.
 
-        A retired skill is found only where the words are equal, so that a better wording of what
-        was retired may come in.
+        A retired skill is found only if its text is equal, so that a better wording of a retired
+        skill
+        can be added.
         """
         equal = self._ids.get(skill.content_digest)
         if equal is not None and equal != skill.id:
@@ -165,7 +160,7 @@ class WorkingCopy:
         return None
 
     def add(self, draft: BankSkill) -> BankSkill:
-        """Put a skill in under an id that nothing ever had."""
+        """Add a skill under a new id."""
         prefix = prefix_of(draft.kind)
         self._issued[prefix] += 1
         skill = replace(draft, id=make_id(draft.kind, self._issued[prefix]), version=1)
@@ -174,7 +169,7 @@ class WorkingCopy:
         return skill
 
     def put(self, skill: BankSkill) -> None:
-        """Put a skill in, in the place of the one with its id."""
+        """Replace the skill of the same id."""
         before = self._skills.get(skill.id)
         if before == skill:
             return
@@ -206,13 +201,13 @@ class WorkingCopy:
             self._issued,
             self._bank.meta,
         )
-        # Known already; ten thousand digests take a tenth of a second.
+        # Digests of ten thousand skills take a tenth of a second, so they are passed on.
         made.__dict__["content_digests"] = self._digests
         return made
 
 
 def joined(known: Provenance, new: Provenance | None) -> Provenance:
-    """Add evidence to what is known: episodes and turns, each once, in the order they came."""
+    """Merge evidence: episodes and turns, without duplicates, in order."""
     if new is None:
         return known
     return replace(
@@ -224,10 +219,10 @@ def joined(known: Provenance, new: Provenance | None) -> Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Add a skill.
+    """A new skill.
 
     Attributes:
-        draft: The skill; its id and version are replaced, and its status is active or pending.
+        draft: An active or pending skill; its id and version are replaced.
     """
 
     draft: BankSkill
@@ -235,16 +230,12 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Refine:
-    """Say a skill in better words: the same id, one version up.
+    """A new wording of a skill, with the same id and the next version.
 
     Attributes:
-        id: Which.
-        name: The new name; ``None`` keeps the old one, as below.
-        principle: What to do.
-        applicability: When to do it.
-        counterfactual: What the failure was; lessons only.
-        provenance: What the new words were learned from; it joins what is known already.
-        reason: Why.
+        name: The new name; ``None`` keeps the old one, as in the next fields.
+        counterfactual: For lessons only.
+        provenance: Evidence of the new wording; it is added to the known evidence.
     """
 
     id: str
@@ -256,7 +247,7 @@ class Refine:
     reason: str = ""
 
     def of(self, old: BankSkill) -> BankSkill:
-        """Return a skill in the new words; what is not said anew stays."""
+        """Return a skill in the new wording."""
         words = ("name", "principle", "applicability", "counterfactual")
         said = {key: getattr(self, key) for key in words}
         return replace(old, **{key: text for key, text in said.items() if text is not None})
@@ -264,12 +255,7 @@ class Refine:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Stop injecting a skill; it stays in the bank, and its id stays its own.
-
-    Attributes:
-        id: Which.
-        reason: Why.
-    """
+    """Stop injecting a skill; it stays in the bank and keeps its id."""
 
     id: str
     reason: str
@@ -277,12 +263,7 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Make a pending skill active, once it has passed lint and gate.
-
-    Attributes:
-        id: Which.
-        reason: What it passed.
-    """
+    """Make a pending skill active, after lint and gate passed."""
 
     id: str
     reason: str
@@ -318,11 +299,11 @@ class GrowthCaps:
 
 
 class Decision(StrEnum):
-    """What became of a change."""
+    """The result of a change."""
 
     ADDED = "added"
     MERGED = "merged"
-    """It says what another skill says; its evidence joined that skill's, and no id was given."""
+    """The skill equals another one, whose evidence was extended; no id was assigned."""
     REFINED = "refined"
     RETIRED = "retired"
     APPROVED = "admitted"  # stored name
@@ -331,13 +312,11 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A change, and what became of it.
+    """A change and its result.
 
     Attributes:
-        change: What was proposed.
-        decision: What became of it.
-        id: The skill that it made or touched, or that it says the same as; "" where there is none.
-        reason: Why, in a sentence.
+        id: The skill that was created, changed or matched; "" if there is none.
+        reason: One sentence.
     """
 
     change: Change
@@ -348,38 +327,38 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
-    """What became of every change, in the order in which they were proposed."""
+    """The outcome of every change, in the order of the proposals."""
 
     outcomes: tuple[Outcome, ...] = ()
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The ids that were given out."""
+        """New ids."""
         return self._ids(Decision.ADDED)
 
     @property
     def merged(self) -> tuple[str, ...]:
-        """The skills that were proposed again."""
+        """Ids of skills that were proposed again."""
         return self._ids(Decision.MERGED)
 
     @property
     def refined(self) -> tuple[str, ...]:
-        """The skills that have new words."""
+        """Ids of skills with a new wording."""
         return self._ids(Decision.REFINED)
 
     @property
     def retired(self) -> tuple[str, ...]:
-        """The skills that are injected no more."""
+        """Ids of retired skills."""
         return self._ids(Decision.RETIRED)
 
     @property
     def approved(self) -> tuple[str, ...]:
-        """The pending skills that became active."""
+        """Ids of skills that became active."""
         return self._ids(Decision.APPROVED)
 
     @property
     def refused(self) -> tuple[Outcome, ...]:
-        """What did not happen."""
+        """Outcomes of refused changes."""
         return tuple(one for one in self.outcomes if one.decision == Decision.REFUSED)
 
     def _ids(self, decision: Decision) -> tuple[str, ...]:
@@ -394,21 +373,23 @@ def apply(
     weakest: str | None = None,
     is_near: IsNear = near_in_text,
 ) -> tuple[Bank, ChangeReport]:
-    """Make the next version of a bank. Pure: the same arguments give the same bank.
+    """Build the next version of a bank. Pure: equal arguments give equal banks.
 
-    Retirements come first, because they make room, then refinements, approvals and additions,
-    each kind in the order in which it was proposed. A skill that fails lint cannot become active.
+    Retirements come first, because they make room, then refinements, approvals and additions, each
+    in
+    the order of the proposals. A skill that fails lint cannot become active.
 
     Args:
-        bank: The bank as it is.
-        changes: What is proposed.
-        caps: How far it may grow; ``None`` sets no limit.
-        weakest: The category with the lowest success, which may grow by `weakest_extra` more; ""
-            stands for the general skills.
-        is_near: Whether two skills of one kind, category and scope say the same.
+        bank: The current version.
+        changes: The proposed changes.
+        caps: Growth limits; ``None`` sets none.
+        weakest: The category with the lowest success rate, which may grow by `weakest_extra` more;
+            ""
+            means the general skills.
+        is_near: Whether two skills of one kind, category and scope have the same meaning.
 
     Returns:
-        The next version, or ``bank`` itself where nothing changed, and what became of each change.
+        The next version, or ``bank`` itself if nothing changed, and the outcome of each change.
     """
     update = _Update(WorkingCopy(bank, is_near), caps, weakest)
     outcomes: dict[int, Outcome] = {}
@@ -420,11 +401,10 @@ def apply(
 
 
 _Decided = tuple[Decision, str, str]
-"""What became of a change, the skill, and why."""
 
 
 class _Update:
-    """One update of a bank, and how much of its limits is used up."""
+    """One update of a bank, and its use of the limits."""
 
     def __init__(self, copy: WorkingCopy, caps: GrowthCaps | None, weakest: str | None) -> None:
         self.copy = copy
@@ -519,7 +499,7 @@ class _Update:
         return f"there is no skill {skill_id!r}. {did_you_mean(skill_id, self.copy.ids)}"
 
     def _fault(self, skill: BankSkill) -> str:
-        """Say why a skill may not become active; "" where it may, or is not going to."""
+        """Return why lint blocks an active skill, or ""."""
         if skill.status != SkillStatus.ACTIVE:
             return ""
         return "; ".join(str(finding) for finding in lint(skill) if finding.blocks)

@@ -51,7 +51,7 @@ from skillwright.jobs.bank import (
     distill_runs,
     evolve_bank,
     evolve_on_rollouts,
-    export_bank,
+    export_bank_file,
     find_task,
     history_of,
     import_into,
@@ -64,7 +64,7 @@ from skillwright.jobs.bank import (
     study_run,
     task_of_text,
 )
-from skillwright.jobs.inspect import PLACES, Client, ExportOptions, take_bank_away
+from skillwright.jobs.inspect import PLACES, Client, ExportOptions, export_bank
 from skillwright.jobs.run import (
     Callback,
     find_run,
@@ -284,11 +284,11 @@ def export(  # noqa: PLR0913 - each is an option
             with BankStore.open(existing_file(bank), read_only=True) as store:
                 found = store.load(version)
         if chosen is not None and chosen != "agent-skills":
-            export_bank(found, place, chosen)
+            export_bank_file(found, place, chosen)
             written: dict[str, Any] = {"format": chosen, "files": 1, "left_out": {}}
         else:
             options = ExportOptions(place, name, asks_model=not no_model)
-            taken = asyncio.run(take_bank_away(found, bank, options))
+            taken = asyncio.run(export_bank(found, bank, options))
             written = {"format": "agent-skills", **taken.to_dict()}
     print_result(
         as_json,

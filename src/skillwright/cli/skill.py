@@ -135,7 +135,7 @@ def export_(
     as_json: AsJson = False,
 ) -> None:
     """Write a skill document as an Agent Skills folder, with what proves it."""
-    from skillwright.jobs.inspect import PLACES, ExportOptions, take_document_away
+    from skillwright.jobs.inspect import PLACES, ExportOptions, export_document
 
     with exit_codes():
         if to is None and output is None:
@@ -146,10 +146,10 @@ def export_(
         options = ExportOptions(output or PLACES[to or "agents"], name, asks_model=not no_model)
         if _is_of_no_run(where):
             text = read_text(Path(where), "skill document")
-            taken = asyncio.run(take_document_away(text, None, 0, options))
+            taken = asyncio.run(export_document(text, None, 0, options))
         else:
             found = find_skill(where, root)
-            work = take_document_away(found.text, found.run, found.version, options)
+            work = export_document(found.text, found.run, found.version, options)
             taken = asyncio.run(work)
     print_result(as_json, taken.to_dict(), lambda: show_taken(out, taken))
 

@@ -1,13 +1,10 @@
-"""Skills as folders of the Agent Skills standard, which coding agents load, and back.
+"""Write skills as Agent Skills folders, which coding agents load, and read them back.
 
-A bank or a document is one folder: an agent always sees the descriptions of all its folders, and
-opens one whose description fits the task. The body holds as much as the standard advises; the rest
-is in ``references/``, one level deep, by task type or by section.
+A bank or a document becomes one folder. The body holds up to the length that the standard advises;
+the rest goes to ``references/``, by task type or by section. Skills that lint blocks are not
+written: clients run shell lines, follow links and expand arguments in a SKILL.md.
 
-What lint blocks is not written: clients run shell lines, follow links and expand arguments in a
-SKILL.md.
-
-Source: agentskills.io, and what its clients and validators were found to do.
+Source: agentskills.io, and the behavior of its clients and validators.
 """
 
 import json
@@ -45,7 +42,7 @@ EVIDENCE_FILE: Final = f"{REFERENCES}/evidence.json"
 
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 _DEEPEST, _MOST_FOLDERS = 5, 2_000
-# Clients put an argument in the place of a dollar sign with a digit: a price gets a space.
+# Clients replace a dollar sign and a digit by an argument, so prices are written with a space.
 _ARGUMENT, _PRICE = re.compile(r"\$(?=\d)"), re.compile(r"\$ (?=\d)")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
@@ -54,8 +51,8 @@ _HASH_LINE = re.compile(rf'^  {HASH}: "[^"\n]*"$', re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,2}\s+(?P<title>.+?)(?:\s+#+)?\s*$")
 _CODE_FENCE = re.compile(r"^\s*(```|~~~)")
-# What a client replaces by arguments, runs, or replaces by a file; and a tag that closes what this
-# text did not open, so that a client that wraps it would take what follows for its own words.
+# Text that a client expands or runs; and closing tags without an opening tag, which could end the
+# block that a client wraps around the text.
 _LIVE = re.compile(r"\$(?:ARGUMENTS|\d|\{)|!\s*`|^\s*```\s*!|(?<!\w)@\S", re.MULTILINE)
 _TAG = re.compile(r"<(?P<end>/?)\s*(?P<name>[A-Za-z][\w:-]*)[^<>]*>")
 
@@ -65,12 +62,12 @@ class SkillFolder:
     """A folder of Agent Skills.
 
     Attributes:
-        name: Its name: 1 to 64 of ``a-z0-9-``.
+        name: 1 to 64 characters of ``a-z0-9-``.
         description: 1 to 1,024 characters: what the skill does, and when to use it.
-        body: Of its SKILL.md, below the frontmatter.
-        references: Other files, by their path in the folder.
-        metadata: The rest of the frontmatter, texts by name.
-        left_out: Findings by id, of active skills that lint blocks and that were not written.
+        body: Text of SKILL.md below the frontmatter.
+        references: Other files, by path in the folder.
+        metadata: Additional ``metadata`` of the frontmatter.
+        left_out: Findings by id of active skills that lint blocks; they are not written.
     """
 
     name: str
@@ -82,7 +79,7 @@ class SkillFolder:
 
     @property
     def files(self) -> dict[str, str]:
-        """What is in each file, by its path in the folder; SKILL.md has a hash of all of them."""
+        """File contents by path in the folder; SKILL.md contains a hash of all of them."""
         facts = {"generator": GENERATOR, "version": __version__, **self.metadata}
         facts |= {"files": " ".join(sorted(self.references)), HASH: ""}
         head = write_frontmatter(self.name, plain_prose(self.description), facts)
@@ -92,23 +89,23 @@ class SkillFolder:
 
 
 def content_hash(files: Mapping[str, str]) -> str:
-    """Return the hash of a folder's files, that of its own line in SKILL.md left out."""
+    """Return the hash of a folder's files, without the hash line in SKILL.md."""
     blank = _HASH_LINE.sub(f'  {HASH}: ""', files[SKILL_FILE], count=1)
     return digest({**files, SKILL_FILE: blank})
 
 
 def skill_name(*words: str) -> str:
-    """Make a folder's name of words; ``skills`` where no letter or digit is left."""
+    """Build a folder name from words; ``skills`` if no letter or digit is left."""
     text = " ".join(word for word in words if word)
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return _NOT_SLUG.sub("-", plain).strip("-")[:NAME_LIMIT].rstrip("-") or "skills"
 
 
 def check_name(name: str) -> str:
-    """Return a given name.
+    """Return a given folder name.
 
     Raises:
-        DataError: It breaks the rules of the standard; the message proposes another.
+        DataError: The name breaks the rules of the standard; the message proposes another.
     """
     if not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
         raise DataError(
@@ -118,20 +115,13 @@ def check_name(name: str) -> str:
     return name
 
 
-# The YAML at the top of a SKILL.md: written strictly, read leniently. Clients differ in what they
-# forgive, so every value is quoted, and nothing but the standard's keys is written.
-
-
 _LONGEST = 50_000  # reading YAML takes a second per 100 KB
 _BLOCK = re.compile(r"^---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_VALUE = re.compile(r"^(?P<key>[\w-]+):[ \t]+(?P<value>[^\s'\"|>\[{].*)$", re.MULTILINE)
 
 
 def write_frontmatter(name: str, description: str, metadata: Mapping[str, str]) -> str:
-    """Write the lines from ``---`` to ``---``.
-
-    A JSON text is a YAML text too, whatever colons, hashes and hyphens are in it.
-    """
+    """Write the lines from ``---`` to ``---``; each value is a JSON string, which is valid YAML."""
     lines = [f"name: {_quoted(name)}", f"description: {_quoted(description)}", "metadata:"]
     lines += [f"  {key}: {_quoted(value)}" for key, value in metadata.items()]
     return "\n".join(["---", *lines, "---", ""])
@@ -141,8 +131,7 @@ def read_frontmatter(text: str, where: str) -> tuple[dict[str, Any], str]:
     """Split a SKILL.md into its fields and its body.
 
     Raises:
-        DataError: It has no frontmatter, one that is too long, or one that is no map in YAML even
-            with its values quoted.
+        DataError: The frontmatter is missing, too long, or not a YAML map even with quoted values.
     """
     plain = text.lstrip("\ufeff").replace("\r\n", "\n")
     block = _BLOCK.match(plain)
@@ -174,20 +163,17 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=True)
 
 
-# A bank and a document as a folder.
-
-
 def to_agent_skills(bank: Bank, name: str, description: str = "") -> SkillFolder:
     """Write the active skills of a bank as a folder of Agent Skills.
 
     Args:
-        bank: The bank.
-        name: What the skills are about, such as ``alfworld``; the folder's name is made of it.
-        description: What the skills do and when to use them; by default it is written from when
-            the skills themselves apply.
+        bank: The bank to export.
+        name: Subject of the skills, such as ``alfworld``; the folder name is derived from it.
+        description: What the skills do and when to use them; the default is built from the skills'
+            applicability.
 
     Raises:
-        BankError: The bank has no active skill that lint lets through.
+        BankError: The bank has no active skill that passes lint.
     """
     blocked = {skill.id: found for skill in bank.active if (found := _blocking(skill))}
     kept = [skill for skill in bank.active if skill.id not in blocked]
@@ -202,13 +188,13 @@ def to_agent_skills(bank: Bank, name: str, description: str = "") -> SkillFolder
 
 
 def words_of_skills(skills: Sequence[BankSkill], name: str) -> TaskWords:
-    """Return what a description is written from where no task is known: when skills apply."""
+    """Return the input of a description when no task is known: when the skills apply."""
     when = [one.applicability or one.principle for one in skills]
     return TaskWords(f"{_prose(name)} tasks", names_of(skills), when, are_quoted=False)
 
 
 def names_of(skills: Sequence[BankSkill]) -> list[str]:
-    """Return the distinct names of skills: first general ones, then one of each category."""
+    """Return the distinct names of skills: general ones first, then categories in turn."""
     first: dict[tuple[str, str], list[str]] = {}
     for one in skills:
         first.setdefault((one.scope, one.category), []).append(one.name)
@@ -220,12 +206,13 @@ def names_of(skills: Sequence[BankSkill]) -> list[str]:
 def document_folder(text: str, name: str, description: str) -> SkillFolder:
     """Write a skill document as a folder of Agent Skills.
 
-    A text that a client would expand or run is written next to the SKILL.md, unchanged, for it to
-    name; so are the sections of a text that is too long.
+    A text that a client would expand or run goes unchanged to a reference file that SKILL.md names;
+    so
+    do the sections of a text that is too long.
 
     Args:
-        text: The learned text, as it is.
-        name: The folder's name.
+        text: The learned text.
+        name: The folder name.
         description: What the skill does, and when to use it.
 
     Raises:
@@ -248,7 +235,7 @@ def document_folder(text: str, name: str, description: str) -> SkillFolder:
 
 
 def why_live(text: str) -> str:
-    """Say what in a text a client would expand, run or take for an end of it, or return ""."""
+    """Return the part of a text that a client would expand, run or read as an end tag, or ""."""
     if found := _LIVE.search(text):
         return found[0].strip()
     open_tags: list[str] = []
@@ -267,12 +254,12 @@ def _blocking(skill: BankSkill) -> tuple[Finding, ...]:
 
 
 def _prose(text: str) -> str:
-    """Return a label as words: no angle brackets, no markup."""
+    """Return a label as words, without markup."""
     return " ".join(_NOT_PROSE.sub(" ", text.replace("_", " ")).split())
 
 
 def _written(name: str, skills: Sequence[BankSkill]) -> tuple[str, dict[str, str]]:
-    """Write the body of SKILL.md, and the references with what does not fit into it."""
+    """Write the body of SKILL.md, and reference files for the skills that do not fit."""
     groups: dict[tuple[str, str], list[BankSkill]] = {}
     for skill in skills:
         groups.setdefault((skill.scope, skill.category), []).append(skill)
@@ -291,7 +278,7 @@ def _place(scope: str, category: str) -> str:
 
 
 def _cut(lines: Sequence[str]) -> Iterator[str]:
-    """Cut the lines of a group's skills into texts that fit into one file each, at skills."""
+    """Split the lines of a group into texts that each fit one file, only between skills."""
     heading, part = "", list[str]()
     for block in _blocks(lines):
         heading = block[0] if block[0].startswith("## ") else heading
@@ -303,7 +290,7 @@ def _cut(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Split lines before each heading of the second or third level."""
+    """Split lines before each heading of level 2 or 3."""
     block: list[str] = []
     for line in lines:
         if block and line.startswith(("## ", "### ")):
@@ -315,7 +302,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _document_sections(text: str) -> Iterator[tuple[str, str]]:
-    """Split a document before each heading of the first or second level: titles and texts."""
+    """Split a document before each heading of level 1 or 2 into titles and texts."""
     title, lines, in_code = "Introduction", list[str](), False
     for line in text.split("\n"):
         in_code ^= _CODE_FENCE.match(line) is not None
@@ -329,7 +316,7 @@ def _document_sections(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _in_parts(parts: Sequence[tuple[str, str]], head: list[str]) -> tuple[str, dict[str, str]]:
-    """Put as many first parts as fit into the body, and each of the others into a reference."""
+    """Put as many leading parts as fit into the body, and each remaining part into a reference."""
     links = [_reference(number, title) for number, (title, _) in enumerate(parts, start=1)]
     kept = len(parts)
     body = _body(head, parts, links, kept)
@@ -362,36 +349,33 @@ def _fits(texts: Sequence[str]) -> bool:
     return lines <= BODY_LINES and sum(len(text) + 1 for text in texts) <= BODY_CHARACTERS
 
 
-# Writing to disk: all or nothing, and never over another program's files.
-
-
 def write_agent_skills(folder: SkillFolder, place: Path) -> Path:
-    """Write a folder into the folder that holds skills; the old one stays until it is complete.
+    """Write a folder into a folder of skills; the old version stays until the new one is complete.
 
-    Files that were added to an earlier export are kept.
+    Files that others added to an earlier export are kept.
 
     Args:
-        folder: What is written.
-        place: Where agents look for folders of skills, such as ``.claude/skills``.
+        folder: The folder to write.
+        place: Where agents look for skills, such as ``.claude/skills``.
 
     Returns:
         The folder's path.
 
     Raises:
-        DataError: There is something of this name that we did not write, or that was changed since.
-        OSError: A file cannot be written; what was there is there.
+        DataError: The target exists and is not an export, or was changed since its export.
+        OSError: A file cannot be written; the old version is unchanged.
     """
     return put_files(folder.files, place, check_name(folder.name))
 
 
 def put_files(files: Mapping[str, str], place: Path, name: str) -> Path:
-    """Make a folder of ours hold these files, as `write_agent_skills` does."""
+    """Write the files of an export to a folder, as `write_agent_skills` does."""
     target = place / name
     fresh, old = place / f".{name}.new-{os.getpid()}", place / f".{name}.old"
     if old.is_dir() and not target.exists():
-        old.rename(target)  # a process that was killed between two renames left it there
+        old.rename(target)  # a process was killed between the two renames
     elif old.is_dir():
-        shutil.rmtree(old)  # and one that was killed behind them
+        shutil.rmtree(old)  # a process was killed after them
     extra = _foreign_files(target)
     try:
         for path, text in files.items():
@@ -414,7 +398,7 @@ def put_files(files: Mapping[str, str], place: Path, name: str) -> Path:
 
 
 def old_files(target: Path) -> dict[str, str] | None:
-    """Return the own files of an earlier export by path, checked; ``None`` without a folder."""
+    """Return the files of an earlier export by path, checked; ``None`` without a folder."""
     if not target.exists() and not target.is_symlink():
         return None
     extra = set(_foreign_files(target))
@@ -424,10 +408,10 @@ def old_files(target: Path) -> dict[str, str] | None:
 
 
 def _foreign_files(target: Path) -> list[str]:
-    """Return the files of an earlier export that are not its own.
+    """Return the files in the folder of an earlier export that others added.
 
     Raises:
-        DataError: It is no export of ours, or was changed by hand.
+        DataError: The folder is not an export, or was changed by hand.
     """
     move = "Give the export another --name or --output, or move that away"
     if target.is_symlink() or (target.exists() and not target.is_dir()):
@@ -450,16 +434,12 @@ def _foreign_files(target: Path) -> list[str]:
             f"{str(target)!r} was changed by hand since it was exported, and the change would be "
             f"lost. {move}"
         )
-    # An earlier version wrote no hash, and called its references more-1.md and so on.
-    return [path for path in there if not _FORMER.fullmatch(path)]
+    raise DataError(f"{str(target)!r} was exported without a {HASH}. {move}")
 
 
 def exported_files(folder: Path, metadata: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Return the files that an export says it has, and those that are there."""
+    """Return the files that an export lists, and those that exist."""
     return [SKILL_FILE, *str(metadata.get("files", "")).split()], _all_files(folder)
-
-
-_FORMER = re.compile(rf"{re.escape(SKILL_FILE)}|{REFERENCES}/more-\d+\.md")
 
 
 def _all_files(folder: Path) -> list[str]:
@@ -468,16 +448,13 @@ def _all_files(folder: Path) -> list[str]:
 
 
 def is_ours(fields: Mapping[str, object]) -> bool:
-    """Tell from its frontmatter whether a folder is an export of ours."""
+    """Return whether the frontmatter marks a folder as an export of Skillwright."""
     metadata = fields.get("metadata")
     return isinstance(metadata, dict) and metadata.get("generator") == GENERATOR
 
 
-# What the public rules ask of a folder.
-
-
 def broken_rules(folder: Path, fields: Mapping[str, Any], body: str) -> Iterator[str]:
-    """Yield what in a folder breaks a rule of the Agent Skills standard."""
+    """Yield violations of the Agent Skills standard."""
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
         yield f"name {name!r} is not 1 to {NAME_LIMIT} lowercase letters, digits and single hyphens"
@@ -501,7 +478,7 @@ def broken_rules(folder: Path, fields: Mapping[str, Any], body: str) -> Iterator
 
 
 def broken_links(folder: Path, body: str) -> Iterator[str]:
-    """Yield the links of a body that lead nowhere, out of the folder, or deeper than one level."""
+    """Yield the links of a body that are broken, leave the folder, or are deeper than one level."""
     for link in _LINK.findall(body):
         if re.match(r"[a-z][a-z0-9+.-]*:|#", link, re.IGNORECASE):
             continue
@@ -514,15 +491,13 @@ def broken_links(folder: Path, body: str) -> Iterator[str]:
             yield f"{link} lies deeper than one level"
 
 
-# In
-
-
 def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:
-    """Read skills from a folder with a SKILL.md, or a folder of such folders, as drafts.
+    """Read skills from a folder with a SKILL.md, or from a folder of such folders.
 
-    They come without ids, pending. Our own folders read back as they were written. In other
-    people's every bullet of the body is a skill that applies when the folder's description says;
-    their scripts and assets are not read.
+    The skills have no ids and are pending. Exports of Skillwright read back as they were written.
+    In
+    other folders every bullet of the body becomes a skill whose applicability is the folder's
+    description; scripts and assets are not read.
 
     Raises:
         DataError: There is no SKILL.md, or one cannot be read.
@@ -537,7 +512,7 @@ def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:
 
 
 def skill_files(folder: Path) -> Iterator[Path]:
-    """Yield the SKILL.md of a folder, or of the folders in it."""
+    """Yield the SKILL.md of a folder, or of the folders below it."""
     seen = 0
     open_folders = [(folder, 0)]
     while open_folders and seen < _MOST_FOLDERS:
@@ -552,10 +527,10 @@ def skill_files(folder: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> list[BankSkill]:
-    """Read a SKILL.md and the files that we wrote next to it; all must be in its folder.
+    """Read a SKILL.md and its references.
 
     Raises:
-        DataError: A link leads out of the folder: what is there would come in as a skill.
+        DataError: A link leads out of the folder.
     """
     refuse_leaving(path)
     fields, body = read_frontmatter(read_text(path, "skill file"), str(path))
@@ -578,10 +553,10 @@ def _read(path: Path) -> list[BankSkill]:
 
 
 def refuse_leaving(file: Path, folder: Path | None = None) -> None:
-    """Refuse a file that a link takes from outside a skill's folder.
+    """Refuse a file that a link places outside a skill's folder.
 
     Raises:
-        DataError: It lies elsewhere.
+        DataError: The file is outside.
     """
     try:
         inside = file.resolve().is_relative_to((folder or file.parent).resolve())

@@ -1,8 +1,8 @@
-"""What may not be in a skill from any author: it goes into the prompts of every later task.
+"""Check what a skill contains: it goes into the prompts of every later task.
 
-Lint is one wall of three: what an environment said is fenced before a teacher reads it, and a gate
-plays with and without the skill. Forms that a client would run or cannot read are found reliably;
-bad advice in new words, or a brand name that a product page slipped in, can pass every pattern.
+Lint is one of three defenses: environment text is fenced before a teacher reads it, and a gate
+compares episodes with and without the skill. Forms that a client would run or cannot read are found
+reliably; bad advice in new words, or a brand name from a product page, can pass every pattern.
 """
 
 import re
@@ -25,11 +25,11 @@ LONGEST = {
     "category": 64,
     "scope": 64,
 }
-"""Characters of each field; a field above this blocks."""
+"""Most characters of each field; a longer field blocks."""
 
 MOST_NAME_WORDS = 8
 COPIED_WORDS = 12
-"""A run of this many words, equal to a source, is a copy."""
+"""A run of this many words that is also in a source counts as copied."""
 
 _ADVICE = ("name", "principle", "applicability", "corrective_action")
 _PARTS = ("failure_point", "flawed_reasoning", "corrective_action")
@@ -55,15 +55,14 @@ _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something in a skill that should not be there.
+    """A violation of a rule.
 
     Attributes:
-        rule: Which rule found it.
-        severity: Whether the skill can become active all the same.
-        span: The words that it found, hidden characters as escapes.
-        why: What could happen.
-        fix: What to do.
-        field: The field of the skill that it is in.
+        rule: Name of the rule.
+        span: The matching words, with hidden characters escaped.
+        why: The risk.
+        fix: What the author should do.
+        field: The field of the skill.
     """
 
     rule: str
@@ -79,37 +78,36 @@ class Finding:
         return self.severity == Severity.BLOCKS
 
     def __str__(self) -> str:
-        """The finding in a line."""
+        """Format as one line."""
         return f"lint {self.rule} in {self.field}: {self.span!r}. {self.why} {self.fix}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Texts of other authors, indexed once for all skills that are compared with them.
+    """Texts of other authors, indexed once for many skills.
 
     Attributes:
-        words: The words of every text, a text in a line.
+        words: The words of every text, a text per line.
     """
 
     words: str
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Sources":
-        """Read texts."""
+        """Index texts."""
         return cls("\n".join(map(_words, texts)))
 
 
 def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Finding, ...]:
-    """Look for what may not be in a skill.
+    """Find violations in a skill.
 
     Args:
-        skill: The skill.
-        sources: Texts of other authors (observations, what users and tools said); a long
-            run of their words in the skill is a finding. For many skills, read them once, with
-            `Sources.of`.
+        skill: The skill to check.
+        sources: Texts of other authors (observations, user and tool messages); a long run of their
+            words in the skill is a finding. Index them once with `Sources.of` for many skills.
 
     Returns:
-        Findings in the order of the fields; none means that nothing was found.
+        Findings in the order of the fields.
     """
     fields = _fields(skill)
     known = sources if isinstance(sources, Sources) else Sources.of(sources)
@@ -128,19 +126,19 @@ def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Findi
 
 
 def is_clean(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> bool:
-    """Tell whether lint has nothing against a skill's becoming active."""
+    """Return whether lint lets a skill become active."""
     return not any(finding.blocks for finding in lint(skill, sources))
 
 
 def refuse_unsafe(skills: Iterable[BankSkill], where: str) -> None:
-    """Refuse skills that may not become active.
+    """Refuse skills that lint blocks.
 
     Args:
-        skills: Skills that are going to be injected.
-        where: Names the bank in the message.
+        skills: Skills that will be injected.
+        where: Name of the bank in the message.
 
     Raises:
-        BankError: Lint has something against one of them; the message says what.
+        BankError: Lint blocks one of them; the message says why.
     """
     for skill in skills:
         for finding in lint(skill):
@@ -166,7 +164,7 @@ def _fields(skill: BankSkill) -> dict[str, str]:
 
 def _normal(text: str) -> str:
     """Return the text as patterns see it."""
-    # Whole trajectories are read here, so that only their distinct characters are looked at.
+    # Inputs may be whole trajectories, so only their distinct characters are checked.
     hidden = {ord(one): None for one in set(text) - {"\r"} if is_hidden(one)}
     shown = text.translate(hidden)
     return " ".join(unicodedata.normalize("NFKC", shown).casefold().replace("\u2019", "'").split())
@@ -253,13 +251,13 @@ def _lengths(skill: BankSkill, field: str, text: str) -> Iterator[Finding]:
 
 
 def _blobs(field: str, text: str) -> Iterator[Finding]:
-    """Find what looks encoded; here, because patterns do not see upper case."""
+    """Find encoded text; separate from the rules, because patterns do not see upper case."""
     for found in _BLOB.finditer(text):
         blob = found.group()
         upper, lower, digit = (
             any(map(kind, blob)) for kind in (str.isupper, str.islower, str.isdigit)
         )
-        # Names of tools are long too, but have small letters, digits and underscores alone.
+        # Tool names are long too, but consist of lowercase letters, digits and underscores.
         if upper and (digit or (lower and len(blob) >= 40)):
             why, fix = "It can carry anything past a reader.", "Say it in plain words."
             yield _finding("encoded", field, blob, why, fix)

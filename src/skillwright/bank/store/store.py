@@ -1,7 +1,7 @@
-"""All versions of a bank in one SQLite file, with what happened to it and why.
+"""All versions of a bank in one SQLite file, with the log of its changes.
 
-Versions are only ever appended. Any number of processes may use a file; each change is one
-transaction on the newest version, so that two of them never make the same version or the same id.
+Versions are only appended. Any number of processes may use a file; each change is one transaction
+on the newest version, so two processes never create the same version or id.
 """
 
 import json
@@ -39,21 +39,16 @@ from skillwright.core import BankSkill, SkillStatus
 from skillwright.core.jsonio import canonical, dumps
 from skillwright.core.sqlite_file import BUSY_TIMEOUT_S
 
-# What differs between two versions of a bank.
-
-
-_SAID = ("name", "principle", "applicability", "category", "scope")
+_FIELDS = ("name", "principle", "applicability", "category", "scope")
 _PARTS = ("failure_point", "flawed_reasoning", "corrective_action")
 
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """A skill that has other words.
+    """A skill with a new wording.
 
     Attributes:
-        before: As it was.
-        after: As it is.
-        fields: What differs, by field: (before, after).
+        fields: Differing fields: (before, after).
     """
 
     before: BankSkill
@@ -63,18 +58,18 @@ class Refinement:
 
 @dataclass(frozen=True, slots=True)
 class BankDiff:
-    """What differs between two versions of a bank.
+    """The differences between two versions of a bank.
 
     Attributes:
-        before: The number of the version that is compared with.
-        after: The number of the other version.
-        added: Skills that only the other has, as they are there.
-        refined: Skills that have other words there.
-        retired: Skills that are retired there and were not.
-        approved: Skills that are active there and were pending.
-        restored: Skills that were retired and are not there: after a rollback.
-        pending: Skills that are pending there and were active: after a rollback.
-        removed: Skills that the other does not have: after a rollback.
+        before: The first version.
+        after: The second version.
+        added: Skills that only the second version has.
+        refined: Skills whose wording differs.
+        retired: Skills that only the second version retired.
+        approved: Skills that changed from pending to active.
+        restored: Skills that changed from retired, by a rollback.
+        pending: Skills that changed from active to pending, by a rollback.
+        removed: Skills that only the first version has, by a rollback.
     """
 
     before: int
@@ -89,7 +84,7 @@ class BankDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether both versions say the same to the same agents."""
+        """Whether both versions give the same skills to agents."""
         return not any(getattr(self, one.name) for one in fields(self)[2:])
 
 
@@ -128,7 +123,7 @@ def _changed(old: BankSkill, new: BankSkill) -> dict[str, tuple[str, str]]:
 
 
 def _said(skill: BankSkill) -> dict[str, str]:
-    said = {key: getattr(skill, key) for key in _SAID}
+    said = {key: getattr(skill, key) for key in _FIELDS}
     for key in _PARTS:
         said[key] = getattr(skill.counterfactual, key) if skill.counterfactual else ""
     return said
@@ -144,7 +139,7 @@ _VERSION = """
 
 
 class _Said(NamedTuple):
-    """What the log keeps of an event: why it happened, and what became of each change, as JSON."""
+    """What the log stores of an event; the outcome of each change is JSON."""
 
     reason: str
     verdict: Mapping[str, Any] | None = None
@@ -157,7 +152,7 @@ class BankStore:
 
     Args:
         file: The open file.
-        clock: Tells the time, in seconds since 1970.
+        clock: Returns the time, in seconds since 1970.
     """
 
     def __init__(self, file: BankFile, clock: Callable[[], float]) -> None:
@@ -177,21 +172,21 @@ class BankStore:
         clock: Callable[[], float] = time.time,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> Self:
-        """Open a bank's file; it is made if it is not there, and brought up to date if it is old.
+        """Open a bank's file; it is created if missing, and migrated if old.
 
         Args:
             path: The file.
-            read_only: Look, change nothing; the file must be there.
-            clock: Tells the time, in seconds since 1970.
-            busy_timeout_s: How long to wait for another process that is writing.
+            read_only: Change nothing; the file must exist.
+            clock: Returns the time, in seconds since 1970.
+            busy_timeout_s: How long to wait for another process that writes.
 
         Raises:
-            BankError: The file is missing, no bank, damaged, or written by a newer version.
+            BankError: The file is missing, not a bank, damaged, or written by a newer version.
         """
         return cls(BankFile(path, read_only=read_only, busy_timeout_s=busy_timeout_s), clock)
 
     def close(self) -> None:
-        """Close the file. Closing twice is allowed."""
+        """Close the file; may be called twice."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -200,20 +195,18 @@ class BankStore:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # Versions
-
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         return self._file.path
 
     @property
     def newest(self) -> int:
-        """The number of the newest version; 0 while there is none."""
+        """Number of the newest version; 0 if there is none."""
         return int(self._file.rows("SELECT coalesce(max(version), 0) FROM versions")[0][0])
 
     def versions(self) -> list[int]:
-        """The numbers of all versions, rising."""
+        """Return the numbers of all versions, ascending."""
         return [row[0] for row in self._file.rows("SELECT version FROM versions ORDER BY version")]
 
     def load(self, version: int | None = None) -> Bank:
@@ -223,7 +216,7 @@ class BankStore:
             version: Its number; ``None`` is the newest, and 0 the empty bank before the first.
 
         Raises:
-            UnknownVersion: There is none; the message names the nearest ones.
+            UnknownVersion: There is no such version; the message names the nearest ones.
             BankError: The file is damaged.
         """
         number = self.newest if version is None else version
@@ -241,7 +234,7 @@ class BankStore:
         except ValueError as error:
             raise self._damaged(number, str(error)) from error
         bank = Bank(number, skills, stats, issued, meta)
-        # Known already; ten thousand digests take a tenth of a second.
+        # Digests of ten thousand skills take a tenth of a second, so they are passed on.
         bank.__dict__["content_digests"] = digests
         if bank.digest != found[0]["digest"]:
             raise self._damaged(number, "its skills do not have the digest that was kept")
@@ -259,24 +252,24 @@ class BankStore:
         weakest: str | None = None,
         is_near: IsNear = near_in_text,
     ) -> Bank:
-        """Apply changes to the newest version and keep the next one.
+        """Apply changes to the newest version and store the next one.
 
-        Where every change is refused there is no new version; `log` says what became of each.
+        If every change is refused there is no new version; `log` has the outcome of each.
 
         Args:
-            changes: What to do.
-            reason: Why.
-            verdict: What a gate said, as JSON values.
+            changes: The changes to apply.
+            reason: Reason for the log.
+            verdict: A gate's verdict, as JSON values.
             step: The training step or epoch.
-            caps: How far the bank may grow; ``None`` sets no limit.
+            caps: Growth limits; ``None`` sets none.
             weakest: The category that may grow by `GrowthCaps.weakest_extra` more.
-            is_near: Whether two skills of one kind, category and scope say the same.
+            is_near: Whether two skills of one kind, category and scope have the same meaning.
 
         Returns:
             The newest version now.
 
         Raises:
-            BankError: The disk is full, or another process holds the file; nothing was written.
+            BankError: The disk is full, or another process locks the file; nothing was written.
         """
         with self._file.transaction(durable=True):
             before = self.load()
@@ -296,15 +289,17 @@ class BankStore:
         verdict: Mapping[str, Any] | None = None,
         step: int | None = None,
     ) -> Bank:
-        """Keep a version that `apply` made of the newest one, once a gate has let it through.
+        """Store a version that `apply` made of the newest one and a gate accepted.
 
-        Into an empty store any bank may come, such as an export of ours or a seed bank; versions
-        are counted on from its own, and its statistics are the first.
+        An empty store accepts any bank, such as an export or a seed bank; numbering continues from
+        its
+        version, and its statistics are the first.
 
         Raises:
-            BankMoved: The newest version is another than the one that the candidate was made of.
-            BankError: An active skill does not pass lint; or the disk is full, or another process
-                holds the file. Nothing was written.
+            BankMoved: The candidate was made of another version than the newest.
+            BankError: An active skill fails lint, the disk is full, or another process locks the
+                file.
+                Nothing was written.
         """
         with self._file.transaction(durable=True):
             before = self.load()
@@ -331,16 +326,16 @@ class BankStore:
         verdict: Mapping[str, Any] | None = None,
         step: int | None = None,
     ) -> None:
-        """Log changes that a gate did not let through; the bank stays as it is."""
+        """Log changes that a gate rejected; the bank stays as it is."""
         with self._file.transaction(durable=True):
             newest = self.newest
             said = _Said(reason, verdict, step, proposed_json(changes))
             self._log(LogEvent.REJECTED, newest, newest, said)
 
     def rollback(self, version: int, reason: str) -> Bank:
-        """Make a new version that equals an old one. Nothing is lost, and no id comes again.
+        """Create a new version that equals an old one; ids are not reused.
 
-        Statistics stay as they are: the episodes did happen.
+        Statistics are kept: the episodes did happen.
 
         Raises:
             UnknownVersion: There is no such version; the message names the nearest ones.
@@ -355,50 +350,45 @@ class BankStore:
             return self._keep(before, after, LogEvent.ROLLED_BACK, _Said(reason))
 
     def together(self) -> AbstractContextManager[None]:
-        """Make all changes inside take effect together, or none of them; durably."""
+        """Commit all changes inside together, or none of them; durably."""
         return self._file.transaction(durable=True)
 
     def log(self) -> list[LogEntry]:
-        """List what happened to the bank, in the order in which it happened."""
+        """List the log, oldest first."""
         return [entry_of(row) for row in self._file.rows("SELECT * FROM log ORDER BY number")]
 
     def diff(self, before: int, after: int | None = None) -> BankDiff:
         """Compare two versions.
 
         Args:
-            before: The one to compare with; 0 is the empty bank.
-            after: The other; ``None`` is the newest.
+            before: The first version; 0 is the empty bank.
+            after: The second version; ``None`` is the newest.
 
         Raises:
             UnknownVersion: There is no such version; the message names the nearest ones.
         """
         return difference(self.load(before), self.load(after))
 
-    # Statistics and vectors
-
     def count(self, episodes: Iterable[CountedEpisode]) -> None:
-        """Add finished episodes to the statistics; the next version shows them.
-
-        An episode is counted once, however often it is given.
-        """
+        """Add finished episodes to the statistics of the next version; each episode counts once."""
         with self._file.transaction():
             self._counts.add(episodes)
 
     def totals(self) -> dict[str, SkillStats]:
-        """Return the statistics as of now, by id."""
+        """Return the current statistics, by id."""
         return self._counts.totals()
 
     def vectors(self, embedder_id: str) -> dict[str, Vector]:
-        """Return the vectors that an embedder made, by content digest: float32, shape ``[d]``."""
+        """Return an embedder's vectors by content digest: float32, shape ``[d]``."""
         return self._vectors.of(embedder_id)
 
     def keep_vectors(self, embedder_id: str, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors of an embedder, by content digest; those that are there stay."""
+        """Store an embedder's vectors by content digest; existing ones stay."""
         with self._file.transaction():
             self._vectors.keep(embedder_id, vectors)
 
     def _refuse_unsafe(self, before: Bank, candidate: Bank) -> None:
-        """Refuse active skills that fail lint and were not active, in these words, before."""
+        """Refuse active skills that fail lint and were not active with this content before."""
         known = {before.content_digests[skill.id] for skill in before.active}
         new = [one for one in candidate.active if candidate.content_digests[one.id] not in known]
         refuse_unsafe(new, str(self._file.path))
@@ -450,7 +440,7 @@ def _with_stats(bank: Bank, stats: Mapping[str, SkillStats]) -> Bank:
 
 
 def _highest_versions(before: Bank, target: Bank) -> dict[str, int]:
-    """Return, by id, versions of skills that a rollback goes behind, so that none comes again."""
+    """Return, by id, the highest version of skills that a rollback undoes, so it is not reused."""
     return {
         skill.id: max(skill.version, before.issued.get(skill.id, 0))
         for skill in before.skills

@@ -1,10 +1,14 @@
-"""The tables of a bank's file: versions, skills, counts, vectors and the log."""
+"""The tables of a bank's file: versions, skills, counts, vectors and the log.
+
+A version stores its changes: the bank at version v has the last row up to v of every skill. Every
+commit survives a killed process (WAL); a durable one also survives a power cut.
+"""
 
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, assert_never
@@ -28,13 +32,7 @@ from skillwright.core import BankSkill, DataError
 from skillwright.core.jsonio import dumps
 from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Migration, Schema, SqliteFile, Trouble
 
-# The tables of a bank's file, and how an older file becomes a newer one.
-#
-# A version is what changed since the one before it: the bank at version v is, of every skill, its
-# last row up to v. So ten thousand skills and a hundred versions are ten thousand and some rows.
-
-
-# Says "this is a bank of Skillwright" to `file` and to us; other SQLite files are refused.
+# The application id identifies the file for `file` and for us; other SQLite files are refused.
 APPLICATION_ID = 0x534B424B
 
 _FIRST: Migration = (
@@ -103,22 +101,16 @@ SCHEMA = Schema(
 )
 
 
-# One SQLite file of a bank, used from one thread; other processes may use it too.
-#
-# Every commit outlives a killed process (WAL). A commit that is `durable` also outlives a power
-# cut.
-
-
 class BankFile(SqliteFile):
-    """A bank's file, open.
+    """An open bank file, used from one thread; other processes may use it too.
 
     Args:
-        path: The file; made, with its folder, and brought up to date unless ``read_only``.
-        read_only: Look, change nothing.
-        busy_timeout_s: How long to wait for another process that is writing.
+        path: The file; created, with its folder, and migrated unless ``read_only``.
+        read_only: Change nothing.
+        busy_timeout_s: How long to wait for another process that writes.
 
     Raises:
-        BankError: The file is missing, no bank, damaged, locked, or of another version.
+        BankError: The file is missing, not a bank, damaged, locked, or of another version.
     """
 
     def __init__(
@@ -135,15 +127,13 @@ class BankFile(SqliteFile):
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """Make all writes inside take effect together, or none of them.
-
-        Inside another one it is part of that.
+        """Commit all writes inside together, or none of them; may be nested.
 
         Args:
-            durable: Wait until the disk has it; the outermost one decides.
+            durable: Flush to disk; the outermost transaction decides.
 
         Raises:
-            BankError: The disk is full, or another process holds the file.
+            BankError: The disk is full, or another process locks the file.
         """
         if self._connection is not None and self._connection.in_transaction:
             yield
@@ -157,7 +147,7 @@ class BankFile(SqliteFile):
             self._roll_back()
 
     def advice(self, trouble: Trouble) -> str:
-        """Say what became of the versions, and what to do."""
+        """Return what is safe and what to do."""
         match trouble:
             case Trouble.FULL:
                 return (
@@ -177,10 +167,7 @@ class BankFile(SqliteFile):
                 assert_never(never)
 
 
-# The skills of each version; only changes are stored.
-
-
-# Of a group, SQLite takes the bare columns from the row that has the maximum.
+# SQLite takes the bare columns of a group from the row that has the maximum.
 _WORDINGS_AS_OF = """
     SELECT * FROM (
         SELECT skills.number, skills.id, content, body, max(version)
@@ -191,7 +178,7 @@ _WORDINGS_AS_OF = """
 
 
 class WordingTable:
-    """The tables ``skills`` and ``wordings`` of a bank's file."""
+    """The tables ``skills`` and ``wordings``."""
 
     def __init__(self, file: BankFile) -> None:
         self._file = file
@@ -213,7 +200,7 @@ class WordingTable:
         return skills, {row["id"]: row["content"] for row in rows}
 
     def keep(self, before: Bank, after: Bank) -> None:
-        """Store what differs between a version and the next one."""
+        """Store the differences between a version and the next one."""
         old = {skill.id: skill for skill in before.skills}
         changed = [skill for skill in after.skills if old.get(skill.id) != skill]
         self._file.write_many(
@@ -243,9 +230,6 @@ def _read(skill_id: str, body: str, content: str) -> BankSkill:
     return skill
 
 
-# Statistics of skills: counted as episodes end, and frozen into each version.
-
-
 _STATS_AS_OF = """
     SELECT skills.id, stats.retrieved, stats.episodes, stats.wins, max(stats.version)
     FROM stats JOIN skills ON skills.number = stats.skill
@@ -268,13 +252,12 @@ _FREEZE = """
 
 @dataclass(frozen=True, slots=True)
 class CountedEpisode:
-    """An episode that skills were injected into.
+    """An episode with injected skills.
 
     Attributes:
-        key: Names it; an episode is counted once. "" is counted every time.
-        skill_ids: Which skills.
-        solved: Whether it was a success; ``None`` where a fault ended it, which says nothing of
-            the skills.
+        key: Its identity; an episode is counted once. "" is counted every time.
+        skill_ids: The injected skills.
+        solved: ``None`` if a fault ended it, which says nothing about the skills.
     """
 
     key: str
@@ -283,13 +266,13 @@ class CountedEpisode:
 
 
 class CountTable:
-    """The tables ``counts``, ``counted`` and ``stats`` of a bank's file."""
+    """The tables ``counts``, ``counted`` and ``stats``."""
 
     def __init__(self, file: BankFile) -> None:
         self._file = file
 
     def add(self, episodes: Iterable[CountedEpisode]) -> None:
-        """Count episodes that were not counted yet; ids that the bank never had are passed over."""
+        """Count episodes that were not counted yet; unknown skill ids are ignored."""
         for episode in episodes:
             if episode.key and not self._file.rows(
                 "INSERT OR IGNORE INTO counted VALUES (?) RETURNING episode", (episode.key,)
@@ -305,13 +288,13 @@ class CountTable:
             )
 
     def begin(self, stats: Mapping[str, SkillStats]) -> None:
-        """Take over the statistics of a bank that comes into an empty store."""
+        """Copy the statistics of a bank that is imported into an empty store."""
         self._file.write_many(
             _ADD, [(one.retrieved, one.episodes, one.wins, key) for key, one in stats.items()]
         )
 
     def freeze(self, version: int) -> None:
-        """Make the totals of now those of a version."""
+        """Store the current totals as those of a version."""
         self._file.rows(_FREEZE, (version,))
 
     def as_of(self, version: int) -> dict[str, SkillStats]:
@@ -320,15 +303,12 @@ class CountTable:
         return {row[0]: SkillStats(row[1], row[2], row[3]) for row in rows}
 
     def totals(self) -> dict[str, SkillStats]:
-        """Return the totals of now, by id."""
+        """Return the current totals, by id."""
         rows = self._file.rows(
             "SELECT id, retrieved, episodes, wins FROM counts JOIN skills ON number = skill"
             " ORDER BY number"
         )
         return {row[0]: SkillStats(row[1], row[2], row[3]) for row in rows}
-
-
-# Vectors of skills, kept so that a text is encoded once per embedder.
 
 
 Vector = NDArray[np.float32]
@@ -338,13 +318,13 @@ _STORED: Any = np.dtype("<f4")
 
 
 class VectorTable:
-    """The table ``vectors`` of a bank's file."""
+    """The table ``vectors``."""
 
     def __init__(self, file: BankFile) -> None:
         self._file = file
 
     def keep(self, embedder: str, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors by content digest; those that are there stay."""
+        """Store vectors by content digest; existing ones stay."""
         self._file.write_many(
             "INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)",
             [
@@ -371,37 +351,33 @@ class VectorTable:
         )
 
 
-# What happened to a bank, and why: its log, as JSON and as records.
-
-
 class LogEvent(StrEnum):
-    """What an entry of the log is about."""
+    """The type of a log entry."""
 
     CHANGED = "changed"
-    """A new version was made."""
+    """A new version was created."""
     UNCHANGED = "unchanged"
     """Every change of an update was refused, so there is no new version."""
     REJECTED = "rejected"
     """A candidate did not pass the gate."""
     ROLLED_BACK = "rolled_back"
-    """A new version that equals an old one was made."""
+    """A new version that equals an old one was created."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """Something that happened to a bank.
+    """An entry of a bank's log.
 
     Attributes:
-        number: From 1, rising.
-        event: What.
-        before: The version before it.
+        number: From 1, increasing.
+        before: The version before the event.
         version: The version after it.
-        reason: Why, in the words of who did it.
-        verdict: What a gate said, as JSON values; ``None`` where none was asked.
-        step: The training step or epoch, where there was one.
-        outcomes: What became of each change: objects with ``op``, the fields of the change,
+        reason: The caller's reason.
+        verdict: The gate's verdict as JSON values; ``None`` without a gate.
+        step: The training step or epoch, if any.
+        outcomes: The result of each change: objects with ``op``, the fields of the change,
             ``decision``, ``skill`` (its id) and ``because``.
-        time: Seconds since 1970, UTC; for people, never for decisions.
+        time: Seconds since 1970, UTC; for display, never for decisions.
     """
 
     number: int
@@ -415,7 +391,7 @@ class LogEntry:
     time: float
 
     def with_decision(self, decision: Decision) -> tuple[Mapping[str, Any], ...]:
-        """Return the outcomes of one decision."""
+        """Return the outcomes with a decision."""
         return tuple(one for one in self.outcomes if one["decision"] == decision)
 
 
@@ -427,7 +403,7 @@ def entry_of(row: sqlite3.Row) -> LogEntry:
         row["before"],
         row["version"],
         row["reason"],
-        None if row["verdict"] is None else json.loads(row["verdict"]),
+        row["verdict"] and json.loads(row["verdict"]),
         row["step"],
         tuple(json.loads(row["outcomes"])),
         row["time"],
@@ -435,12 +411,12 @@ def entry_of(row: sqlite3.Row) -> LogEntry:
 
 
 def outcomes_json(report: ChangeReport) -> str:
-    """Write what became of each change."""
+    """Serialize the outcome of each change."""
     return dumps([_outcome(one) for one in report.outcomes])
 
 
 def proposed_json(changes: Iterable[Change]) -> str:
-    """Write changes that were not made."""
+    """Serialize rejected changes."""
     outcomes = (Outcome(one, Decision.REFUSED, "", "the candidate was rejected") for one in changes)
     return outcomes_json(ChangeReport(tuple(outcomes)))
 
@@ -467,13 +443,5 @@ def _change(change: Change) -> dict[str, Any]:
     if isinstance(change, Add):
         item = item_of(change.draft, SkillStats())
         return {"op": op, "draft": {key: item[key] for key in item if key not in ("id", "stats")}}
-    said = {field.name: getattr(change, field.name) for field in fields(change)}
-    if isinstance(change, Refine):
-        lesson, evidence = change.counterfactual, change.provenance
-        said["counterfactual"] = lesson and {
-            field.name: getattr(lesson, field.name) for field in fields(lesson)
-        }
-        said["provenance"] = evidence and {
-            field.name: getattr(evidence, field.name) for field in fields(evidence)
-        }
+    said = asdict(change)
     return {"op": op, **{key: value for key, value in said.items() if value is not None}}

@@ -1,10 +1,11 @@
-"""Evolution: a teacher reads what still fails, and changes the bank within limits.
+"""Evolve a bank: a teacher reads failures and proposes changes within limits.
 
-Success is counted by category on the evolution split; the failures of weak categories are sampled,
-the weakest first, and shown whole, together with the bank. What comes back is a proposal: it enters
-where a gate finds that agents do better with it (`candidate_sources`).
+Success is counted by category on the evolution split. Failures of weak categories are sampled and
+shown whole, together with the bank. The reply is a proposal: a gate decides whether agents do
+better with it (`candidate_sources`).
 
-Source: SkillRL (arXiv 2602.08234), requirements R12-R16.
+Source: SkillRL (arXiv 2602.08234), requirements R12-R16. Its released code took the first ten rows
+of a batch, and evolved on the tasks that it reported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,23 +58,13 @@ from skillwright.core.fence import fenced, one_line
 from skillwright.datasets import EvolutionTasks
 from skillwright.rollout.transcript import Skipped
 
-# How a bank does by category, and which of its failures a teacher is shown.
-#
-# Source: SkillRL (arXiv 2602.08234), requirements R12 and R13. Its released code took the first
-# ten
-# rows of a batch, whatever they were, and evolved on the pool that it reported.
-
 
 @dataclass(frozen=True, slots=True)
 class EvolutionResults:
-    """Episodes of an evolution split, and of no other: what is reported may not be studied.
-
-    Attributes:
-        split: The evolution split.
-        results: Finished attempts at its tasks.
+    """Episodes of an evolution split only: reported tasks may not be learned from.
 
     Raises:
-        DataError: An episode is of a task outside of the split.
+        DataError: An episode is of a task outside the split.
     """
 
     split: EvolutionTasks
@@ -92,11 +83,11 @@ class EvolutionResults:
 
 @dataclass(frozen=True, slots=True)
 class CategorySuccess:
-    """How one category does.
+    """Success of one category.
 
     Attributes:
-        category: Its name, "" where tasks have none.
-        wins: Scored episodes that were solved.
+        category: "" for tasks without one.
+        wins: Solved episodes.
         episodes: Scored episodes.
     """
 
@@ -106,12 +97,12 @@ class CategorySuccess:
 
     @property
     def accuracy(self) -> float:
-        """The share that was solved, in [0, 1]."""
+        """The success rate, in [0, 1]."""
         return self.wins / self.episodes
 
 
 def success_by_category(evidence: Sequence[Evidence]) -> tuple[CategorySuccess, ...]:
-    """Count wins by category, in the order of their names."""
+    """Count wins by category, sorted by name."""
     names = sorted({one.category for one in evidence})
     return tuple(
         CategorySuccess(
@@ -133,15 +124,15 @@ def weakest_of(success: Sequence[CategorySuccess]) -> str | None:
 def budgets(
     success: Sequence[CategorySuccess], failures: Mapping[str, int], most: int
 ) -> dict[str, int]:
-    """Divide the failures that are shown among categories, in proportion to 1 - accuracy.
+    """Divide the failures to show among categories, in proportion to 1 - accuracy.
 
-    Seats are given one by one to the category that has the fewest for its weight (Sainte-Laguë),
-    and no category gets more than it has failures.
+    Seats are given one by one to the category with the fewest for its weight (Sainte-Laguë), and no
+    category gets more than it has failures.
 
     Args:
-        success: The categories that may be shown.
-        failures: How many failures each has.
-        most: Failures that are shown in all.
+        success: The categories to divide among.
+        failures: Failures of each category.
+        most: Failures to show in total.
     """
     seats = {one.category: 0 for one in success}
     weights = {one.category: 1 - one.accuracy for one in success}
@@ -159,16 +150,15 @@ def budgets(
 def sample_failures(
     evidence: Sequence[Evidence], success: Sequence[CategorySuccess], most: int
 ) -> list[Evidence]:
-    """Choose the failures that a teacher is shown, wherever they stand among the episodes.
+    """Choose the failures that a teacher is shown; the order of ``evidence`` does not matter.
 
     Args:
         evidence: Every episode.
         success: The categories whose failures may be shown.
-        most: Failures that are shown in all.
+        most: Failures to show in total.
 
     Returns:
-        Of each category the severest, the categories by turns, the weakest first. The order of
-        ``evidence`` makes no difference.
+        The most severe failures of each category, categories in turn, the weakest first.
     """
     failed = {
         one.category: by_severity(
@@ -182,10 +172,7 @@ def sample_failures(
 
 
 def by_severity(failures: Sequence[Evidence]) -> list[Evidence]:
-    """Order failures: tasks not shown yet first, then less reward, then lost before cut off.
-
-    Further attempts at a task come after the first of every other, because they teach the same.
-    """
+    """Order failures: first attempts of tasks, then by reward, then lost before cut off."""
     ordered = sorted(failures, key=_severity)
     met: dict[str, int] = {}
     rounds = []
@@ -235,7 +222,7 @@ class EvolveSettings:
 
 @dataclass(frozen=True, slots=True)
 class BlockedChange:
-    """A change that may not enter a bank, and what lint found in it."""
+    """A change that lint blocks."""
 
     change: Change
     findings: tuple[Finding, ...]
@@ -243,19 +230,18 @@ class BlockedChange:
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """What a teacher proposes after an epoch. The caller writes it to the bank.
+    """A teacher's proposal after an epoch. The caller writes it to the bank.
 
     Attributes:
-        changes: What it proposes.
-        success: How each category does, in the order of their names.
-        weakest: The category with the lowest accuracy, or ``None`` where nothing was scored.
-        failures: What the teacher was shown.
-        reasoning: What the teacher says about it.
-        calls: The request, as it was sent; empty where no category was weak.
-        faults: The request, where it gave nothing usable.
+        success: Success of each category, sorted by name.
+        weakest: The category with the lowest accuracy, or ``None`` if nothing was scored.
+        failures: The failures in the prompt.
+        reasoning: The teacher's explanation.
+        calls: The request as it was sent; empty if no category was weak.
+        faults: The request, if it failed.
         blocked: Changes that lint blocks.
         skipped: Episodes that cannot be read, with the reason.
-        notes: Why there was no request, and what was put right in the reply.
+        notes: Why there was no request, and corrections of the reply.
     """
 
     changes: tuple[Change, ...] = ()
@@ -272,7 +258,7 @@ class Evolution:
     def candidate(
         self, bank: Bank, caps: GrowthCaps, is_near: IsNear = near_in_text
     ) -> tuple[Bank, ChangeReport]:
-        """Return the bank as it would be, and what became of each change within the limits."""
+        """Return the changed bank, and the outcome of each change within the limits."""
         return apply(bank, self.changes, caps, weakest=self.weakest, is_near=is_near)
 
 
@@ -285,16 +271,16 @@ async def evolve(
     scope: TaskName,
     earlier: Sequence[str] = (),
 ) -> Evolution:
-    """Have failures turned into changes of a bank.
+    """Ask a teacher to turn failures into changes of a bank.
 
     Args:
         results: Episodes of the evolution split, played with ``bank``.
-        bank: The bank at its present version.
-        teacher: Who proposes.
-        settings: What triggers an update, and its limits.
-        categorize: Names the category of a task.
-        scope: Names the one place that a task is set in.
-        earlier: What was proposed before and what became of it, a line each (`shown_change`).
+        bank: The current version.
+        teacher: The model to ask.
+        settings: Trigger and limits of the update.
+        categorize: Returns the category of a task.
+        scope: Returns the place that a task is set in.
+        earlier: Earlier proposals and their results, a line each (`shown_change`).
     """
     evidence, skipped = read_evidence(
         results.results, categorize, scope, settings.success_threshold
@@ -310,7 +296,7 @@ async def evolve(
     request = _request(found, bank, failures, settings.caps, earlier)
     chosen = len(failures)
     while len(failures) > 1 and not teacher.has_room_for(request):
-        # Categories take turns in the list, so that each of them loses its mildest.
+        # Categories alternate in the list, so each of them loses its mildest failures.
         failures = failures[: -max(1, len(failures) // 20)]
         request = _request(found, bank, failures, settings.caps, earlier)
     if len(failures) < chosen:
@@ -333,7 +319,7 @@ async def evolve(
 
 
 def shown_change(change: Change, outcome: str) -> str:
-    """Return what a later teacher reads about a change: what it was, and what became of it."""
+    """Return a change and its result as a later teacher reads it."""
     match change:
         case Add(draft=draft):
             text = f"add {_line(replace(draft, id='new')).removeprefix('- ')}"
@@ -376,7 +362,7 @@ def _shown_success(found: Evolution) -> Iterator[str]:
 
 
 def _line(skill: BankSkill) -> str:
-    """Return a skill on one line: as agents read it, with its kind and where it is injected."""
+    """Return a skill on one line, as agents read it, with its kind, category and place."""
     where = f", category {skill.category}" if skill.category else ""
     where += f", place {skill.scope}" if skill.scope else ""
     label = f"- [{skill.id}] "
@@ -384,7 +370,7 @@ def _line(skill: BankSkill) -> str:
 
 
 class _Reading:
-    """Reads the changes of a reply against the bank and the failures that it is about."""
+    """Converts the changes of a reply, checked against the bank and the failures shown."""
 
     def __init__(
         self,
@@ -458,7 +444,7 @@ class _Reading:
         return provenance
 
     def _keep(self, change: Change, skill: BankSkill, old: BankSkill | None = None) -> None:
-        # Agents quote their skills, so words that stay are a copy of theirs: no new fault.
+        # Agents quote their skills, so findings of the old wording are not new faults.
         known = lint(old, self._sources) if old else ()
         found = lint(skill, self._sources)
         findings = tuple(one for one in found if one.blocks and one not in known)

@@ -1,7 +1,7 @@
-"""The strong model that writes skills: what it is asked, and what becomes of a bad answer.
+"""Ask the teacher model for skills, and handle invalid replies.
 
-A fault is never an empty list of skills: a teacher that cannot be reached teaches nothing, and a
-bank must not look as if there had been nothing to learn.
+A failed request is never treated as an empty list of skills: it would look as if there had been
+nothing to learn.
 """
 
 import asyncio
@@ -46,9 +46,6 @@ from skillwright.rollout.transcript import (
     render_trajectories,
 )
 
-# The JSON that a teacher is asked for. A reply in another form is asked for once more.
-
-
 MOST_WORDS = 5
 MOST_CHARACTERS = {"principle": 400, "other": 300}
 
@@ -88,14 +85,14 @@ class _Strict(BaseModel):
 
 
 class Cited(_Strict):
-    """A trajectory, and the turns of it that show something."""
+    """A trajectory and the relevant turns of it."""
 
     id: str
     turns: list[int] = []
 
 
 class SkillReply(_Strict):
-    """A principle: what to do, and when."""
+    """A principle and its applicability."""
 
     name: Name
     principle: Principle
@@ -104,7 +101,7 @@ class SkillReply(_Strict):
 
 
 class LessonReply(SkillReply):
-    """What a failure teaches; the principle prevents it."""
+    """A lesson from a failure; the principle prevents it."""
 
     failure_point: Words
     flawed_reasoning: Words
@@ -112,30 +109,30 @@ class LessonReply(SkillReply):
 
     @property
     def counterfactual(self) -> Counterfactual:
-        """The three parts other than the principle."""
+        """The three parts besides the principle."""
         return Counterfactual(self.failure_point, self.flawed_reasoning, self.corrective_action)
 
 
 class SkillsReply(_Strict):
-    """Principles; a reply without any is no answer."""
+    """At least one principle."""
 
     skills: Annotated[list[SkillReply], Field(min_length=1)]
 
 
 class LessonsReply(_Strict):
-    """Lessons; a reply without any is no answer."""
+    """At least one lesson."""
 
     lessons: Annotated[list[LessonReply], Field(min_length=1)]
 
 
 class ScopeReply(_Strict):
-    """What holds in one place; there may be nothing that the trajectories show often enough."""
+    """Facts about one place; the list may be empty."""
 
     skills: list[SkillReply]
 
 
 class AddReply(SkillReply):
-    """A new skill; the three parts of a lesson are in lessons, and only there."""
+    """A new skill; lessons have three more parts."""
 
     op: Literal["add"]
     kind: Literal["general", "task_specific", "lesson"]
@@ -155,12 +152,12 @@ class AddReply(SkillReply):
 
     @property
     def skill_kind(self) -> SkillKind:
-        """What it is about."""
+        """The kind as an enum."""
         return SkillKind(self.kind)
 
     @property
     def counterfactual(self) -> Counterfactual | None:
-        """The three parts of a lesson; ``None`` for other kinds, and where one is missing."""
+        """The three parts of a lesson; ``None`` for other kinds, or if one is missing."""
         parts = (self.failure_point, self.flawed_reasoning, self.corrective_action)
         if self.skill_kind is not SkillKind.LESSON or None in parts:
             return None
@@ -168,7 +165,7 @@ class AddReply(SkillReply):
 
 
 class RefineReply(_Strict):
-    """Better words for a skill; what is left out stays as it is."""
+    """A new wording of a skill; omitted fields stay as they are."""
 
     op: Literal["refine"]
     id: str
@@ -183,7 +180,7 @@ class RefineReply(_Strict):
 
 
 class RetireReply(_Strict):
-    """A skill that does harm, or no good."""
+    """A skill that is harmful or useless."""
 
     op: Literal["retire"]
     id: str
@@ -194,17 +191,14 @@ ChangeReply = Annotated[AddReply | RefineReply | RetireReply, Field(discriminato
 
 
 class EvolveReply(_Strict):
-    """Changes of a bank. None is an answer, too; then the reasoning says why."""
+    """Changes of a bank; may be empty, and the reasoning then explains it."""
 
     reasoning: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     changes: list[ChangeReply]
 
 
-# Episodes as a teacher reads them: whole, fenced, and within a budget of tokens.
-
-
 TaskName = Callable[[Task], str]
-"""Names a task's category or its scope; ``""`` where it has none."""
+"""Returns a task's category or scope; ``""`` if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +206,10 @@ class Evidence:
     """A scored episode that a teacher may read.
 
     Attributes:
-        id: Names it in prompts; unique among those read together.
-        key: Names it in provenance: the content address of the episode, else the id.
+        id: Its id in prompts; unique among the episodes of a request.
+        key: Its id in provenance: the content address of the episode, else the id.
         category: The category of its task, or ``""``.
-        scope: The one place that its task is set in, or ``""``.
-        succeeded: Whether it was a success.
-        transcript: What happened.
+        scope: The place that its task is set in, or ``""``.
     """
 
     id: str
@@ -233,8 +225,8 @@ class Shown:
     """Trajectories as text.
 
     Attributes:
-        text: The sections of a prompt that hold them.
-        cuts: What was left out to fit the budget.
+        text: Sections of a prompt.
+        cuts: Parts that were left out to fit the budget.
     """
 
     text: str
@@ -244,16 +236,16 @@ class Shown:
 def read_evidence(
     episodes: Sequence[EpisodeResult], categorize: TaskName, scope: TaskName, threshold: float
 ) -> tuple[list[Evidence], tuple[Skipped, ...]]:
-    """Read the episodes that have a reward; a fault says nothing about any skill.
+    """Read the episodes that have a reward; faults say nothing about skills.
 
     Args:
-        episodes: Finished attempts, in the order in which they are to be read.
-        categorize: Names the category of a task.
-        scope: Names the one place that a task is set in.
-        threshold: The reward from which an episode counts as solved.
+        episodes: Finished attempts, in reading order.
+        categorize: Returns the category of a task.
+        scope: Returns the place that a task is set in.
+        threshold: The least reward of a solved episode.
 
     Returns:
-        What can be read, in input order, and what cannot, with the reason.
+        The readable episodes in input order, and the others with the reason.
     """
     read = read_episodes(episodes)
     scored = (result for result in episodes if result.reward is not None)
@@ -277,7 +269,7 @@ def read_evidence(
 
 
 def untrusted_texts(evidence: Iterable[Evidence]) -> list[str]:
-    """List what environments, tools, users and the agent wrote, each text once."""
+    """List the distinct texts that environments, tools, users and the agent wrote."""
     texts: dict[str, None] = {}
     for one in evidence:
         texts[one.transcript.opening] = None
@@ -286,13 +278,13 @@ def untrusted_texts(evidence: Iterable[Evidence]) -> list[str]:
 
 
 def show_evidence(evidence: Sequence[Evidence], max_tokens: int) -> Shown:
-    """Render episodes, those that succeeded and those that failed under a heading each.
+    """Render episodes under two headings, successes and failures.
 
-    Over the budget, the middle is left out; never the task, and never the end.
+    Over the budget, the middle is left out, never the task or the end.
 
     Args:
-        evidence: What to show.
-        max_tokens: The budget of all of it; each group gets the share that its length asks for.
+        evidence: The episodes to show.
+        max_tokens: The total budget, shared between the groups in proportion to their length.
     """
     groups = [
         (heading, outcome, [one.transcript for one in evidence if one.succeeded == succeeded])
@@ -344,11 +336,11 @@ PROMPT_NAMES: Final = (
 
 
 class TeacherDown(ModelError):
-    """The teacher gave nothing usable, so there is no bank to continue with."""
+    """Every teacher request failed, so there is no bank to continue with."""
 
 
 TeacherFault = AskFault
-"""A request that gave nothing usable. It never means that there was nothing to learn."""
+"""A failed request. It never means that there was nothing to learn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,10 +348,10 @@ class Request:
     """One question to the teacher.
 
     Attributes:
-        name: Names the call, and seeds it: ``heat.failures.0``.
+        name: Identifies and seeds the call: ``heat.failures.0``.
         prompt: Name of the system prompt.
-        sections: What stands above the trajectories, as (heading, text).
-        evidence: The trajectories, shown whole as far as the prompt has room.
+        sections: Sections above the trajectories, as (heading, text).
+        evidence: The trajectories, shortened to fit the prompt.
     """
 
     name: str
@@ -373,13 +365,12 @@ class TeacherCall:
     """A request as it was sent.
 
     Attributes:
-        name: The request's.
-        prompt_digest: The digest of its messages.
-        model: Who was asked.
-        seed: The sampling seed, or ``None``.
-        temperature: The sampling temperature, or ``None`` for the endpoint's own.
-        episodes: Keys of the episodes that it was shown.
-        cuts: What was left out of them.
+        name: Name of the request.
+        prompt_digest: Digest of its messages.
+        seed: Sampling seed, or ``None``.
+        temperature: Sampling temperature, or ``None`` for the endpoint's default.
+        episodes: Keys of the episodes in the prompt.
+        cuts: Parts of them that were left out.
     """
 
     name: str
@@ -393,7 +384,7 @@ class TeacherCall:
 
 @dataclass(frozen=True, slots=True)
 class TeacherAnswer(Generic[ReplyT]):
-    """A reply in the form that was asked for, or the fault in its place."""
+    """A valid reply, or the fault in its place."""
 
     request: Request
     call: TeacherCall
@@ -405,12 +396,11 @@ class Teacher:
     """A chat model in the role of the teacher.
 
     Attributes:
-        model: Who is asked.
-        sampling: How it decodes; the seed is set per request.
-        seed: Seeds every request together with its name; ``None`` leaves it to the endpoint.
-        max_prompt_tokens: Trajectories are shortened to fit; a prompt that is longer even so is
-            not sent (estimated at four characters a token).
-        repair_rounds: How often a reply of another form is asked for again.
+        sampling: Decoding settings; the seed is set per request.
+        seed: Seeds every request together with its name; ``None`` sends no seed.
+        max_prompt_tokens: Trajectories are shortened to this; a prompt that is still longer is not
+            sent (estimated at four characters a token).
+        repair_rounds: Retries after an invalid reply.
         max_concurrent: Requests in flight at once.
 
     Raises:
@@ -432,7 +422,7 @@ class Teacher:
     async def ask_all(
         self, asked: Sequence[tuple[Request, type[BaseModel]]]
     ) -> list[TeacherAnswer[Any]]:
-        """Ask several things at once; the answers are in the order of the requests."""
+        """Ask several questions concurrently; answers are in the order of the requests."""
         slots = asyncio.Semaphore(self.max_concurrent)
 
         async def one(request: Request, reply_type: type[BaseModel]) -> TeacherAnswer[Any]:
@@ -442,7 +432,7 @@ class Teacher:
         return await together(one(request, reply_type) for request, reply_type in asked)
 
     async def ask(self, request: Request, reply_type: type[ReplyT]) -> TeacherAnswer[ReplyT]:
-        """Ask, and return the reply or the fault; a fault leaves other requests alone."""
+        """Ask, and return the reply or the fault; a fault does not affect other requests."""
         system, user, shown = self._prompt(request)
         question = Question(
             name=request.name,
@@ -466,7 +456,7 @@ class Teacher:
         return TeacherAnswer(request, call, answer.reply)
 
     def has_room_for(self, request: Request) -> bool:
-        """Tell whether a request would be sent, with at least half of its trajectories' text."""
+        """Return whether a request would be sent with at least half of its trajectories' text."""
         system, user, _ = self._prompt(request)
         if estimate_tokens(system) + estimate_tokens(user) > self.max_prompt_tokens:
             return False
@@ -480,7 +470,7 @@ class Teacher:
         return system, f"{head}\n\n{shown.text}" if shown.text else head, shown
 
     def _left(self, system: str, head: str) -> int:
-        # The headings of two groups, and rounding up.
+        # Two group headings, and rounding up.
         return self.max_prompt_tokens - estimate_tokens(system) - estimate_tokens(head) - 32
 
 
@@ -499,7 +489,7 @@ def load_prompt(name: str) -> str:
 
 
 def user_message(sections: Sequence[tuple[str, str]]) -> str:
-    """Put headed sections below each other; an empty one says `NONE`."""
+    """Join sections with headings; an empty one becomes `NONE`."""
     return "\n\n".join(f"## {heading}\n{body or NONE}" for heading, body in sections)
 
 
@@ -510,9 +500,9 @@ def provenance_of(
     origin: SkillOrigin,
     step: int | None,
 ) -> tuple[Provenance, list[str]]:
-    """Return the evidence that a reply cites, and a note where some of it was never shown.
+    """Return the evidence that a reply cites, and a note if some of it was not in the prompt.
 
-    A reply that cites nothing that was shown has all that was shown for its evidence.
+    A reply without valid citations gets all episodes of the prompt as evidence.
     """
     shown = {one.id: one for one in answer.request.evidence}
     known = [item for item in cited if attribute(item.id) in shown]
@@ -537,10 +527,10 @@ def provenance_of(
 
 
 def refuse_dead_teacher(faults: Sequence[TeacherFault], calls: int) -> None:
-    """Stop where every request failed: that is no lesson, and no empty bank either.
+    """Stop if every request failed.
 
     Raises:
-        TeacherDown: All of ``calls``, at least one, gave nothing usable.
+        TeacherDown: All of ``calls``, at least one, failed.
     """
     if faults and len(faults) == calls:
         raise TeacherDown(

@@ -29,10 +29,10 @@ from skillwright.jobs.inspect.export_rows import ExportRows as ExportRows
 from skillwright.jobs.inspect.export_rows import export_run as export_run
 from skillwright.jobs.inspect.export_skills import PLACES as PLACES
 from skillwright.jobs.inspect.export_skills import Client as Client
+from skillwright.jobs.inspect.export_skills import ExportedSkills as ExportedSkills
 from skillwright.jobs.inspect.export_skills import ExportOptions as ExportOptions
-from skillwright.jobs.inspect.export_skills import TakenAway as TakenAway
-from skillwright.jobs.inspect.export_skills import take_bank_away as take_bank_away
-from skillwright.jobs.inspect.export_skills import take_document_away as take_document_away
+from skillwright.jobs.inspect.export_skills import export_bank as export_bank
+from skillwright.jobs.inspect.export_skills import export_document as export_document
 from skillwright.jobs.inspect.flips import FlipList as FlipList
 from skillwright.jobs.inspect.flips import FlipSide as FlipSide
 from skillwright.jobs.inspect.flips import list_flips as list_flips

@@ -15,7 +15,7 @@ from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_file import log_of, log_size
-from skillwright.jobs.run.resuming import (
+from skillwright.jobs.run.resume import (
     SESSION,
     SESSION_ENDED,
     refuse_other_settings,

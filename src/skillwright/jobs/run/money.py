@@ -24,7 +24,7 @@ from skillwright.bank.embedding.endpoint import endpoint_named
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core import ConfigError, Usage
 from skillwright.core.errors import BudgetSpent as BudgetSpent
-from skillwright.jobs.run.resuming import seconds_worked
+from skillwright.jobs.run.resume import seconds_worked
 from skillwright.jobs.run.tasks import is_adapter, side_models
 from skillwright.models import (
     ModelConfig,

@@ -11,7 +11,7 @@ from typing import Any, Self
 from skillwright.config.run import RunConfig
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
-from skillwright.jobs.run.resuming import rebuild, train_tasks
+from skillwright.jobs.run.resume import rebuild, train_tasks
 from skillwright.runs import RunStore
 from skillwright.textopt import StepEntry, StepMemory
 

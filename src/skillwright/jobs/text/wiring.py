@@ -24,7 +24,7 @@ from skillwright.jobs.run.resources import Resources, open_resources
 from skillwright.jobs.run.tasks import is_adapter, refuse_untrainable
 from skillwright.jobs.text.adapters.bench import adapter_bench
 from skillwright.jobs.text.adapters.models import MakeRole
-from skillwright.jobs.text.forking import Fork, forked
+from skillwright.jobs.text.fork import Fork, forked
 from skillwright.models import make_model
 from skillwright.rollout import LocalEngine
 from skillwright.rollout.compat import Role

@@ -19,10 +19,10 @@ from skillwright.jobs.run.launch import (
     session,
 )
 from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.resuming import refuse_all_but_budget
+from skillwright.jobs.run.resume import refuse_all_but_budget
 from skillwright.jobs.run.tracking import tracked
 from skillwright.jobs.weights.state import RlCallback, RlReport, RlState, restore, selected
-from skillwright.jobs.weights.tracking import RlMeasures, past_events
+from skillwright.jobs.weights.tracker_numbers import RlMeasures, past_events
 from skillwright.models import make_model
 from skillwright.runs.folder import CONFIG_NAME
 

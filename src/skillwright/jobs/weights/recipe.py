@@ -39,14 +39,13 @@ from skillwright.core import (
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.run.progress import RunStarted, StageStarted
-from skillwright.jobs.run.resuming import refuse_other_tasks, write_down
+from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
 from skillwright.jobs.weights.demonstrations import CHATS, as_read, chat_rows, episodes_of_run
 from skillwright.jobs.weights.estimate import expected_episodes, retirement_text
 from skillwright.jobs.weights.injected import Remembered, SometimesNothing
 from skillwright.jobs.weights.internalize import internalize
 from skillwright.jobs.weights.machine import slow_precision
-from skillwright.jobs.weights.measure import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.weights.policy_step import ends_policy_step, judge_policy
 from skillwright.jobs.weights.state import (
     START,
@@ -61,6 +60,7 @@ from skillwright.jobs.weights.state import (
     selected,
 )
 from skillwright.jobs.weights.tasks import again_tasks, harder_tasks, tasks_of_iteration
+from skillwright.jobs.weights.validation import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.weights.wiring import (
     Workshop,
     as_commands,
@@ -84,7 +84,22 @@ from skillwright.policy import (
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
-# The cold start: the policy is built, and learns from what an expert solved with the same skills.
+
+async def rl(run: Workshop, folder: RunFolder) -> RlReport:
+    """Run the recipe, or resume it."""
+    refuse_other_tasks(run.store, run.tasks.facts)
+    state = restore(run.config, run.store)
+    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+    _introduce(run, state, folder, checkpoints)
+    run, state = await make_first_bank(run, state)
+    policy, state = await start_cold(run, state, checkpoints)
+    state = await _train(run, state, policy, checkpoints)
+    state = await release(run, state, policy, checkpoints)
+    state = await internalize(run, state, policy, checkpoints)
+    state = await open_sealed(run, state, policy, checkpoints)
+    _publish(run, state)
+    state = write_down(run.store, state, RlKind.FINISHED, {})
+    return RlReport(state, selected(run.config, state))
 
 
 async def start_cold(
@@ -197,9 +212,6 @@ def _teach(
         "skipped": done.skipped_steps,
         "surprise": [first, last],
     }
-
-
-# One iteration: groups of rollouts under the same skills, compared, and learned from.
 
 
 async def train_on(
@@ -343,23 +355,6 @@ def _solved(results: Sequence[EpisodeResult], threshold: float) -> dict[str, flo
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-async def rl(run: Workshop, folder: RunFolder) -> RlReport:
-    """Run the recipe, or resume it."""
-    refuse_other_tasks(run.store, run.tasks.facts)
-    state = restore(run.config, run.store)
-    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
-    _introduce(run, state, folder, checkpoints)
-    run, state = await make_first_bank(run, state)
-    policy, state = await start_cold(run, state, checkpoints)
-    state = await _train(run, state, policy, checkpoints)
-    state = await release(run, state, policy, checkpoints)
-    state = await internalize(run, state, policy, checkpoints)
-    state = await open_sealed(run, state, policy, checkpoints)
-    _publish(run, state)
-    state = write_down(run.store, state, RlKind.FINISHED, {})
-    return RlReport(state, selected(run.config, state))
 
 
 async def _train(

@@ -9,8 +9,8 @@ from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
 from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict
 from skillwright.jobs.run.progress import Event
-from skillwright.jobs.run.resuming import rebuild
-from skillwright.jobs.weights.judged import (
+from skillwright.jobs.run.resume import rebuild
+from skillwright.jobs.weights.verdicts import (
     InternalizedRecord,
     PolicyJudged,
     PolicyStepRecord,

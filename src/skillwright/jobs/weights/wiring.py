@@ -42,7 +42,7 @@ from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.run.models import MakeModel, make_teacher
 from skillwright.jobs.run.resources import Resources, open_resources
 from skillwright.jobs.weights.injected import Injector
-from skillwright.jobs.weights.start import FolderWeights, RunWeights, starting_weights
+from skillwright.jobs.weights.starting_weights import FolderWeights, RunWeights, starting_weights
 from skillwright.jobs.weights.state import ColdStartStep, RlCallback
 from skillwright.jobs.weights.tasks import RlTasks, find_rl_tasks
 from skillwright.models import agent_of, make_model

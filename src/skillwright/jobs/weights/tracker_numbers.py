@@ -13,7 +13,6 @@ from skillwright.jobs.run.tracking import (
     score_values,
     verdict_values,
 )
-from skillwright.jobs.weights.judged import PolicyJudged, SkillsInternalized
 from skillwright.jobs.weights.state import (
     TIMING,
     BankEvolved,
@@ -25,6 +24,7 @@ from skillwright.jobs.weights.state import (
     RlState,
     Validated,
 )
+from skillwright.jobs.weights.verdicts import PolicyJudged, SkillsInternalized
 from skillwright.runs import RunStore
 
 

@@ -12,7 +12,7 @@ from rl_world import (
 )
 from skillwright.core import ConfigError
 from skillwright.jobs.weights import START, supervised
-from skillwright.jobs.weights.start import run_weights
+from skillwright.jobs.weights.starting_weights import run_weights
 
 TAUGHT = {"cold_start": {"steps": 40, "batch_rows": 16, "learning_rate": 0.02}}
 

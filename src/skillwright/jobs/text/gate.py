@@ -19,7 +19,7 @@ from skillwright.evaluation import (
 )
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.progress import ReleaseTested, StageStarted
-from skillwright.jobs.run.resuming import write_down
+from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.text.history import epoch_ended, scores_of
 from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, Kind, TrainState
 from skillwright.jobs.text.wiring import Assembly
@@ -36,13 +36,6 @@ from skillwright.textopt import (
     write_slow_update,
 )
 from skillwright.textopt.reflect import INFRASTRUCTURE
-
-# The gate's part of a run: a candidate against the current skill, and against the best one.
-#
-# What is judged is written down by whoever asked, together with all else that was decided.
-
-
-Stage = Literal["step", "slow_update", "final"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +70,113 @@ async def judge(run: Assembly, state: TrainState, text: str, place: StepRef) -> 
     against_best = await duel(run, state.spent(verdict), (best, text), place)
     action = "accept_new_best" if against_best.accepted else "accept"
     return Candidate(text, action, verdict, against_best)
+
+
+async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
+    """Run the update of an epoch, store the outcome, and return what follows from it.
+
+    Both skills are played on the same tasks. From the pairs a slow update writes guidance that
+    looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
+    first epoch has nothing to compare; it only notes which skill it ended with.
+
+    Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
+    here it passes the gate like any other change, unless the configuration says otherwise.
+    """
+    place = StepRef(state.last_step, epoch)
+    run.calls.step = place.step  # a run that continues here has taken no step yet
+    found = await _epoch_update(run, state, epoch)
+    stop_if_refused(run)
+    found.refuse_dead_optimizer()
+    judged = await _judged_update(run, state, found.slow_update, place)
+    with run.store.transaction(durable=True):
+        version = None
+        if judged is not None:
+            version = store_candidate(run, state, place, "slow_update", judged)
+        record = found.record(state, judged, version)
+        state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
+    run.callback.on_event(epoch_ended(record))
+    return state
+
+
+async def judge_last(run: Assembly, state: TrainState) -> TrainState:
+    """Have the last skill judged against the best one, where that is another.
+
+    A gate with a release test has it tested here, once, on draws that decided nothing before. With
+    others it may be better because something entered it unmeasured; where the two met on the same
+    draws already, what was judged then holds, and costs no second share of alpha.
+    """
+    last, best = incumbent(run, state)
+    if state.final is not None or last == best:
+        return state
+    if run.gate.release is not None:
+        return await run_release_test(run, state, run.gate.release)
+    known = _known_verdict(run, state)
+    if known is not None:
+        spent_then = replace(known, alpha=None)
+        with run.store.transaction(durable=True):
+            return write_down(run.store, state, Kind.FINAL, spent_then.to_dict())
+    place = StepRef(state.last_step, state.steps[-1].epoch)
+    verdict = await duel(run, state, (best, last), place)
+    with run.store.transaction(durable=True):
+        store_verdict(run, place, "final", last, verdict)
+        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
+async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
+    """Test whether the current skill is proven better than the released one; write it down."""
+    sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
+    place = StepRef(state.last_step, state.steps[-1].epoch)
+    val = run.bench.sizes.val or 0
+    run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
+    terms = replace(run.terms, judged=differing(state.verdicts))
+    verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
+    run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
+    with run.store.transaction(durable=True):
+        store_verdict(run, place, "release", sides[1], verdict)
+        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
+async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
+    """Score every artifact in the one job that may see the sealed tasks, all at once."""
+    tests = run.config.evaluation.test and state.report is None
+    confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
+    if not tests and not confirms:
+        return state
+    best = run.store.skill(state.best_version)
+    baselines = _baselines(run)
+    skills = {**baselines, "best": best, "final": run.store.skill(state.skill_version)}
+    if run.config.evaluation.placebo:
+        skills["placebo"] = placebo_text(len(best))
+    if state.sealed:
+        names = {name: skill_hash(text) for name, text in skills.items()}
+        state = write_down(run.store, state, Kind.TEST_OPENED, {"skills": names})
+
+    async def tested() -> Results:
+        if not tests:
+            return {}
+        episodes = len(set(skills.values())) * (run.bench.sizes.test or 0)
+        run.callback.on_event(StageStarted("test", episodes=episodes))
+        return await run.bench.open_test(skills)
+
+    async def confirmed() -> Results:
+        if not confirms:
+            return {}
+        kept = run.config.evaluation.confirm_tasks
+        asked = {**baselines, "best": best}
+        run.callback.on_event(StageStarted("confirm", episodes=len(set(asked.values())) * kept))
+        return await run.bench.confirm(asked)
+
+    on_test, on_kept = await together((tested(), confirmed()))
+    with run.store.transaction(durable=True):
+        if on_test:
+            state = _report(run, state, on_test)
+        if on_kept:
+            state = _confirm(run, state, on_kept)
+    return state
+
+
+Stage = Literal["step", "slow_update", "final"]
 
 
 def incumbent(run: Assembly, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
@@ -146,9 +246,6 @@ def stop_if_refused(run: Assembly) -> None:
         raise ModelRefused(f"the optimizer was refused: {run.calls.refusal}")
 
 
-# An epoch's end: the same tasks under the old and the new skill, and what follows from it.
-
-
 @dataclass(frozen=True, slots=True)
 class EpochUpdate:
     """What the optimizer made of an epoch, before the gate."""
@@ -191,32 +288,6 @@ class EpochUpdate:
             skill_version=skill_version,
             best_verdict=judged.best_verdict if judged else None,
         )
-
-
-async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
-    """Run the update of an epoch, store the outcome, and return what follows from it.
-
-    Both skills are played on the same tasks. From the pairs a slow update writes guidance that
-    looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
-    first epoch has nothing to compare; it only notes which skill it ended with.
-
-    Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
-    here it passes the gate like any other change, unless the configuration says otherwise.
-    """
-    place = StepRef(state.last_step, epoch)
-    run.calls.step = place.step  # a run that continues here has taken no step yet
-    found = await _epoch_update(run, state, epoch)
-    stop_if_refused(run)
-    found.refuse_dead_optimizer()
-    judged = await _judged_update(run, state, found.slow_update, place)
-    with run.store.transaction(durable=True):
-        version = None
-        if judged is not None:
-            version = store_candidate(run, state, place, "slow_update", judged)
-        record = found.record(state, judged, version)
-        state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
-    run.callback.on_event(epoch_ended(record))
-    return state
 
 
 async def _judged_update(
@@ -263,9 +334,6 @@ async def _epoch_update(run: Assembly, state: TrainState, epoch: int) -> EpochUp
     return EpochUpdate(epoch, guidance, notes, comparison)
 
 
-# A text that says nothing about the job: what the mere presence of a skill section is worth.
-
-
 def placebo_text(length: int) -> str:
     """Return an irrelevant text of about ``length`` characters, cut at a word.
 
@@ -274,48 +342,6 @@ def placebo_text(length: int) -> str:
     source = files("skillwright.jobs").joinpath("placebo.md").read_text(encoding="utf-8")
     text = source * (length // len(source) + 1)
     return text[:length].rsplit(" ", 1)[0] if length < len(text) else text
-
-
-# The end of a run: the last skill meets the best one, and the sealed tasks are opened, once.
-
-
-async def judge_last(run: Assembly, state: TrainState) -> TrainState:
-    """Have the last skill judged against the best one, where that is another.
-
-    A gate with a release test has it tested here, once, on draws that decided nothing before. With
-    others it may be better because something entered it unmeasured; where the two met on the same
-    draws already, what was judged then holds, and costs no second share of alpha.
-    """
-    last, best = incumbent(run, state)
-    if state.final is not None or last == best:
-        return state
-    if run.gate.release is not None:
-        return await run_release_test(run, state, run.gate.release)
-    known = _known_verdict(run, state)
-    if known is not None:
-        spent_then = replace(known, alpha=None)
-        with run.store.transaction(durable=True):
-            return write_down(run.store, state, Kind.FINAL, spent_then.to_dict())
-    place = StepRef(state.last_step, state.steps[-1].epoch)
-    verdict = await duel(run, state, (best, last), place)
-    with run.store.transaction(durable=True):
-        store_verdict(run, place, "final", last, verdict)
-        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
-
-
-async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
-    """Test whether the current skill is proven better than the released one; write it down."""
-    sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
-    place = StepRef(state.last_step, state.steps[-1].epoch)
-    val = run.bench.sizes.val or 0
-    run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
-    draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
-    terms = replace(run.terms, judged=differing(state.verdicts))
-    verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
-    run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
-    with run.store.transaction(durable=True):
-        store_verdict(run, place, "release", sides[1], verdict)
-        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
 
 
 def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
@@ -327,45 +353,6 @@ def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
     ours = incumbent(run, state)
     same_draws = met.accepts == state.accepts or not run.gate.redraws
     return met.verdict if theirs == ours and same_draws else None
-
-
-async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
-    """Score every artifact in the one job that may see the sealed tasks, all at once."""
-    tests = run.config.evaluation.test and state.report is None
-    confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
-    if not tests and not confirms:
-        return state
-    best = run.store.skill(state.best_version)
-    baselines = _baselines(run)
-    skills = {**baselines, "best": best, "final": run.store.skill(state.skill_version)}
-    if run.config.evaluation.placebo:
-        skills["placebo"] = placebo_text(len(best))
-    if state.sealed:
-        names = {name: skill_hash(text) for name, text in skills.items()}
-        state = write_down(run.store, state, Kind.TEST_OPENED, {"skills": names})
-
-    async def tested() -> Results:
-        if not tests:
-            return {}
-        episodes = len(set(skills.values())) * (run.bench.sizes.test or 0)
-        run.callback.on_event(StageStarted("test", episodes=episodes))
-        return await run.bench.open_test(skills)
-
-    async def confirmed() -> Results:
-        if not confirms:
-            return {}
-        kept = run.config.evaluation.confirm_tasks
-        asked = {**baselines, "best": best}
-        run.callback.on_event(StageStarted("confirm", episodes=len(set(asked.values())) * kept))
-        return await run.bench.confirm(asked)
-
-    on_test, on_kept = await together((tested(), confirmed()))
-    with run.store.transaction(durable=True):
-        if on_test:
-            state = _report(run, state, on_test)
-        if on_kept:
-            state = _confirm(run, state, on_kept)
-    return state
 
 
 Results = Mapping[str, list[EpisodeResult]]

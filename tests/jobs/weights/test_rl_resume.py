@@ -24,7 +24,7 @@ from skillwright.bank import BankStore
 from skillwright.config import load_rl_config
 from skillwright.jobs.run import BudgetSpent, RunStarted
 from skillwright.jobs.weights import IterationEnded, open_rl, run_rl, start_rl
-from skillwright.jobs.weights.measure import Checkpoints
+from skillwright.jobs.weights.validation import Checkpoints
 from skillwright.policy import BankVersionGone, CheckpointDamaged
 from skillwright.rollout import EngineDown
 

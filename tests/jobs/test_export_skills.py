@@ -15,10 +15,10 @@ from skillwright.jobs.bank import evolve_bank
 from skillwright.jobs.inspect import (
     Evidence,
     ExportOptions,
+    export_bank,
+    export_document,
     find_skill,
     judge_again,
-    take_bank_away,
-    take_document_away,
     verify_skills,
 )
 from skillwright.jobs.run import NullCallback
@@ -46,7 +46,7 @@ async def run_of(folder, kind="explore", target=None):
 async def exported(run, place, **options):
     found = find_skill(str(run))
     given = ExportOptions(place, **options)
-    return await take_document_away(found.text, found.run, found.version, given)
+    return await export_document(found.text, found.run, found.version, given)
 
 
 def outcomes(verified):
@@ -228,7 +228,7 @@ async def test_a_bank_that_evolved_carries_the_scores_of_its_release_test(tmp_pa
     assert report.release.accepted
     with BankStore.open(bank, read_only=True) as store:
         now = store.load()
-    taken = await take_bank_away(now, str(bank), ExportOptions(tmp_path / "out"))
+    taken = await export_bank(now, str(bank), ExportOptions(tmp_path / "out"))
     assert taken.facts["compared-with"] == "bank version 1"
     assert outcomes(await verify_skills(taken.folder)) == ALL_PASS
     again, _ = import_skills(Bank(), taken.folder)

@@ -26,7 +26,7 @@ from skillwright.evaluation import (
     release_draws,
 )
 from skillwright.jobs.run.progress import ReleaseTested, Scored, StageStarted
-from skillwright.jobs.run.resuming import write_down
+from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.bank import bank_without
 from skillwright.jobs.weights.injected import other_scopes
 from skillwright.jobs.weights.state import (
@@ -52,20 +52,24 @@ from skillwright.policy import (
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 
-# Weights on disk: which checkpoints there are, and which are still needed.
-#
-# checkpoints/start.ckpt              what the run began with, where it is tested against that
-# checkpoints/iteration_00000.ckpt    what the cold start ended with: the reference
-# checkpoints/iteration_00040.ckpt    the best on val
-# checkpoints/iteration_00050.ckpt    the latest; of it and of the best, the policy step before
-# checkpoints/candidate.ckpt          weights that the gate is judging
-# checkpoints/internalized.ckpt       weights that skills were distilled into
 
-
-WITHOUT_BEFORE, WITHOUT_AFTER = "before_internalization", "internalized"
-"""In the sealed test: without the skills that were distilled, the weights before and after."""
-
-_NAME = re.compile(r"iteration_(\d{5,})\.ckpt")
+async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iteration: int) -> RlState:
+    """Score the present weights with the present bank on val, each task exactly once."""
+    known = state.validations.get(iteration)
+    if known is not None and known.policy == policy.identity:
+        return state
+    version = state.version_after(iteration)
+    tasks = run.tasks.val
+    run.callback.on_event(StageStarted("val", step=iteration, episodes=len(tasks)))
+    results = await _play(run, policy, tasks, run.source(version), "val")
+    refuse_no_score(results)
+    table = ScoreTable.of(results, run.config.env.success_threshold)
+    score = Validation(iteration, version, table, policy.identity)
+    state = write_down(run.store, state, RlKind.VALIDATION, score.to_dict())
+    is_best = state.best is not None and state.best.iteration == iteration
+    task_types = table.families  # stored name
+    run.callback.on_event(Validated(iteration, table.overall, task_types, is_best))
+    return state
 
 
 class Checkpoints:
@@ -153,35 +157,36 @@ class Checkpoints:
         return [number for number in self.iterations if number not in kept]
 
 
-# How good the policy is: on val every few iterations, and on the sealed test once, at the end.
+async def release(
+    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+) -> RlState:
+    """Test what the run ends with, where the gate leaves proof to the release; write it down.
 
-
-async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iteration: int) -> RlState:
-    """Score the present weights with the present bank on val, each task exactly once."""
-    known = state.validations.get(iteration)
-    if known is not None and known.policy == policy.identity:
+    The baseline (what the cold start ended with, or what the run began with) and the first bank,
+    against the selected weights and their bank: one test, on draws that decided nothing before.
+    Weights and bank change together, so they are tested together; where that proves nothing, the
+    baseline stays released.
+    """
+    test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
+    if test is None or chosen == state.baseline or state.release is not None:
         return state
-    version = state.version_after(iteration)
-    tasks = run.tasks.val
-    run.callback.on_event(StageStarted("val", step=iteration, episodes=len(tasks)))
-    results = await _play(run, policy, tasks, run.source(version), "val")
-    refuse_no_score(results)
-    table = ScoreTable.of(results, run.config.env.success_threshold)
-    score = Validation(iteration, version, table, policy.identity)
-    state = write_down(run.store, state, RlKind.VALIDATION, score.to_dict())
-    is_best = state.best is not None and state.best.iteration == iteration
-    task_types = table.families  # stored name
-    run.callback.on_event(Validated(iteration, table.overall, task_types, is_best))
+    val = len(run.tasks.val)
+    run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    sides = (
+        Version(state.baseline, run.source(state.first_version)),
+        Version(chosen, run.source(state.version_after(chosen))),
+    )
+    draws = release_draws(run.config.run.seed, 0, None)
+    duel = WeightsDuel(run, policy, checkpoints, sides, draws)
+    # The weights were selected, and the bank's changes judged, on the same tasks.
+    weights = len(state.validations) if run.config.evaluation.select == "best" else 1
+    terms = replace(run.terms, judged=differing(state.verdicts), weights=weights)
+    verdict = await test.judge(duel, state.ledger, terms)
+    with run.store.transaction(durable=True):
+        run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
+        state = write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
+    run.callback.on_event(ReleaseTested(verdict, state.ledger.left))
     return state
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """Something that is scored on the sealed tasks."""
-
-    name: str
-    iteration: int
-    skills: SkillSource
 
 
 async def open_sealed(
@@ -216,6 +221,20 @@ async def open_sealed(
     # Weights and bank together tell whose an episode is; here they are known by name.
     keys = {name: [one.key for one in played] for name, played in results.items()}
     return write_down(run.store, state, RlKind.TEST, {**report.to_dict(), TEST_EPISODES: keys})
+
+
+WITHOUT_BEFORE, WITHOUT_AFTER = "before_internalization", "internalized"
+"""In the sealed test: without the skills that were distilled, the weights before and after."""
+_NAME = re.compile(r"iteration_(\d{5,})\.ckpt")
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Something that is scored on the sealed tasks."""
+
+    name: str
+    iteration: int
+    skills: SkillSource
 
 
 def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artifact]:
@@ -257,9 +276,6 @@ async def _play(
     # Every measurement of a task has the same seed.
     specs = [EpisodeSpec(task, evaluation_seed(seed, task.id, 0), 0, phase) for task in tasks]
     return await engine.run(specs, skills)
-
-
-# Is what the recipe ends with proven better than what it began reinforcement with?
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,35 +320,3 @@ class WeightsDuel:
             engine = self.run.measuring_engine(self.policy, self.run.config.evaluation.temperature)
             played.append(await engine.run(specs, side.skills))
         return [Pair(*pair) for pair in zip(*played, strict=True)]
-
-
-async def release(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
-) -> RlState:
-    """Test what the run ends with, where the gate leaves proof to the release; write it down.
-
-    The baseline (what the cold start ended with, or what the run began with) and the first bank,
-    against the selected weights and their bank: one test, on draws that decided nothing before.
-    Weights and bank change together, so they are tested together; where that proves nothing, the
-    baseline stays released.
-    """
-    test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
-    if test is None or chosen == state.baseline or state.release is not None:
-        return state
-    val = len(run.tasks.val)
-    run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
-    sides = (
-        Version(state.baseline, run.source(state.first_version)),
-        Version(chosen, run.source(state.version_after(chosen))),
-    )
-    draws = release_draws(run.config.run.seed, 0, None)
-    duel = WeightsDuel(run, policy, checkpoints, sides, draws)
-    # The weights were selected, and the bank's changes judged, on the same tasks.
-    weights = len(state.validations) if run.config.evaluation.select == "best" else 1
-    terms = replace(run.terms, judged=differing(state.verdicts), weights=weights)
-    verdict = await test.judge(duel, state.ledger, terms)
-    with run.store.transaction(durable=True):
-        run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
-        state = write_down(run.store, state, RlKind.RELEASE, verdict.to_dict())
-    run.callback.on_event(ReleaseTested(verdict, state.ledger.left))
-    return state
