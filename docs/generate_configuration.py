@@ -25,6 +25,7 @@ _BASES = {"every endpoint": EndpointConfig, "every program": ExecConfig}
 """Heading -> what several backends have in common."""
 _HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
 _NESTED = "mapping, see below"
+_NOT_IN_RL = "kind: open"  # a gate that refuses nothing
 
 Schema = Mapping[str, Any]
 
@@ -132,7 +133,9 @@ def _tables(config: type[BaseModel]) -> Iterator[Table]:
         if name == "models":
             yield from _common_tables() if config is RunConfig else ()
         for part in [part for section in sections for part in _parts(section, definitions)]:
-            if part.heading not in listed and not (name == "models" and config is RlConfig):
+            if config is RlConfig and (name == "models" or part.heading == _NOT_IN_RL):
+                continue
+            if part.heading not in listed:
                 listed.add(part.heading)
                 rows = _rows(part.schema, definitions, part.tag)
                 yield Table(part.heading, part.schema["description"], rows)

@@ -16,6 +16,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    field_validator,
     model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
@@ -33,11 +34,9 @@ from skillwright.config.run import (
 from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
 from skillwright.evaluation import (
     AlphaLedger,
-    ExploreGate,
+    Gate,
     NonInferiorityTest,
-    PairedGate,
     ReleaseTest,
-    StrictGate,
     non_inferiority_power,
     why_hopeless,
 )
@@ -303,18 +302,9 @@ class RlEvolveSection(EvolveSection):
     """Iterations between updates."""
 
 
-RlGateConfig = Annotated[
-    ExploreGate | PairedGate | StrictGate,
-    Field(discriminator="kind"),
-    kind_unless_given(ExploreGate().kind),
-]
-
-
 class RlEvaluationSection(Reported):
     """What decides, and what is reported."""
 
-    gate: RlGateConfig = ExploreGate()
-    """Judges every change of the bank on the val split, and what the run ends with."""
     val_every: PositiveInt = 10
     """Iterations between validations; the cold start and the last are validated always."""
     temperature: NonNegativeFloat = 0.0
@@ -326,6 +316,13 @@ class RlEvaluationSection(Reported):
     """Which weights are tested: the best on val, the later among equals, or the last."""
     controls: SkipJsonSchema[list[Control]] = Field(default=["no_skills", "other_scope"])
     """Test the selected weights also without skills, and with those of another place."""
+
+    @field_validator("gate")
+    @classmethod
+    def _refuses(cls, gate: Gate) -> Gate:
+        if gate.accepts_all:
+            raise ValueError(f"a gate of kind {gate.kind!r} refuses nothing; use 'explore' here")
+        return gate
 
 
 class RlRolloutSection(PlayedEpisodes):

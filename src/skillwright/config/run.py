@@ -21,10 +21,10 @@ from pydantic.json_schema import SkipJsonSchema
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
 from skillwright.config.readers import fill_in
-from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.config.yaml_files import Section, validated_section
 from skillwright.core import did_you_mean
 from skillwright.entry_points import entry_points
-from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
+from skillwright.evaluation import AlphaLedger, ExploreGate, Gate, power_text, why_hopeless
 from skillwright.models import ModelConfig, Prices, ScriptedConfig, find_backend
 from skillwright.models.validation import Share
 from skillwright.rollout.workers import ENGINES, Cluster
@@ -176,6 +176,8 @@ class PlayedEpisodes(Section):
 class Reported(Section):
     """What decides, and what is reported."""
 
+    gate: Gate = ExploreGate()
+    """Judges every candidate on the val split: a skill, a change of a bank, weights."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """The chance that a run whose changes do nothing releases one, for gates that know of noise."""
     val_tasks: PositiveInt | None = None
@@ -322,14 +324,9 @@ class OptimizerSection(Section):
 # What decides, and what is reported, as a configuration says it.
 
 
-GateConfig = Annotated[AnyGate, Field(discriminator="kind"), kind_unless_given(ExploreGate().kind)]
-
-
 class EvaluationSection(Reported):
     """What decides, and what is reported."""
 
-    gate: GateConfig = ExploreGate()
-    """Judges every candidate on the val split."""
     empty_baseline: bool = True
     """Also test the empty skill, where the initial one is not blank: two baselines."""
     inherit_scores: SkipJsonSchema[bool] = False

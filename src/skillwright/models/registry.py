@@ -57,7 +57,7 @@ def dialect_of(config: EndpointConfig) -> "Dialect[EndpointConfig]":
     return made
 
 
-def _make_endpoint(config: EndpointConfig, client: "HttpClient", **timing: Any) -> ChatModel:
+def _make_endpoint(config: Any, client: "HttpClient", **timing: Any) -> ChatModel:
     from skillwright.models.http.endpoint import EndpointModel
 
     return EndpointModel(dialect_of(config), client, **timing)

@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.core import Duel, Pair
-from skillwright.evaluation.gates.base import GateSettings
+from skillwright.evaluation.gates.base import Gate, built_in
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Terms,
@@ -35,7 +35,8 @@ from skillwright.models.validation import Share
 # The default gate: a step needs to be right more often than wrong; what is released is proven.
 
 
-class ExploreGate(GateSettings):
+@built_in
+class ExploreGate(Gate):
     """Explore inside the run, prove at the release.
 
     Training continues from the *current* skill, which changes wherever a gain is more likely than
@@ -133,7 +134,8 @@ def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
 # A gate that accepts a gain only where chance does not explain it, on a fixed number of draws.
 
 
-class PairedGate(GateSettings):
+@built_in
+class PairedGate(Gate):
     """Accepts a gain that chance does not explain: a one-sided paired test over tasks.
 
     The chance of accepting an edit that changes nothing is at most the ledger's share, and so at
@@ -148,10 +150,6 @@ class PairedGate(GateSettings):
     """Reject what makes a task type worse by more than this, with confidence."""
     max_worse_tasks: NonNegativeInt | None = None
     """Reject what makes more tasks worse than this, in their mean over the draws; unset, never."""
-
-    def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        return 2 * tasks * self.draws
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw every task ``draws`` times and test the gain; nothing is drawn for a lost cause."""
@@ -192,24 +190,25 @@ class PairedGate(GateSettings):
 # Gates that know nothing of noise, as SkillOpt's: any gain in one measurement counts.
 
 
-class MeasuredGate(GateSettings):
+class MeasuredGate(Gate):
     """What gates share that compare one draw per task and know nothing of noise."""
 
-    draws: ClassVar[int] = 1
     knows_noise: ClassVar[bool] = False
 
     fresh_draws: SkipJsonSchema[bool] = True
+
+    @property
+    def draws(self) -> int:
+        """Draws per task and side."""
+        return 1
 
     @property
     def redraws(self) -> bool:
         """Whether both sides are drawn anew once something was accepted."""
         return self.fresh_draws
 
-    def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        return 2 * tasks
 
-
+@built_in
 class StrictGate(MeasuredGate):
     """Accepts any mean gain above a margin, on one draw per task. A tie is a reject.
 
@@ -254,6 +253,7 @@ class StrictGate(MeasuredGate):
 # A gate that lets every candidate become the current skill.
 
 
+@built_in
 class OpenGate(MeasuredGate):
     """Lets every candidate become the current skill; the best one still has to be beaten."""
 
