@@ -4,7 +4,7 @@ import importlib.util
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -142,6 +142,21 @@ async def ask_if_ready(
         if fault.status != _TOO_MANY or impatient is llm:
             raise
     return await _ask(llm, make(llm, client), tools)
+
+
+async def answers(
+    llm: ModelConfig, client: HttpClient, tools: Sequence[dict[str, Any]] = ()
+) -> str:
+    """Ask an endpoint whether it answers, and return the line that reports it."""
+    return f"{llm.backend}: {await ask_if_ready(llm, client, tools=tools)} answers"
+
+
+async def finding(name: str, check: Awaitable[str]) -> Finding:
+    """Await a check, and report its line, or the error that it raised."""
+    try:
+        return Finding(name, Health.OK, await check)
+    except SkillwrightError as error:
+        return Finding(name, Health.BAD, str(error))
 
 
 async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
