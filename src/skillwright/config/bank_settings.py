@@ -12,7 +12,6 @@ from skillwright.config.load import load_config
 from skillwright.config.readers import settings_from_environment
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.config.yaml_files import (
-    Section,
     Values,
     merge,
     merge_layers,
@@ -22,6 +21,7 @@ from skillwright.config.yaml_files import (
 )
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps, read_text
+from skillwright.core.settings import Settings
 from skillwright.models import ModelConfig
 
 _WHO = (
@@ -31,14 +31,14 @@ _WHO = (
 _PLACE = ("base_url", "api_key_env", "server", "region", "headers", "transport", "path")
 
 
-class StudyModels(Section):
+class StudyModels(Settings):
     """Who is asked about episodes that were played already."""
 
     teacher: ModelConfig
     """Writes the skills."""
 
 
-class StudySettings(Section):
+class StudySettings(Settings):
     """How a teacher learns from episodes that were played already."""
 
     models: StudyModels
@@ -48,7 +48,7 @@ class StudySettings(Section):
     budget: BudgetSection = BudgetSection()
 
 
-class SearchSettings(Section):
+class SearchSettings(Settings):
     """How a bank is searched."""
 
     bank: BankSection = Field(default_factory=BankSection)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from skillwright.config.yaml_files import Layer, Section, Values
+from skillwright.config.yaml_files import Layer, Values
 from skillwright.core import ConfigError
+from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
 
 READERS = "skillwright.config_readers"
@@ -141,7 +142,7 @@ def ignored_variables() -> dict[str, str]:
     return {name: why for each in found for name, why in each.items()}
 
 
-def mode_of(config: Section) -> Mode:
+def mode_of(config: Settings) -> Mode:
     """Return how the defaults of a run relate to those of all other systems that are known."""
     modes = [reader.mode(config) for reader in config_readers()]
     facts = {name: fact for mode in modes for name, fact in mode.facts.items()}

@@ -102,11 +102,11 @@ class ScoreTable(JsonRecord):
 
     Attributes:
         overall: The score of all episodes.
-        families: The score of each task type, sorted by name; empty without any.  # stored name
+        task_types: The score of each task type, sorted by name; empty without any.
     """
 
     overall: Score
-    families: Mapping[str, Score] = field(default_factory=dict)  # stored name
+    task_types: Mapping[str, Score] = field(default_factory=dict)
 
     @classmethod
     def of(cls, results: Sequence[EpisodeResult], success_threshold: float = 1.0) -> Self:
@@ -117,7 +117,7 @@ class ScoreTable(JsonRecord):
                 groups[result.task_type].append(result)
         return cls(
             overall=Score.of(results, success_threshold),
-            families={  # stored name
+            task_types={
                 name: Score.of(group, success_threshold) for name, group in sorted(groups.items())
             },
         )

@@ -34,7 +34,7 @@ class Verdict(JsonRecord):
         rollouts: Episodes that both sides ran for this decision, lost ones included.
         incumbent_score: The incumbent's mean over tasks, or ``None`` if none was measured.
         candidate_score: The candidate's, on the same tasks and draws.
-        better: Tasks on which the candidate did better; ``None`` in a verdict of an older version.
+        better: Tasks on which the candidate did better; ``None`` where the gate does not say.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN

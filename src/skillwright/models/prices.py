@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import NonNegativeFloat, PositiveInt, field_validator
 
-from skillwright.models.validation import Frozen
+from skillwright.core.settings import Frozen
 
 _DATED = re.compile(r"-(20\d{2}-\d{2}-\d{2}|20\d{6})$")
 
@@ -23,31 +23,31 @@ class TokenPrices(Frozen):
     """Prices of tokens, in US dollars per million."""
 
     input_usd_per_mtok: NonNegativeFloat
-    """Prompt tokens."""
+    """Input tokens."""
     output_usd_per_mtok: NonNegativeFloat
-    """Completion tokens, reasoning included."""
+    """Output tokens, including reasoning."""
     cached_input_usd_per_mtok: NonNegativeFloat | None = None
-    """Prompt tokens that the endpoint had cached; unset, they cost what other prompt tokens do."""
+    """Input tokens read from the endpoint's cache; unset, as other input."""
     cache_write_usd_per_mtok: NonNegativeFloat | None = None
-    """Prompt tokens that the endpoint put into its cache; unset, they cost what others do."""
+    """Input tokens written to the cache; unset, as other input."""
     cache_write_1h_usd_per_mtok: NonNegativeFloat | None = None
-    """Those that stay there for an hour (Anthropic); unset, they cost what other writes do."""
+    """Tokens cached for an hour (Anthropic); unset, as other writes."""
 
 
 class LongPromptPrices(TokenPrices):
-    """Prices of the tokens of a call with a long prompt."""
+    """Prices of calls with long prompts."""
 
     over_tokens: PositiveInt
-    """A prompt with more tokens than this is long."""
+    """Prompt length, in tokens, above which these prices apply."""
 
 
 class Prices(TokenPrices):
-    """List prices, in US dollars per million tokens."""
+    """Prices in US dollars per million tokens."""
 
     long_prompts: LongPromptPrices | None = None
-    """What long prompts cost, the whole call; unset, no more than others."""
+    """Prices of calls with long prompts; unset, the same."""
     as_of: str | None = None
-    """How old these prices are, in words; it is shown with the cost."""
+    """Date of the prices, shown with costs."""
 
     @field_validator("as_of", mode="before")
     @classmethod

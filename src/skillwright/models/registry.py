@@ -44,8 +44,9 @@ def make_model(
     """
     backend = find_backend(config.backend)
     backend.check_package()
-    make = backend.make or _make_endpoint
-    return make(config, client, sleep=sleep, clock=clock)
+    make: Any = backend.make or _make_endpoint
+    model: ChatModel = make(config, client, sleep=sleep, clock=clock)
+    return model
 
 
 def dialect_of(config: EndpointConfig) -> "Dialect[EndpointConfig]":

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
@@ -172,12 +170,3 @@ VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number in [0, 1]."""
-
-
-class Frozen(BaseModel):
-    """Settings that are read once. Unknown keys are refused, and no error shows a value."""
-
-    # Inputs are hidden because pydantic would print them, and one of them may be a key.
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )

@@ -37,7 +37,7 @@ class Gate(OpenUnion):
 
     kind: str
     metric: GateMetric = "hard"
-    """``hard`` compares successes, ``soft`` rewards, ``mixed`` a blend."""
+    """``hard`` compares successes, ``soft`` rewards, ``mixed`` both."""
     mixed_weight: Share = 0.5
     """Weight of ``soft`` in ``mixed``."""
 
@@ -70,7 +70,8 @@ class Gate(OpenUnion):
                 f"{points[name].value!r} of the package {points[name].package!r} is no "
                 f"skillwright.evaluation.Gate with the kind {name!r}"
             )
-        return found
+        gate: type[Gate] = found
+        return gate
 
     @classmethod
     def members(cls) -> "Mapping[str, type[Gate]]":
@@ -123,10 +124,10 @@ class Gate(OpenUnion):
 
 
 _BUILT_IN: dict[str, type[Gate]] = {}
-AnyGate = TypeVar("AnyGate", bound=Gate)
+GateClass = TypeVar("GateClass", bound=Gate)
 
 
-def built_in(gate: type[AnyGate]) -> type[AnyGate]:
+def built_in(gate: type[GateClass]) -> type[GateClass]:
     """Add a gate under its kind."""
     _BUILT_IN[gate.model_fields["kind"].default] = gate
     return gate

@@ -78,7 +78,7 @@ def release_draws(seed: int, test: int, step: int | None) -> Draws:
 def differing(verdicts: Iterable[Verdict]) -> tuple[int, ...]:
     """Return on how many tasks each judged candidate went differently, for `Terms.judged`.
 
-    A verdict of an older version does not say; it was on no more tasks than there are pairs.
+    Where a verdict does not say, it is on at most as many tasks as there are pairs.
     """
     return tuple(
         one.pairs if one.better is None or one.worse is None else one.better + one.worse

@@ -256,11 +256,10 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
     """Anthropic's messages."""
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of the key, the version and the betas."""
+        """Return the headers of the key and the version."""
         by_name = {"x-api-key": key} if key else {}
         key_header = by_name if self.config.key_header == "x-api-key" else bearer(key)
-        betas = {"anthropic-beta": ",".join(self.config.betas)} if self.config.betas else {}
-        return {"anthropic-version": self.config.api_version, **key_header, **betas}
+        return {"anthropic-version": self.config.api_version, **key_header}
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -283,7 +282,6 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
                     "tools": [_tool(tool) for tool in tools] or None,
                     "temperature": chosen("temperature", sampling, config),
                     "top_p": chosen("top_p", sampling, config),
-                    "top_k": config.top_k,
                     "stop_sequences": list(sampling.stop) or None,
                     "thinking": self._thinking(),
                     "output_config": self._output_config(sampling) or None,

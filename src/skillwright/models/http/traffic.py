@@ -40,11 +40,10 @@ class Limiter(Places):
         round: How often it was cut; an attempt remembers it, for `cut`.
     """
 
-    def __init__(self, most: int, start: int = START, least: int = 1) -> None:
+    def __init__(self, most: int, start: int = START) -> None:
         super().__init__(most)
         self.round = 0
         self._most = most
-        self._least = min(least, most)
         self._level = float(min(start, most))
         self._is_new = True
 
@@ -53,11 +52,10 @@ class Limiter(Places):
         """Calls that may run at a time, now."""
         return int(self._level)
 
-    def narrow(self, most: int, least: int) -> None:
+    def narrow(self, most: int) -> None:
         """Keep within the bounds of another model on the same endpoint too."""
         self._most = min(self._most, most)
-        self._least = min(max(self._least, least), self._most)
-        self._level = min(max(self._level, self._least), self._most)
+        self._level = min(self._level, self._most)
 
     def rise(self) -> None:
         """Take note of an answer; call it while the answered call still has its place."""
@@ -72,7 +70,7 @@ class Limiter(Places):
             return
         self.round += 1
         self._is_new = False
-        self._level = max(float(self._least), float(floor), self._level * factor)
+        self._level = max(1.0, float(floor), self._level * factor)
 
 
 _MINUTE_S = 60.0
@@ -222,9 +220,7 @@ class Traffic:
         sleep: Callable[[float], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
-        self.limiter = Limiter(
-            config.max_concurrent, config.start_concurrent, config.min_concurrent
-        )
+        self.limiter = Limiter(config.max_concurrent, config.start_concurrent)
         self.pacer = Pacer(sleep, clock)
         self.in_trouble: deque[bool] = deque(maxlen=FAULT_WINDOW)
         self.clock = clock
@@ -235,7 +231,7 @@ class Traffic:
 
     def narrow(self, config: EndpointConfig) -> None:
         """Keep within the bounds of one more model."""
-        self.limiter.narrow(config.max_concurrent, config.min_concurrent)
+        self.limiter.narrow(config.max_concurrent)
         self.pacer.narrow(config.requests_per_minute, config.tokens_per_minute)
 
     def latencies(self, purpose: Purpose) -> Latencies:

@@ -210,15 +210,14 @@ class ScriptedTeacher(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return the JSON that the prompt asks for, or prose where it asks for none."""
-        # The draws hang on the heading as it was first spelled.
         title = heading_of(first_of(messages, "system"))
-        title = title.replace("# Distill: ", "# Distil: ")  # stored name
+        title = title.replace("# Distill: ", "# Distil: ")  # seed
         asked = read_assignment(first_of(messages, "user"))
         rng = Randomness(
             derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories]))
         )
         name, preface, written = "skills", {}, None
-        match title.removeprefix("# Distil: "):  # stored name
+        match title.removeprefix("# Distil: "):  # seed
             case "successes":
                 written = self.successes(asked, rng)
             case "failures":

@@ -179,7 +179,7 @@ _NO_SYSTEM = "Answer the conversation that you are given."
 # A model that must fill a schema calls a tool for it, and may have to try again.
 _TURNS, _SCHEMA_TURNS = 2, 6
 _WITHOUT_EFFECT = (
-    *("temperature", "top_p", "top_k", "thinking", "thinking_budget", "betas"),
+    *("temperature", "top_p", "thinking", "thinking_budget"),
     *("extra_body", "headers", "stream", "prompt_cache", "api_version"),
 )
 _BOUNDS = frozenset({"timeout_s", "max_attempts", "max_concurrent", "max_tokens"})
@@ -285,8 +285,6 @@ class ClaudeCodeExec(ClaudeProgram[ClaudeCodeExecConfig]):
         argv += ["--exclude-dynamic-system-prompt-sections", "--max-turns", str(config.max_turns)]
         if not request.mounted:
             argv += ["--disable-slash-commands"]
-        if config.max_budget_usd is not None:
-            argv += ["--max-budget-usd", f"{config.max_budget_usd:g}"]
         if config.effort is not None:
             argv += ["--effort", config.effort]
         if request.sampling.json_schema is not None:

@@ -128,6 +128,7 @@ logger = logging.getLogger(__name__)
 Config = TypeVar("Config", bound=ExecConfig, covariant=True)
 
 _MOST_TOKENS = 1_000_000_000  # of all calls of one run
+_MOST_OUTPUT = 16_000_000  # bytes that one run may print
 _WAITS_S = 60.0  # room for the waits between attempts
 
 
@@ -348,7 +349,6 @@ class ExecModel:
             self._keeper.settle(keep, failed=not answered)
 
     async def _run_once(self, request: Request, timeout_s: float, keep: Path | None) -> ExecReport:
-        config = self._line.config
         with run_folder() as root:
             place = self._furnished(root, request)
             argv = [str(self._program), *self._line.argv(request, place)]
@@ -363,7 +363,7 @@ class ExecModel:
                 folder=place.work,
                 env={**self._line.env(request, place), **self._login.env},
                 timeout_s=timeout_s,
-                max_output_bytes=int(config.max_output_mb * 1e6),
+                max_output_bytes=_MOST_OUTPUT,
                 name=self._name,
                 secrets=secrets,
                 keep=keep,
