@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,11 +11,21 @@ import pytest
 with suppress(ModuleNotFoundError):  # `make oracle` does without property tests
     from hypothesis import HealthCheck, settings
 
-    # A law holds or not; how long a busy machine takes over an example says nothing about it.
-    settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("busy")
+    # A property holds or not; the time that an example takes on a busy machine is no evidence.
+    no_clock = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("quick", no_clock, max_examples=25)
+    settings.register_profile("thorough", no_clock, max_examples=150)
+    settings.load_profile("quick")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# One thread per process: the workers of pytest-xdist already use every core.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+# The tests start hundreds of processes; without bytecode each compiles the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Under a shell's `make test &` no process that is started here would heed Ctrl-C.
