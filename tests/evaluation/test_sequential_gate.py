@@ -4,7 +4,7 @@ import itertools
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import EpisodeResult, EpisodeSpec, Failure, FailureCause, Pair, Task
@@ -162,7 +162,6 @@ class Watched:
 REWARDS = st.none() | st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(REWARDS, REWARDS), max_size=60),
     st.sampled_from(["hard", "soft", "mixed"]),
@@ -203,7 +202,6 @@ def rejects(looks, limits):
     return None
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.tuples(GAINS, GAINS, GAINS),
     st.tuples(st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 0.5)).map(sorted),
@@ -240,7 +238,6 @@ def p_value_by_hand(looks, limits):
     return (gone + sum(total(signs, len(gains)) >= observed for signs in alive)) / len(everything)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.tuples(GAINS, GAINS, GAINS), st.tuples(st.floats(0, 0.9), st.floats(0, 0.9)).map(sorted))
 def test_the_p_value_is_what_its_definition_says(looks, limits):
     assert stagewise_p_value(looks, limits) == pytest.approx(p_value_by_hand(looks, limits))
