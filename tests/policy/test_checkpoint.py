@@ -175,7 +175,7 @@ PEAK_OF_SAVING = """
 import resource, sys, torch
 from pathlib import Path
 from skillwright.policy import Checkpoint, save_checkpoint
-state = {str(n): torch.ones(25_000_000) for n in range(4)}
+state = {str(n): torch.ones(10_000_000) for n in range(4)}
 size = sum(one.nbytes for one in state.values())
 save_checkpoint(Path(sys.argv[1]), Checkpoint({"a": torch.ones(10)}))
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
