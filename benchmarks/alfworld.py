@@ -24,7 +24,7 @@ from statistics import median
 from time import process_time
 
 from measuring import Kind, at_most, compared, cpu_s, report
-from skillwright.envs.alfworld import Problem, World, load_game
+from skillwright.worlds.alfworld import Problem, World, load_game
 
 ROOMS = ((12, 7), (22, 23), (38, 30))
 STEPS = 60

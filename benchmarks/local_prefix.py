@@ -20,8 +20,8 @@ from measuring import Kind, at_least, at_most, ratios_of, report
 from skillwright.models import HttpClient, LocalConfig
 from skillwright.models.http.client import encode
 from skillwright.models.http.endpoint import bearer
-from skillwright.models.local.model import LocalClient, local_client
-from skillwright.models.local.prefixes import CHAT_ROUTE
+from skillwright.plugins.local.model import LocalClient, local_client
+from skillwright.plugins.local.prefixes import CHAT_ROUTE
 
 QUESTIONS = 20
 SKILL = " ".join(

@@ -27,7 +27,7 @@ from typing import Any
 
 from skillwright.config.run import validated
 from skillwright.jobs import NullCallback, run_training, start_run
-from skillwright.scripted.skilltext import read_conduct, read_stances
+from skillwright.worlds.scripted.skilltext import read_conduct, read_stances
 
 KEPT = Path(__file__).with_suffix(".json")
 GATES = ("explore", "strict", "paired")

@@ -20,12 +20,12 @@ from measuring import Kind, at_least, at_most, plain_s, ratios_of, report
 from skillwright.config.run import validated
 from skillwright.core import Act, Agent, EpisodeResult, EpisodeSpec, PlainSkill, Task, TurnContext
 from skillwright.envs import TextEnv
-from skillwright.jobs.parts.opened import make_env
-from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.run.opened import make_env
+from skillwright.jobs.run.tasks import make_splits
 from skillwright.models import HttpClient, ScriptedConfig, agent_of, make_model
+from skillwright.plugins.ray.engine import RayPlacement, RaySettings, ray_connection
 from skillwright.rollout import Limits, LocalEngine, MakeEnv
 from skillwright.rollout.pool import PooledEngine, WorkerPool
-from skillwright.rollout.ray_engine import RayPlacement, RaySettings, ray_connection
 
 ROUNDS, CPU_ROUNDS = 3, 9
 EPISODES = 120

@@ -32,7 +32,9 @@ _KILLED = -9
 def measure(kills: int, root: Path) -> tuple[list[Check], dict[str, Any]]:
     """Kill as often as is asked; return the checks and what else was counted."""
     rng = random.Random(1)
-    import_module("skillwright.cli.sessions")  # once, and not in every copy of this process
+    import_module(
+        "skillwright.plugins.sessions.command"
+    )  # once, and not in every copy of this process
     ordinary(root / "logs")
     kinds = [_Kind(root, is_earlier) for is_earlier in (False, True)]
     half, different, died = 0, 0, 0

@@ -54,7 +54,6 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import evaluation_seed
 from skillwright.datasets import EvolutionTasks, Splits
-from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
 from skillwright.evaluation import (
     AlphaLedger,
     Draws,
@@ -64,8 +63,9 @@ from skillwright.evaluation import (
 )
 from skillwright.models import ChatAgent
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
-from skillwright.scripted import ScriptedHousehold
-from skillwright.scripted.household.teacher import HouseholdTeacher
+from skillwright.worlds.alfworld import AlfworldEnv, generated_tasks
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
+from skillwright.worlds.alfworld.scripted.teacher import HouseholdTeacher
 
 ROUNDS = 2
 BASE_GAMES = 36

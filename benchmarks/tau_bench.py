@@ -29,10 +29,10 @@ from time import perf_counter, process_time
 
 from measuring import Kind, at_least, at_most, compared, report
 from measuring.machine import resident_bytes, tau_folder
-from skillwright.envs.tau_bench import DOMAINS, TauBenchEnv, TauTask, comparability, open_store
-from skillwright.envs.tau_bench.parsing import CLOSE, OPEN
-from skillwright.envs.tau_bench.tau_core.database import canonical_text
-from skillwright.envs.tau_bench.tau_core.tools import TRANSFER
+from skillwright.worlds.tau_bench import DOMAINS, TauBenchEnv, TauTask, comparability, open_store
+from skillwright.worlds.tau_bench.parsing import CLOSE, OPEN
+from skillwright.worlds.tau_bench.tau_core.database import canonical_text
+from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
 
 DOMAIN = DOMAINS[sys.argv[2] if len(sys.argv) > 2 else "retail"]
 REPEATS = 30

@@ -31,7 +31,7 @@ from skillwright.core import (
 )
 from skillwright.dashboard import make_app
 from skillwright.dashboard.app import COOKIE
-from skillwright.jobs.rl.state import IterationRecord
+from skillwright.jobs.weights.state import IterationRecord
 
 EPISODES, TURNS = 50_000, 20
 HUGE = 127 * 1_000_000

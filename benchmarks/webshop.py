@@ -31,7 +31,7 @@ from time import perf_counter, process_time
 from measuring import Kind, arrays_s, at_most, compared, report
 from measuring.machine import resident_bytes
 from skillwright.core import Task
-from skillwright.envs.webshop import (
+from skillwright.worlds.webshop import (
     Catalogue,
     CatalogueSource,
     WebShopEnv,
@@ -39,8 +39,8 @@ from skillwright.envs.webshop import (
     open_catalogue,
     webshop_tasks,
 )
-from skillwright.envs.webshop.builtin import built_in_products
-from skillwright.envs.webshop.goals import search_commands
+from skillwright.worlds.webshop.builtin import built_in_products
+from skillwright.worlds.webshop.goals import search_commands
 
 PRODUCTS = 100_000
 OFFICIAL = 1_180_000

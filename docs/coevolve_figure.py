@@ -11,7 +11,7 @@ from rl_study_figures import Point, bars  # beside this file
 from skillwright.config import load_rl_config
 from skillwright.core import RunError
 from skillwright.evaluation import wilson_interval
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, restore
+from skillwright.jobs.weights.state import TEST_EPISODES, RlKind, restore
 from skillwright.runs import RunStore
 
 FIGURE = Path(__file__).with_name("figures") / "coevolve.svg"

@@ -6,8 +6,8 @@ Where this file lies on Python's path, ``vf-eval verifiers_houses`` plays it. It
 
 from typing import Any
 
-from skillwright.envs.alfworld import generated_tasks
-from skillwright.integrations import as_verifiers
+from skillwright.plugins.verifiers import as_verifiers
+from skillwright.worlds.alfworld import generated_tasks
 
 
 def load_environment(train: int = 40, test: int = 20, seed: int = 0) -> Any:

@@ -12,10 +12,10 @@ from skillwright.core import (
     SkillKind,
 )
 from skillwright.core.seeds import evaluation_seed
-from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
 from skillwright.models import ChatAgent
 from skillwright.rollout import Limits, LocalEngine
-from skillwright.scripted import ScriptedHousehold
+from skillwright.worlds.alfworld import AlfworldEnv, generated_tasks
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
 
 categorize, scope = AlfworldEnv.category, AlfworldEnv.scope
 

@@ -33,7 +33,7 @@ from skillwright.jobs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.train.state import Kind
+from skillwright.jobs.text.state import Kind
 from skillwright.runs import RunStore
 
 ROOMS = {"attic": 4, "cellar": 2, "hall": 6}

@@ -1,4 +1,4 @@
-"""A program that stands where `skillwright.models.local.serve` does, without weights.
+"""A program that stands where `skillwright.plugins.local.serve` does, without weights.
 
 It reads and says what that one does. What it is asked decides how it behaves: "die" ends the
 process in the middle, "hang" is never answered; anything else is answered with its process, its key

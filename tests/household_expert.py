@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from skillwright.scripted.household import Belief, decide, hear
-from skillwright.scripted.skilltext import EXPERT_CONDUCT, read_habits
+from skillwright.worlds.alfworld.scripted import Belief, decide, hear
+from skillwright.worlds.scripted.skilltext import EXPERT_CONDUCT, read_habits
 
 
 class Searcher:

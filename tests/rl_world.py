@@ -19,11 +19,11 @@ from skillwright.config import RlConfig, validated_rl
 from skillwright.core import Act, Completion, Message, Purpose, Sampling, Usage
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import TextEnv
-from skillwright.jobs.launch.runs import MADE
-from skillwright.jobs.parts.resuming import SESSION, SESSION_ENDED
-from skillwright.jobs.rl import RlReport, open_rl, run_rl, start_rl
-from skillwright.jobs.rl.state import TIMING
-from skillwright.jobs.rl.wiring import PolicyMaker
+from skillwright.jobs.run.resuming import SESSION, SESSION_ENDED
+from skillwright.jobs.text.launch.runs import MADE
+from skillwright.jobs.weights import RlReport, open_rl, run_rl, start_rl
+from skillwright.jobs.weights.state import TIMING
+from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.policy import LossReport, Row, Sampled, StepReport
 from skillwright.runs import RunStore
 

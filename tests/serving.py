@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.core.loopback import bound_socket
-from skillwright.jobs.serve.opened import Serving, Settings, serving
+from skillwright.plugins.serve.opened import Serving, Settings, serving
 
 KEY = "served-key-0123456789"
 

@@ -8,7 +8,7 @@ from typing import Any
 from dying import forked
 from skillwright.bank import BankStore, document_folder, write_agent_skills
 from skillwright.jobs.bank.staging import STAGED, in_effect, skills_digest
-from skillwright.jobs.parts.bank_source import look_at_work
+from skillwright.jobs.run.bank_source import look_at_work
 
 CONFIG = """\
 models:

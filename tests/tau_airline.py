@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from skillwright.envs.tau_bench import TauBenchEnv, open_store
-from skillwright.envs.tau_bench.tau_core import Database
+from skillwright.worlds.tau_bench import TauBenchEnv, open_store
+from skillwright.worlds.tau_bench.tau_core import Database
 from tau_store import OPENING, write_sums
 
 

@@ -4,8 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from skillwright.envs.tau_bench import TauBenchEnv, open_store
-from skillwright.envs.tau_bench.tau_core import Database, call_tool
+from skillwright.worlds.tau_bench import TauBenchEnv, open_store
+from skillwright.worlds.tau_bench.tau_core import Database, call_tool
 
 OPENING = "Hello, it is about my order."
 

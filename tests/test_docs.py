@@ -20,11 +20,11 @@ from skillwright.cli.app import LazyCommand, app
 from skillwright.config import load_config
 from skillwright.core.jsonio import read_text
 from skillwright.envs import spec
-from skillwright.envs.alfworld import generated_tasks
 from skillwright.jobs import Sizes
-from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.train.wiring import expected_episodes
-from skillwright.scripted import ScriptedHousehold
+from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.text.wiring import expected_episodes
+from skillwright.worlds.alfworld import generated_tasks
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -39,15 +39,15 @@ CONTRACT = DOCS / "reference" / "benchmark_contract.md"
 ROOMS_OF_THE_CONTRACT = ("envs", "datasets", "core", "evaluation", "textopt")
 INNER_PACKAGES = (
     "skillwright.api",
-    "skillwright.envs.alfworld",
-    "skillwright.envs.qa",
+    "skillwright.worlds.alfworld",
+    "skillwright.worlds.search",
     "skillwright.envs.table",
-    "skillwright.envs.webshop",
-    "skillwright.integrations.skyrl_generator",
-    "skillwright.integrations.trl",
-    "skillwright.integrations.sessions",
-    "skillwright.jobs.rl",
-    "skillwright.scripted",
+    "skillwright.worlds.webshop",
+    "skillwright.plugins.skyrl.generator",
+    "skillwright.plugins.trl.rollouts",
+    "skillwright.plugins.sessions",
+    "skillwright.jobs.weights",
+    "skillwright.models.scripted",
     "skillwright.policy.hf",
     "skillwright.policy.scorer",
 )

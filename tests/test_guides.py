@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from mock_openai import MockOpenAI, answer_with
-from skillwright.scripted import ScriptedAnalyst, ScriptedHousehold
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
+from skillwright.worlds.alfworld.scripted.optimizer import ScriptedAnalyst
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(

@@ -112,8 +112,8 @@ ALLOWED = (
     Allowed(
         r'["`]won["`]', "src/skillwright/envs/*", "metadata that ALFWorld has; adapters read it"
     ),
-    Allowed(r"in mind\.", "src/skillwright/envs/webshop/*", "built-in data: talk about products"),
-    Allowed(r"color colour", "src/skillwright/envs/webshop/*", "spellings it reads"),
+    Allowed(r"in mind\.", "src/skillwright/worlds/webshop/*", "built-in data: talk about products"),
+    Allowed(r"color colour", "src/skillwright/worlds/webshop/*", "spellings it reads"),
     Allowed(r"(?i)arm-?chair", "src/*", "a class of ALFWorld's objects"),
     Allowed(r".*(?:told|stands in).*", "*/tau_bench/built_in/*", "built-in data, by checksum"),
     Allowed(
@@ -129,12 +129,14 @@ ALLOWED = (
         "*/scripted/skilltext/words.py",
         "words that it reads in skills",
     ),
-    Allowed(r"family box", "src/skillwright/envs/webshop/*", "an option that sellers name so"),
+    Allowed(r"family box", "src/skillwright/worlds/webshop/*", "an option that sellers name so"),
     Allowed(
         r"Greywell|grey", "src/skillwright/envs/*", "built-in data: a name, a color's spelling"
     ),
     Allowed(
-        r"(?:kilo)?metres|harbour master", "src/skillwright/envs/qa/*", "texts of built-in tasks"
+        r"(?:kilo)?metres|harbour master",
+        "src/skillwright/worlds/search/*",
+        "texts of built-in tasks",
     ),
     Allowed(r"favour~|prioritise~|color colour|or colour", "*/scripted/*", "spellings it reads"),
     Allowed(

@@ -27,10 +27,10 @@ from desks.data import write_data, write_new_shop
 from skillwright.bank import BankStore
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import write_text
-from skillwright.jobs.rl import RlReport, open_rl, run_rl, start_rl
-from skillwright.jobs.rl.state import ColdStartStep
-from skillwright.jobs.rl.wiring import PolicyMaker
-from skillwright.models.local import find_weights
+from skillwright.jobs.weights import RlReport, open_rl, run_rl, start_rl
+from skillwright.jobs.weights.state import ColdStartStep
+from skillwright.jobs.weights.wiring import PolicyMaker
+from skillwright.plugins.local import find_weights
 from skillwright.policy import load_checkpoint
 from skillwright.policy.hf import HfPolicy, save_folder, save_gguf
 from study.one_run import CpuCallback, made_by, result_of, settings_digest
@@ -71,7 +71,7 @@ def play(
 
     Raises:
         ConfigError: Its folder, or its result, was made with other settings.
-        SkillwrightError: As `skillwright.jobs.rl.run_rl`; call again to resume.
+        SkillwrightError: As `skillwright.jobs.weights.run_rl`; call again to resume.
     """
     torch.set_num_threads(1)
     sizes = SHORT_SIZES if short else SIZES

@@ -14,8 +14,8 @@ from typing import Any
 from gates_study.worlds import MEASURED
 from skillwright.core import Message, Purpose, Sampling, Task
 from skillwright.core.seeds import derive_seed
-from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
-from skillwright.scripted import ScriptedHousehold
+from skillwright.worlds.alfworld import AlfworldEnv, generated_tasks
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
 
 TASKS, DRAWS, TURNS, NOISE = 100, 20, 50, 0.1
 SKILL = """

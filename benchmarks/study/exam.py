@@ -10,16 +10,16 @@ from skillwright.bank import Bank
 from skillwright.config.env import HouseholdsData
 from skillwright.core import BankSkill, Counterfactual, EpisodeSpec, SkillSource, Task
 from skillwright.core.seeds import evaluation_seed
-from skillwright.envs.alfworld.generate import household_tasks
 from skillwright.evaluation import SplitReport
-from skillwright.jobs.rl import open_rl
-from skillwright.jobs.rl.bank import make_first_bank
-from skillwright.jobs.rl.measure import Checkpoints
-from skillwright.jobs.rl.state import RlState, selected
-from skillwright.jobs.rl.wiring import Workshop, workshop
+from skillwright.jobs.weights import open_rl
+from skillwright.jobs.weights.bank import make_first_bank
+from skillwright.jobs.weights.measure import Checkpoints
+from skillwright.jobs.weights.state import RlState, selected
+from skillwright.jobs.weights.wiring import Workshop, workshop
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
-from skillwright.scripted.household.rewording import reworded
+from skillwright.worlds.alfworld.generate import household_tasks
+from skillwright.worlds.alfworld.scripted.rewording import reworded
 
 TRAINING, REWORDED, WARM = "training_homes", "reworded", "temperature_1"
 """Where else: in the homes of training, and in the new ones with the bank in other sentences, and

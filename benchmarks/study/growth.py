@@ -18,9 +18,9 @@ from skillwright.config.rl import RlEvolveSection
 from skillwright.core import ConfigError, SkillStatus, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, StudyTasks, ValTasks
-from skillwright.envs.alfworld.generate import household_tasks
 from skillwright.evaluation import ExploreGate, SplitReport
-from skillwright.jobs.parts.evolution_round import EvolutionLoop, PlayedRound
+from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
+from skillwright.worlds.alfworld.generate import household_tasks
 from study.exam import Examined, Silent, examined, new_homes, parts_of
 
 FIRST, MOST = 55, 100

@@ -17,15 +17,23 @@ from skillwright.config import RlConfig, load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind
 from skillwright.core.jsonio import digest, write_text
 from skillwright.envs.about import SURVEY
-from skillwright.envs.alfworld import household
-from skillwright.envs.alfworld.households import habit_skills
 from skillwright.jobs import StageStarted
-from skillwright.jobs.parts.tasks import find_tasks
-from skillwright.jobs.rl import RlReport, RlRun, Validated, is_rl_run, open_rl, run_rl, start_rl
-from skillwright.jobs.rl.bank import make_first_bank
-from skillwright.jobs.rl.state import RlState
-from skillwright.jobs.rl.wiring import workshop
+from skillwright.jobs.run.tasks import find_tasks
+from skillwright.jobs.weights import (
+    RlReport,
+    RlRun,
+    Validated,
+    is_rl_run,
+    open_rl,
+    run_rl,
+    start_rl,
+)
+from skillwright.jobs.weights.bank import make_first_bank
+from skillwright.jobs.weights.state import RlState
+from skillwright.jobs.weights.wiring import workshop
 from skillwright.runs import provenance
+from skillwright.worlds.alfworld import household
+from skillwright.worlds.alfworld.households import habit_skills
 from study.ablations import (
     ABLATIONS,
     EXAMPLE,
@@ -242,7 +250,7 @@ def play(
 
     Raises:
         ConfigError: Its folder, or its result, was made with other settings.
-        SkillwrightError: As `skillwright.jobs.rl.run_rl`; call again to resume.
+        SkillwrightError: As `skillwright.jobs.weights.run_rl`; call again to resume.
     """
     torch.set_num_threads(1)
     root, results = folders

@@ -6,8 +6,8 @@ from statistics import fmean, median
 from typing import Any
 
 from skillwright.core.jsonio import digest
-from skillwright.envs.alfworld.env import CATEGORIES
 from skillwright.evaluation import mean_interval, wilson_interval
+from skillwright.worlds.alfworld.env import CATEGORIES
 from study.ablations import ABLATIONS, GROWTH, MAIN, SCALE, TASK_TYPE
 from study.exam import REWORDED, TRAINING, WARM
 from study.growth import FIRST, MOST

@@ -25,14 +25,14 @@ from typing import Any
 import typing_extensions
 
 from skillwright.core import DataError, SkillwrightError
-from skillwright.envs.tau_bench import TauBenchEnvConfig
-from skillwright.integrations import register_with_skyrl
-from skillwright.integrations.skyrl_generator import (
+from skillwright.plugins.skyrl import register_with_skyrl
+from skillwright.plugins.skyrl.generator import (
     GeneratorOptions,
     ScriptedEngine,
     SkyRLGenerator,
 )
 from skillwright.rollout import Limits, PromptStyle
+from skillwright.worlds.tau_bench import TauBenchEnvConfig
 
 if sys.version_info < (3, 12):
     # SkyRL hands typed dictionaries to pydantic, which takes those of typing from Python 3.12 on.

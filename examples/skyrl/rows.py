@@ -9,9 +9,9 @@ from pathlib import Path
 
 from skillwright.config import load_config
 from skillwright.core import SkillwrightError
-from skillwright.integrations import expected_tokens, task_rows, write_rows
-from skillwright.jobs.parts.bank_source import bank_source, opened_embedder, read_injected_bank
-from skillwright.jobs.parts.tasks import find_tasks, refuse_unasked_data
+from skillwright.jobs.run.bank_source import bank_source, opened_embedder, read_injected_bank
+from skillwright.jobs.run.tasks import find_tasks, refuse_unasked_data
+from skillwright.plugins.skyrl import expected_tokens, task_rows, write_rows
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import fmean
 
 from skillwright.core import EpisodeResult, SkillwrightError
-from skillwright.envs.tau_bench import comparability, configured_store, is_free
 from skillwright.evaluation import pass_hat_k, pass_hat_k_interval
-from skillwright.integrations import read_rollouts
+from skillwright.plugins.skyrl import read_rollouts
+from skillwright.worlds.tau_bench import comparability, configured_store, is_free
 
 
 def task_of(one: EpisodeResult) -> tuple[str, int]:

@@ -48,9 +48,9 @@ from skillwright.jobs import (
 )
 from skillwright.jobs import Run as OpenedRun
 from skillwright.jobs.inspect.summary import read_folder
-from skillwright.jobs.parts.money import PricedModel, priced_model
-from skillwright.jobs.parts.tasks import refuse_unasked_data
-from skillwright.jobs.rl import (
+from skillwright.jobs.run.money import PricedModel, priced_model
+from skillwright.jobs.run.tasks import refuse_unasked_data
+from skillwright.jobs.weights import (
     RlCallback,
     RlEvent,
     RlRun,
@@ -479,7 +479,7 @@ async def _play_text(run: OpenedRun, progress: bool) -> Run:
 async def _train_weights(config: RlConfig, progress: bool) -> Run:
     refuse_without_torch()
     # Imported here, because it imports torch.
-    from skillwright.jobs.rl.preflight import preflight_rl
+    from skillwright.jobs.weights.preflight import preflight_rl
 
     await preflight_rl(config)
     return await _play_weights(start_rl(config), progress)

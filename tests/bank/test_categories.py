@@ -6,9 +6,9 @@ import pytest
 
 from skillwright.core import Task
 from skillwright.envs import TextEnv
-from skillwright.envs.alfworld import AlfworldEnv, generated_tasks
-from skillwright.envs.alfworld.env import CATEGORIES, category_of_goal
-from skillwright.envs.tau_bench import DOMAINS, TauBenchEnv, tau_tasks
+from skillwright.worlds.alfworld import AlfworldEnv, generated_tasks
+from skillwright.worlds.alfworld.env import CATEGORIES, category_of_goal
+from skillwright.worlds.tau_bench import DOMAINS, TauBenchEnv, tau_tasks
 
 GOALS = {
     "put a mug in shelf": "pick_and_place",

@@ -43,9 +43,9 @@ from skillwright.core import (
     SkillOrigin,
 )
 from skillwright.datasets import EvolutionTasks, Splits, StudyTasks, ValTasks
-from skillwright.envs.alfworld import generated_tasks
 from skillwright.evaluation import AlphaLedger, Draws, PairedGate
-from skillwright.scripted.household.teacher import HouseholdTeacher
+from skillwright.worlds.alfworld import generated_tasks
+from skillwright.worlds.alfworld.scripted.teacher import HouseholdTeacher
 
 GENERAL = skill("Sanity check", "Before each action, check that it can succeed.")
 HEAT = skill("Heat it", "Heat it.", kind=SkillKind.TASK_SPECIFIC, category="heat")

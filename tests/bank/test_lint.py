@@ -7,8 +7,8 @@ from canaries import BENIGN, CANARIES, COPIED, FIELDS, skill_saying
 
 from skillwright.bank import SEED_BANKS, Severity, Sources, is_clean, lint, seed_bank
 from skillwright.core import BankSkill, SkillKind
-from skillwright.envs.alfworld import household
-from skillwright.envs.alfworld.households import habit_skills
+from skillwright.worlds.alfworld import household
+from skillwright.worlds.alfworld.households import habit_skills
 
 
 def rules(skill, sources=()):

@@ -5,8 +5,8 @@ from itertools import chain
 import pytest
 
 from skillwright.bank import seed_bank
-from skillwright.envs.alfworld import World, generate_problem
-from skillwright.envs.webshop import CatalogueSource, open_catalogue
+from skillwright.worlds.alfworld import World, generate_problem
+from skillwright.worlds.webshop import CatalogueSource, open_catalogue
 
 
 def world_with(task_type, appliance):

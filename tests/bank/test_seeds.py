@@ -10,9 +10,9 @@ import pytest
 
 from skillwright.bank import SEED_BANKS, near_in_text, seed_bank
 from skillwright.core import SkillKind, SkillOrigin, SkillStatus, UsageError
-from skillwright.envs.alfworld.env import CATEGORIES as ALFWORLD_CATEGORIES
-from skillwright.envs.tau_bench import DOMAINS
-from skillwright.envs.webshop import CATEGORIES as WEBSHOP_CATEGORIES
+from skillwright.worlds.alfworld.env import CATEGORIES as ALFWORLD_CATEGORIES
+from skillwright.worlds.tau_bench import DOMAINS
+from skillwright.worlds.webshop import CATEGORIES as WEBSHOP_CATEGORIES
 
 CATEGORIES = {
     "alfworld": set(ALFWORLD_CATEGORIES.values()),

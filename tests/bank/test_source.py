@@ -30,8 +30,8 @@ from skillwright.core import (
     Task,
 )
 from skillwright.envs import TextEnv
-from skillwright.envs.alfworld import generated_tasks
 from skillwright.rollout import LocalEngine
+from skillwright.worlds.alfworld import generated_tasks
 
 WIDE = RetrievalSettings(delta=-1.0)
 

@@ -18,9 +18,9 @@ from skillwright.bank import (
 )
 from skillwright.core import Completion, SkillKind
 from skillwright.datasets import EvolutionTasks, Splits
-from skillwright.envs.alfworld import AlfworldEnv
 from skillwright.evaluation import AlphaLedger, Draws, PairedGate
-from skillwright.scripted.household.teacher import HouseholdTeacher
+from skillwright.worlds.alfworld import AlfworldEnv
+from skillwright.worlds.alfworld.scripted.teacher import HouseholdTeacher
 
 SAFE = "not already inside"
 """What the cook has to read to keep the food in hand."""

@@ -11,8 +11,8 @@ from doors import write_tasks
 from mock_openai import error
 from served import served
 from skillwright.core.jsonio import dumps
-from skillwright.envs.alfworld import generate_problem, to_game_json
 from skillwright.jobs import open_run
+from skillwright.worlds.alfworld import generate_problem, to_game_json
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'
 ENDPOINT = {"backend": "openai_chat", "model": "mock-1"}

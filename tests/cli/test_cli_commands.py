@@ -211,7 +211,7 @@ def test_the_demo_file_is_a_configuration_like_any_other(cli):
 def test_environments_are_listed(cli):
     assert "alfworld" in cli("env", "list").stdout
     found = json.loads(cli("env", "list", "--json").stdout)
-    assert found["alfworld"] == "skillwright.envs.alfworld:AlfworldEnv"
+    assert found["alfworld"] == "skillwright.worlds.alfworld:AlfworldEnv"
 
 
 def test_an_environment_is_checked(cli, tmp_path):

@@ -23,8 +23,8 @@ from skillwright.config.yaml_files import dump_yaml, read_layers
 from skillwright.core import BankSkill, SkillKind, SkillStatus
 from skillwright.core.fence import escaped_controls, without_controls
 from skillwright.core.jsonio import dumps
-from skillwright.envs.tau_bench import TauBenchEnvConfig, UserSetting
-from skillwright.envs.tau_bench.users import HumanUser
+from skillwright.worlds.tau_bench import TauBenchEnvConfig, UserSetting
+from skillwright.worlds.tau_bench.users import HumanUser
 
 EVIL = "EVIL\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u200f\u061c\r\x08END"
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

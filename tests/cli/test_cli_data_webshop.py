@@ -6,8 +6,8 @@ import pytest
 
 from skillwright.config import RunConfig
 from skillwright.config.env import EnvSection, GeneratedData, WebShopData
-from skillwright.envs.webshop import imported_path
-from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.run.tasks import make_splits
+from skillwright.worlds.webshop import imported_path
 
 ITEMS = [
     {"asin": f"B{number:09}", "name": "Ivia Lamp", "pricing": "$20", "query": "lamp"}

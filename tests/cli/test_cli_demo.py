@@ -33,7 +33,7 @@ def test_a_setting_without_a_half_is_refused_unless_it_is_the_runs_own(cli):
 
 
 def test_without_torch_the_other_half_is_named_and_not_missed(cli, monkeypatch):
-    monkeypatch.setattr("skillwright.jobs.rl.launch.find_spec", lambda name: None)
+    monkeypatch.setattr("skillwright.jobs.weights.launch.find_spec", lambda name: None)
     monkeypatch.setattr("skillwright.cli.demo._show_text", lambda overrides, as_json: None)
     assert "pip install 'skillwright[train]'" in cli("demo").stdout
     assert "pip install 'skillwright[train]'" in cli("demo", "--half", "weights", code=2).stderr

@@ -12,8 +12,8 @@ from shown import WIDTH, episodes, pipe
 from skillwright.cli import tables
 from skillwright.evaluation import ScoreTable, SplitReport
 from skillwright.jobs import EvalPlan, EvalReport
-from skillwright.jobs.launch.runs import read_plan
-from skillwright.jobs.parts.endings import Cause
+from skillwright.jobs.run.turn_ends import Cause
+from skillwright.jobs.text.launch.runs import read_plan
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 BREAKING = """

@@ -17,8 +17,8 @@ from mock_openai import MockOpenAI, answer_with
 from skillwright.cli.app import app
 from skillwright.cli.init import init
 from skillwright.config import load_config
-from skillwright.jobs.parts.tasks import make_splits
-from skillwright.scripted.clerk import ClerkAnalyst, ScriptedClerk
+from skillwright.jobs.run.tasks import make_splits
+from skillwright.worlds.scripted.clerk import ClerkAnalyst, ScriptedClerk
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = ROOT / "examples" / "table_data" / "messages.csv"

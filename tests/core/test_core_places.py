@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from skillwright.core.places import Ahead, Places, gives_way, played_ahead
+from skillwright.core.paths import Ahead, Places, gives_way, played_ahead
 
 
 async def settle():

@@ -18,7 +18,7 @@ from skillwright.config import dump_config
 from skillwright.config.run import validated
 from skillwright.core import Completion
 from skillwright.core.jsonio import digest
-from skillwright.jobs.parts.bank_source import has_work, look_at_work
+from skillwright.jobs.run.bank_source import has_work, look_at_work
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 

@@ -12,7 +12,7 @@ from skillwright.config import load_config
 from skillwright.evaluation import RELEASE_DRAWS_FROM
 from skillwright.jobs import NullCallback, demo_file, replay_run, run_training, start_run
 from skillwright.jobs.inspect.provenance import blame, find_skill
-from skillwright.scripted.skilltext import read_conduct, read_stances
+from skillwright.worlds.scripted.skilltext import read_conduct, read_stances
 
 pytestmark = pytest.mark.heavy
 

@@ -11,7 +11,8 @@ from skillwright.config import RunConfig
 from skillwright.config.run import validated
 from skillwright.jobs import NullCallback, run_training, start_run
 from skillwright.models import make_model
-from skillwright.scripted import ScriptedAnalyst, ScriptedHousehold
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
+from skillwright.worlds.alfworld.scripted.optimizer import ScriptedAnalyst
 
 PLAN = [[ALL_RULES], [ALL_WRONG]]
 

@@ -7,7 +7,7 @@ import pytest
 
 from doors import ALL_RULES, ALL_WRONG, story
 from killing import KilledRun, die_often, executioner
-from skillwright.core.places import AHEAD
+from skillwright.core.paths import AHEAD
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 

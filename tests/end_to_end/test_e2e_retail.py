@@ -2,8 +2,8 @@
 
 from skillwright.config import RunConfig
 from skillwright.jobs import NullCallback, run_training, start_run
-from skillwright.scripted.retail import read_rules
-from skillwright.scripted.retail.optimizer import LESSONS
+from skillwright.worlds.tau_bench.scripted import read_rules
+from skillwright.worlds.tau_bench.scripted.optimizer import LESSONS
 from tau_built_in.generate import HERE
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from skillwright.bank import Bank, BankStore
 from skillwright.core import BankSkill, ConfigError, Counterfactual, SkillKind
-from skillwright.scripted.household.wordings import TEACHINGS
-from skillwright.scripted.skilltext import Rule
+from skillwright.worlds.alfworld.scripted.wordings import TEACHINGS
+from skillwright.worlds.scripted.skilltext import Rule
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / "benchmarks" / "rl_study.py"

@@ -11,8 +11,8 @@ from skillwright.config.env import EnvSection
 from skillwright.envs import make
 from skillwright.envs.drive import open_env, step_env
 from skillwright.jobs import NullCallback, distill_runs, study_run
-from skillwright.jobs.parts.tasks import find_tasks
-from skillwright.scripted import ScriptedHousehold
+from skillwright.jobs.run.tasks import find_tasks
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
 
 pytestmark = pytest.mark.heavy
 TURNS = 25

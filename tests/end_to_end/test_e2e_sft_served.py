@@ -13,9 +13,9 @@ from hf_world import hf_config, write_tiny
 from rl_world import recipe
 from skillwright.config.run import validated
 from skillwright.jobs import NullCallback, run_evaluation, start_run
-from skillwright.jobs.rl import supervised
-from skillwright.jobs.rl.saving import save_run_policy
-from skillwright.jobs.train.evaluate import EvalPlan
+from skillwright.jobs.text.evaluate import EvalPlan
+from skillwright.jobs.weights import supervised
+from skillwright.jobs.weights.saving import save_run_policy
 from skillwright.runs import RunStore
 
 pytestmark = pytest.mark.heavy

@@ -5,7 +5,7 @@ import pytest
 from doors import Coach, trained
 from skillwright.config import RunConfig, load_config
 from skillwright.jobs import NullCallback, run_training, start_run
-from skillwright.scripted.shopper import (
+from skillwright.worlds.webshop.scripted import (
     BAD_RULES,
     LESSONS,
     SUPERSTITIONS,

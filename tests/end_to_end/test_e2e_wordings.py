@@ -9,12 +9,12 @@ import pytest
 from skillwright.core import EpisodeSpec, PlainSkill
 from skillwright.core.seeds import evaluation_seed
 from skillwright.envs import make
-from skillwright.envs.alfworld import generated_tasks
 from skillwright.evaluation import Score
 from skillwright.models import ChatAgent
 from skillwright.rollout import Limits, LocalEngine
-from skillwright.scripted import ScriptedHousehold
-from skillwright.scripted.household.lessons import FROM_FAILURES, FROM_SUCCESSES, LESSONS
+from skillwright.worlds.alfworld import generated_tasks
+from skillwright.worlds.alfworld.scripted import ScriptedHousehold
+from skillwright.worlds.alfworld.scripted.lessons import FROM_FAILURES, FROM_SUCCESSES, LESSONS
 
 PLAIN = """\
 # Household skill

@@ -169,7 +169,7 @@ _RUN = """
 import asyncio, sys
 from skillwright.core import Purpose, Sampling
 from skillwright.models import HttpClient, LocalConfig, make_model
-from skillwright.models.local import server
+from skillwright.plugins.local import server
 
 async def main():
     async with HttpClient() as client:

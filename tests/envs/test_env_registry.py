@@ -64,7 +64,7 @@ def test_listed_environments_are_sorted_and_include_installed_ones(guess):
     listed = specs()
     assert list(listed) == sorted(listed)
     assert guess in listed
-    assert listed["alfworld"] == EnvSpec("alfworld", "skillwright.envs.alfworld:AlfworldEnv")
+    assert listed["alfworld"] == EnvSpec("alfworld", "skillwright.worlds.alfworld:AlfworldEnv")
     assert spec("alfworld") == listed["alfworld"]
 
 

@@ -10,9 +10,9 @@ from skillwright.core import ConfigError, FailureCause, JudgeError, ModelRefused
 from skillwright.core.result import Failure, Turn
 from skillwright.envs.table import TableEnv
 from skillwright.envs.table.settings import read_settings
-from skillwright.jobs.launch.preflight import users_of
-from skillwright.jobs.parts.money import priced_model, refuse_unpriced
-from skillwright.jobs.parts.tasks import side_models
+from skillwright.jobs.run.money import priced_model, refuse_unpriced
+from skillwright.jobs.run.tasks import side_models
+from skillwright.jobs.text.launch.preflight import users_of
 
 ROW = {"row": {"prompt": "Thank the customer.", "answer": "Thanks!"}, "seed": 7}
 

@@ -10,7 +10,7 @@ from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.datasets import parse_ratio
 from skillwright.envs.table.splits import MOST_TASKS, dealing_pattern
-from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.run.tasks import make_splits
 
 MODELS = {
     "target": {"backend": "scripted", "model": "clerk"},

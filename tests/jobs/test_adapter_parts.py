@@ -7,12 +7,12 @@ import pytest
 
 from doors import Coach, Walker, doors_config, resumed, trained
 from skillwright.jobs import preflight
-from skillwright.jobs.adapters.models import flat_settings
-from skillwright.jobs.adapters.play import AdapterMemory, trajectory_of
-from skillwright.jobs.adapters.rollouts import AdapterPlanner
-from skillwright.jobs.launch import preflight as checks
-from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.train import wiring
+from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.text import wiring
+from skillwright.jobs.text.adapters.models import flat_settings
+from skillwright.jobs.text.adapters.play import AdapterMemory, trajectory_of
+from skillwright.jobs.text.adapters.rollouts import AdapterPlanner
+from skillwright.jobs.text.launch import preflight as checks
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.runs import RunStore
 from skillwright.textopt import read_episodes, read_rows

@@ -29,7 +29,7 @@ from skillwright.jobs import (
     import_into,
     study_run,
 )
-from skillwright.jobs.parts.bank_source import bank_work, look_at_work
+from skillwright.jobs.run.bank_source import bank_work, look_at_work
 
 STRICT = {"gate": {"kind": "strict"}}
 STUDY = StudySettings.model_validate({"models": {"teacher": TEACHER}})

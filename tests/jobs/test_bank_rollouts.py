@@ -11,9 +11,9 @@ from skillwright.bank import BankStore
 from skillwright.cli.app import app
 from skillwright.config import StudySettings
 from skillwright.core import DataError, Failure, FailureCause, StopReason
-from skillwright.integrations import read_rollouts, write_rollouts
 from skillwright.jobs import EvalPlan, NullCallback, evolve_on_rollouts, study_run
-from skillwright.jobs.parts.bank_source import look_at_work
+from skillwright.jobs.run.bank_source import look_at_work
+from skillwright.plugins.skyrl import read_rollouts, write_rollouts
 from skillwright.rollout import EngineDown
 
 STUDY = StudySettings.model_validate(

@@ -19,7 +19,7 @@ from skillwright.jobs import (
     run_evaluation,
     start_run,
 )
-from skillwright.jobs.parts.bank_source import DocumentAndBank, EmbedderLedger
+from skillwright.jobs.run.bank_source import DocumentAndBank, EmbedderLedger
 
 TRAIN = EvalPlan("train", 1)
 TEST = EvalPlan("test", 1)

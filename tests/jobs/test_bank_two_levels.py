@@ -17,7 +17,7 @@ from skillwright.jobs import (
     evolve_bank,
     import_into,
 )
-from skillwright.jobs.parts.bank_source import look_at_work
+from skillwright.jobs.run.bank_source import look_at_work
 
 EVOLVE = {"nth": 2, "trigger_accuracy": 1.0}
 BOTH = (adding(room_skill("hall")), adding(room_skill("cellar")))

@@ -21,8 +21,8 @@ from skillwright.jobs import (
     start_run,
     summarize_runs,
 )
-from skillwright.jobs.parts.opened import make_env
-from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.run.opened import make_env
+from skillwright.jobs.run.tasks import make_splits
 from skillwright.runs import RunFolder
 
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.config import RunConfig, dump_config, is_rl_config, load_config
-from skillwright.config.skillopt.keys import KEYS
 from skillwright.config.yaml_files import dump_yaml, key_paths, merge, nested, read_layers
 from skillwright.core import ConfigError
 from skillwright.evaluation import ExploreGate, PairedGate, StrictGate
+from skillwright.plugins.skillopt.config.keys import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = """

@@ -13,7 +13,7 @@ from skillwright.config.removed import REMOVED, why_removed
 from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
 from skillwright.jobs import open_run, read_run, start_run
-from skillwright.jobs.rl import open_rl, start_rl
+from skillwright.jobs.weights import open_rl, start_rl
 
 ROOT = Path(__file__).parents[2]
 MODELS = {

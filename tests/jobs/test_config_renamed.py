@@ -11,7 +11,7 @@ from skillwright.config.bank_settings import study_settings
 from skillwright.config.renamed import RENAMED
 from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError
-from skillwright.jobs.rl import open_rl, start_rl
+from skillwright.jobs.weights import open_rl, start_rl
 
 MODELS = {
     "target": {"backend": "scripted", "model": "household"},

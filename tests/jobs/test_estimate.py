@@ -11,14 +11,14 @@ from skillwright.cli.app import app
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
 from skillwright.jobs import EvalPlan, Sizes, estimate
-from skillwright.jobs.launch.estimate import (
+from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.text.launch.estimate import (
     ACCEPTED_SHARE,
     Assumptions,
     estimate_evaluation,
     expected_turns,
 )
-from skillwright.jobs.parts.tasks import make_splits
-from skillwright.jobs.train.wiring import expected_episodes
+from skillwright.jobs.text.wiring import expected_episodes
 from skillwright.models import HttpClient
 from somebodys import Documented, adapter_config
 from tau_models import shop, tau_config

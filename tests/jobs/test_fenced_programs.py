@@ -18,9 +18,9 @@ from skillwright.jobs import (
     study_run,
 )
 from skillwright.jobs.bank.session import bank_session
-from skillwright.jobs.parts.bank_source import bank_work, work_folder
-from skillwright.jobs.parts.opened import opened_model
-from skillwright.jobs.rl.wiring import workshop
+from skillwright.jobs.run.bank_source import bank_work, work_folder
+from skillwright.jobs.run.opened import opened_model
+from skillwright.jobs.weights.wiring import workshop
 from skillwright.runs import RunStore
 
 PROGRAM = {"backend": "codex_exec"}

@@ -24,7 +24,7 @@ from skillwright.jobs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.parts.money import Budget, _larger, refuse_unheld, refuse_unpriced
+from skillwright.jobs.run.money import Budget, _larger, refuse_unheld, refuse_unpriced
 from skillwright.models import EndpointFault
 
 PRICE = 0.01

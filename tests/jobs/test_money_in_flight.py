@@ -30,7 +30,7 @@ from skillwright.jobs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.parts.money import PIONEERS, Budget, budget_gaps, refuse_unpriced
+from skillwright.jobs.run.money import PIONEERS, Budget, budget_gaps, refuse_unpriced
 from skillwright.models import EndpointFault
 from somebodys import Seeded, adapter_config
 

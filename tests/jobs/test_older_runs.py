@@ -13,7 +13,7 @@ from skillwright.bank import BankError, BankStore
 from skillwright.core import ModelRefused, RunError
 from skillwright.core.sqlite_file import log_of, schema_version
 from skillwright.jobs import find_run, open_run, read_run, study_run, summarize_runs
-from skillwright.jobs.rl import is_rl_run, open_rl, start_rl
+from skillwright.jobs.weights import is_rl_run, open_rl, start_rl
 from skillwright.runs.database import SCHEMA
 
 PLAN = [[ALL_RULES], ["Be quick."]]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from skillwright.jobs.train.judging import placebo_text
-from skillwright.scripted.skilltext import read_habits, read_stances
+from skillwright.jobs.text.judging import placebo_text
+from skillwright.worlds.scripted.skilltext import read_habits, read_stances
 
 
 @pytest.mark.parametrize("length", [0, 1, 40, 999, 12_345])

@@ -14,11 +14,11 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from skillwright.config import load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs import Health
-from skillwright.jobs.parts.policy_needs import KNOWN, TRUSTED, Demand, Shape, find_shape, needed
-from skillwright.jobs.rl import machine
-from skillwright.jobs.rl.estimate import estimate_rl
-from skillwright.jobs.rl.preflight import examine_rl
-from skillwright.models.local import find_weights
+from skillwright.jobs.run.policy_needs import KNOWN, TRUSTED, Demand, Shape, find_shape, needed
+from skillwright.jobs.weights import machine
+from skillwright.jobs.weights.estimate import estimate_rl
+from skillwright.jobs.weights.preflight import examine_rl
+from skillwright.plugins.local import find_weights
 from skillwright.policy.hf.model import LoraSettings, _adapted
 
 ROOT = Path(__file__).parents[2]

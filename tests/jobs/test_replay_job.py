@@ -12,8 +12,8 @@ from skillwright.config.run import validated
 from skillwright.core import DataError, ModelError, RunError
 from skillwright.envs import spec
 from skillwright.jobs import EvalPlan, NullCallback, replay_run, run_evaluation, start_run
-from skillwright.scripted.retail import ScriptedRetail
-from skillwright.scripted.retail.optimizer import LESSONS
+from skillwright.worlds.tau_bench.scripted import ScriptedRetail
+from skillwright.worlds.tau_bench.scripted.optimizer import LESSONS
 from somebodys import Chosen, adapter_config
 from tau_models import RULE, Clerk, shop, tau_config, tau_evaluated, tau_settings
 from tau_store import tool_call
@@ -171,7 +171,7 @@ async def test_what_a_simulated_user_said_comes_from_the_record(tmp_path):
 
 
 async def test_an_agent_that_would_now_speak_to_the_user_is_a_difference(tmp_path, monkeypatch):
-    from skillwright.envs.tau_bench import env
+    from skillwright.worlds.tau_bench import env
 
     config = tau_config(tmp_path, shop(tmp_path / "shop", count=2))
     turns = [tool_call("think", thought="?"), "Bye."]

@@ -10,7 +10,7 @@ from doors import doors_config, look
 from rl_world import lanes_config
 from skillwright.core import ConfigError
 from skillwright.jobs import EvalPlan, open_run, open_study, start_run, start_study
-from skillwright.jobs.rl import open_rl, start_rl
+from skillwright.jobs.weights import open_rl, start_rl
 
 
 def edit(path, change):

@@ -5,7 +5,7 @@ import pytest
 from fakes import ScriptedReplies
 from skillwright.core import Completion, ModelError, ModelRefused, Purpose, Sampling, Usage
 from skillwright.jobs import CallFinished
-from skillwright.jobs.parts.memory import StoredCalls
+from skillwright.jobs.run.memory import StoredCalls
 from skillwright.runs import Redactor, RunStore
 
 KEY = "sk-the-very-key-of-this-run"

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from skillwright.core import Act, EpisodeResult, EpisodeSpec, Task, Trajectory, Turn, Usage
-from skillwright.core.places import AHEAD
-from skillwright.jobs.parts.memory import RECENT_TURNS, StoredEpisodes
+from skillwright.core.paths import AHEAD
+from skillwright.jobs.run.memory import RECENT_TURNS, StoredEpisodes
 from skillwright.runs import Redactor, RunStore
 
 

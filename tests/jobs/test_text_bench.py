@@ -8,7 +8,7 @@ from skillwright.datasets import Splits
 from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import Draws
 from skillwright.jobs import Sizes, StageStarted, StepRef
-from skillwright.jobs.parts.bench import Longitudinal, TextBench
+from skillwright.jobs.run.bench import Longitudinal, TextBench
 from skillwright.textopt import PairPolicy
 
 

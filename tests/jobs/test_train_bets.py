@@ -19,9 +19,9 @@ from doors import (
     trained,
 )
 from skillwright.core import ModelError, ModelRefused
-from skillwright.core.places import AHEAD, gives_way
+from skillwright.core.paths import AHEAD, gives_way
 from skillwright.jobs import BudgetSpent, EpisodeFinished, open_run, run_training, start_run
-from skillwright.jobs.train.bets import Bets
+from skillwright.jobs.text.bets import Bets
 
 KEPT = {"epochs": 3, "batch_size": 4}
 # Three steps an epoch: what is accepted in one of them loses the bet on the next batch.

@@ -20,7 +20,7 @@ from doors import (
 )
 from skillwright.core import ConfigError
 from skillwright.jobs import StageStarted, read_run
-from skillwright.jobs.train.wiring import step_settings
+from skillwright.jobs.text.wiring import step_settings
 from skillwright.textopt import (
     AppendixSource,
     BudgetControl,

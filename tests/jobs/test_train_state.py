@@ -17,8 +17,8 @@ from skillwright.evaluation import (
     selection_bias,
 )
 from skillwright.jobs import Confirmation, EpochRecord, StepRecord, TrainState
-from skillwright.jobs.parts.resuming import rebuild
-from skillwright.jobs.train.state import Kind
+from skillwright.jobs.run.resuming import rebuild
+from skillwright.jobs.text.state import Kind
 from skillwright.runs import Redactor, RunStore
 from skillwright.textopt import FailurePattern, StepEntry, StepMemory, TriedEdit
 

@@ -20,7 +20,7 @@ from doors import (
 from skillwright.core import skill_hash
 from skillwright.core.skill import inject_empty_slow_update, slow_update_field
 from skillwright.jobs import EpochEnded, StepDecided, read_run
-from skillwright.jobs.train.state import restore
+from skillwright.jobs.text.state import restore
 
 SKILL = "# Doors\n\nKnock first.  \n\n- é, \u4e2d\n"
 STRICT = {"gate": {"kind": "strict"}}

@@ -37,7 +37,7 @@ from skillwright.jobs import (
     read_run,
     run_proof,
 )
-from skillwright.jobs.train.state import restore
+from skillwright.jobs.text.state import restore
 
 ROOM_BY_ROOM = [[rule("attic")], [rule("cellar")], [rule("hall")], []]
 LOFT, SHED, BARN = rule("loft", 3), rule("shed", 5), rule("barn", 1)

@@ -60,7 +60,7 @@ class Fakes:
     def unfence(self):
         """Let this machine be one without bubblewrap."""
         self._monkeypatch.setattr(
-            "skillwright.models.executors.model.why_no_fence", lambda *, nested: "no bwrap"
+            "skillwright.plugins.executors.model.why_no_fence", lambda *, nested: "no bwrap"
         )
 
     def make(self, backend, behavior="", **settings):

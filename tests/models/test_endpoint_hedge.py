@@ -7,7 +7,7 @@ import pytest
 
 from mock_openai import MockOpenAI
 from skillwright.core import Purpose, Usage
-from skillwright.core.places import Ahead, played_ahead
+from skillwright.core.paths import Ahead, played_ahead
 from skillwright.models import EndpointFault
 from skillwright.models.http.hedge import LAST, LATE, Hedges, hedged
 

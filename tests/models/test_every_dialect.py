@@ -27,7 +27,7 @@ from skillwright.core import (
     Sampling,
     Usage,
 )
-from skillwright.jobs.launch.preflight import ask_if_ready
+from skillwright.jobs.text.launch.preflight import ask_if_ready
 from skillwright.models import (
     ContextOverflow,
     HttpClient,

@@ -15,7 +15,7 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.models import ChatAgent, ContextOverflow, ExecAgent, ExecFault, agent_of
-from skillwright.models.executors.workspace import why_no_fence
+from skillwright.plugins.executors.workspace import why_no_fence
 
 __all__ = ["fakes"]
 

@@ -19,7 +19,7 @@ from skillwright.core import (
     Sampling,
 )
 from skillwright.models import ContextOverflow, ExecFault, OutputFlood
-from skillwright.models.executors.workspace import say_unfenced, why_no_fence
+from skillwright.plugins.executors.workspace import say_unfenced, why_no_fence
 
 __all__ = ["fakes"]
 
@@ -268,7 +268,7 @@ async def test_inside_a_fence_the_run_s_own_folder_is_all_that_can_be_written(
     sandbox, could, fakes, monkeypatch
 ):
     # Codex's own sandbox needs a fence that nests; the fake has none.
-    monkeypatch.setattr("skillwright.models.executors.codex.CodexExec.nests", lambda *_: False)
+    monkeypatch.setattr("skillwright.plugins.executors.codex.CodexExec.nests", lambda *_: False)
     agent = fakes.make("codex_exec", "writes", sandbox=sandbox, isolation="bwrap")
     [act] = await agent.act_batch([turn()])
     assert act.text == could

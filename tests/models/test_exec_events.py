@@ -6,9 +6,9 @@ import pytest
 
 from skillwright.core import ModelRefused, ReplyInvalid, Usage
 from skillwright.models import ContextOverflow, ExecFault, Prices
-from skillwright.models.executors.claude import read_claude_events
-from skillwright.models.executors.codex import read_codex_events
-from skillwright.models.executors.report import ExecReport, Output, fault_of_report, fault_of_words
+from skillwright.plugins.executors.claude import read_claude_events
+from skillwright.plugins.executors.codex import read_codex_events
+from skillwright.plugins.executors.report import ExecReport, Output, fault_of_report, fault_of_words
 
 
 def lines(*events):

@@ -12,7 +12,7 @@ from exec_fixtures import MESSAGES, fakes
 from test_exec_process import is_alive
 
 from skillwright.core import Purpose
-from skillwright.models.executors.workspace import (
+from skillwright.plugins.executors.workspace import (
     Fence,
     return_login,
     run_folder,
@@ -26,8 +26,8 @@ NO_FENCE = why_no_fence(nested=False)
 # Holds a folder, leaves a child behind, and is killed.
 KILLED = """
 import os, signal, subprocess, sys
-from skillwright.models.executors.workspace import run_folder
-from skillwright.models.executors.process import MARK
+from skillwright.plugins.executors.workspace import run_folder
+from skillwright.plugins.executors.process import MARK
 with run_folder() as root:
     env = {**os.environ, MARK: root.name}
     none = subprocess.DEVNULL

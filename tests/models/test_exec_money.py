@@ -4,8 +4,8 @@ import pytest
 from exec_fixtures import MESSAGES, fakes, turn
 
 from skillwright.core import ModelTimeout, Purpose, ReplyInvalid, Usage
-from skillwright.models.executors.claude import read_claude_events
-from skillwright.models.executors.process import Program, run_program
+from skillwright.plugins.executors.claude import read_claude_events
+from skillwright.plugins.executors.process import Program, run_program
 
 __all__ = ["fakes"]
 

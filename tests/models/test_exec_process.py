@@ -12,7 +12,7 @@ import pytest
 
 from skillwright.core import ModelRefused, ModelTimeout
 from skillwright.models import OutputFlood
-from skillwright.models.executors.process import Program, run_program
+from skillwright.plugins.executors.process import Program, run_program
 
 # Forks twice, so that the grandchild has a session, a group and a parent of its own.
 DAEMON = """
@@ -132,7 +132,7 @@ async def test_an_orphan_that_cannot_be_found_takes_no_answer_away_either(
     tmp_path, caplog, monkeypatch
 ):
     (tmp_path / "nothing").mkdir()
-    monkeypatch.setattr("skillwright.models.executors.process._PROC", tmp_path / "nothing")
+    monkeypatch.setattr("skillwright.plugins.executors.process._PROC", tmp_path / "nothing")
     try:
         output = await run_program(escaping(tmp_path, drain_s=0.1))
     finally:
@@ -215,7 +215,7 @@ async def test_a_key_that_is_printed_is_neither_returned_nor_kept(tmp_path):
 STARTS = """
 import asyncio, sys
 from pathlib import Path
-from skillwright.models.executors.process import Program, run_program
+from skillwright.plugins.executors.process import Program, run_program
 code = "echo $$ > pid.new; mv pid.new pid; exec sleep 600"
 asyncio.run(run_program(Program(("/bin/sh", "-c", code), "", Path(sys.argv[1]), {})))
 """

@@ -5,8 +5,8 @@ import yaml
 
 from skillwright.core import DataError
 from skillwright.models import prepare_workspace, render_skill_md
-from skillwright.models.executors.model import render_prompt, without_mentions
-from skillwright.models.executors.workspace import is_live, mount_skill
+from skillwright.plugins.executors.model import render_prompt, without_mentions
+from skillwright.plugins.executors.workspace import is_live, mount_skill
 
 
 def front_matter(document):

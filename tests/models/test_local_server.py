@@ -17,11 +17,11 @@ from skillwright.core import ConfigError, DataError, ModelRefused, ModelTimeout,
 from skillwright.models import ContextOverflow, HttpClient, LocalConfig, make_model
 from skillwright.models.http.client import encode
 from skillwright.models.http.wire import EndpointFault
-from skillwright.models.local import model as local_model
-from skillwright.models.local import prefixes
-from skillwright.models.local import server as local_server
-from skillwright.models.local.model import LocalClient
-from skillwright.models.local.server import LocalServer, Served
+from skillwright.plugins.local import model as local_model
+from skillwright.plugins.local import prefixes
+from skillwright.plugins.local import server as local_server
+from skillwright.plugins.local.model import LocalClient
+from skillwright.plugins.local.server import LocalServer, Served
 
 FAKE = (sys.executable, str(Path(__file__).parents[1] / "fake_gguf_server.py"))
 TIME_S = 60.0
@@ -368,7 +368,7 @@ _STUB = """
 """
 _PARENT = """
     import os, sys, threading
-    from skillwright.models.local.server import LocalServer, Served
+    from skillwright.plugins.local.server import LocalServer, Served
     server = LocalServer(Served("/weights/tiny.gguf", 2, 8, 1))
     threading.Thread(target=server.address, args=(600,), daemon=True).start()
     while server.pid is None: pass

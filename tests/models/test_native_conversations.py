@@ -8,9 +8,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from skillwright.core import EpisodeSpec, PlainSkill, Sampling, Task
-from skillwright.envs.tau_bench import TauBenchEnv
 from skillwright.models import ChatAgent, make_model, parse_model_config
 from skillwright.rollout import LocalEngine
+from skillwright.worlds.tau_bench import TauBenchEnv
 from strict_tools import STRICT, THOUGHT, Turn, call, say
 from tau_store import CANCEL, OPENING, TASKS, task, write_store
 

@@ -7,8 +7,8 @@ import pytest
 from doors import doors_settings
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError, Purpose, Usage
-from skillwright.jobs.launch.preflight import ask_if_ready
-from skillwright.jobs.parts.money import priced_model
+from skillwright.jobs.run.money import priced_model
+from skillwright.jobs.text.launch.preflight import ask_if_ready
 from skillwright.models import (
     HttpClient,
     PythonConfig,
@@ -67,7 +67,7 @@ async def test_a_class_in_a_file_answers_with_its_settings(file):
 
 
 async def test_a_class_of_an_installed_package_answers_too():
-    model = made("skillwright.scripted.reader:ScriptedReader", scripted=True)
+    model = made("skillwright.worlds.search.scripted.reader:ScriptedReader", scripted=True)
     assert (await model.complete(SAID, purpose=Purpose.CHECK)).text.startswith("<answer>")
 
 

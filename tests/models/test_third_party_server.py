@@ -11,7 +11,7 @@ import pytest
 from doors import doors_config, evaluated, look
 from skillwright.core import ModelRefused, Purpose, Sampling
 from skillwright.jobs import EvalPlan
-from skillwright.jobs.parts.endings import NotMeasured
+from skillwright.jobs.run.turn_ends import NotMeasured
 from skillwright.models import HttpClient, OpenAIChatConfig, make_model
 
 NEEDED = {"train": ("torch", "transformers", "tokenizers"), "dev": ("fastapi", "uvicorn", "openai")}

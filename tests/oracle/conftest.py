@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skillwright.envs.alfworld import Problem, to_game_json
+from skillwright.worlds.alfworld import Problem, to_game_json
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from skillwright.envs.alfworld import World, generate_problem
+from skillwright.worlds.alfworld import World, generate_problem
 
 # The official packages warn in many ways, and here warnings would be errors.
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore")]

@@ -11,8 +11,8 @@ from hf_world import hf_config, write_tiny
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from rl_world import recipe
 from skillwright.core import ConfigError, RunError, TurnContext
-from skillwright.jobs.rl import supervised
-from skillwright.jobs.rl.wiring import PolicyMaker
+from skillwright.jobs.weights import supervised
+from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.policy import SftLoss
 from skillwright.policy.hf import Engine, HfPolicy, HfSettings, LoraSettings
 

@@ -2,10 +2,10 @@
 
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import EpisodeSpec, PlainSkill
-from skillwright.envs.qa import SearchQaEnv, archive_questions
 from skillwright.policy import PolicyAgent
 from skillwright.policy.hf import HfPolicy, HfSettings
 from skillwright.rollout import Limits, LocalEngine
+from skillwright.worlds.search import SearchQaEnv, archive_questions
 
 TURNS = 3
 

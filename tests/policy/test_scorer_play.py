@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from skillwright.core import EpisodeSpec, PlainSkill, TurnContext
-from skillwright.envs.alfworld import AlfworldEnv, habits_text, household
-from skillwright.envs.alfworld.generate import household_tasks
 from skillwright.policy import PolicyAgent
 from skillwright.policy.scorer import ScorerPolicy
 from skillwright.rollout import Limits, LocalEngine
+from skillwright.worlds.alfworld import AlfworldEnv, habits_text, household
+from skillwright.worlds.alfworld.generate import household_tasks
 
 TASKS = household_tasks("train", 6, homes=[3])
 SKILL = habits_text(household(3))

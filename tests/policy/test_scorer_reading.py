@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from skillwright.core import ContractError, TurnContext
-from skillwright.envs.alfworld import AlfworldEnv
-from skillwright.envs.alfworld.generate import household_tasks
 from skillwright.policy.scorer import Reading, Vocabulary, read_turn
 from skillwright.policy.scorer.encoding import (
     BITS,
@@ -17,6 +15,8 @@ from skillwright.policy.scorer.encoding import (
     collate,
     tokenize,
 )
+from skillwright.worlds.alfworld import AlfworldEnv
+from skillwright.worlds.alfworld.generate import household_tasks
 
 SKILL = "### Skills\n- [t001] Mugs: Every mug is kept in cabinet 3. (Apply when at home.)"
 

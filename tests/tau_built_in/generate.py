@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from skillwright.core import ContractError
 from skillwright.core.jsonio import write_text
-from skillwright.envs.tau_bench.tau_core.store import BUILT_IN
+from skillwright.worlds.tau_bench.tau_core.store import BUILT_IN
 from tau_built_in import requests
 from tau_built_in.requests import Case, Impossible, Record, Request
 from tau_built_in.tables import Numbers, make_orders, make_products, make_users

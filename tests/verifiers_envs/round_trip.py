@@ -1,7 +1,7 @@
 """Ours as one of theirs: rows of a table, and a store whose tools are called natively."""
 
 from skillwright.core import Task
-from skillwright.integrations import as_verifiers
+from skillwright.plugins.verifiers import as_verifiers
 
 
 def load_environment(env: str = "table", config: dict | None = None, rows: list | None = None):

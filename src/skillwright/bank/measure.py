@@ -249,9 +249,9 @@ def seed_pairs(tasks_each: int = 120) -> list[tuple[Bank, Sequence[Task]]]:
     Args:
         tasks_each: Most tasks of an environment.
     """
-    from skillwright.envs.alfworld import generated_tasks
-    from skillwright.envs.tau_bench import tau_tasks
-    from skillwright.envs.webshop import webshop_tasks
+    from skillwright.worlds.alfworld import generated_tasks
+    from skillwright.worlds.tau_bench import tau_tasks
+    from skillwright.worlds.webshop import webshop_tasks
 
     return [
         (seed_bank("alfworld"), generated_tasks("train", tasks_each)),

@@ -47,15 +47,8 @@ from skillwright.jobs.bank.distill import (
     study_run,
 )
 from skillwright.jobs.bank.evolve import EvolveReport, evolve_bank, evolve_on_rollouts
-from skillwright.jobs.bank.look import (
-    bank_statistics,
-    find_task,
-    history_of,
-    lint_bank,
-    search_bank,
-    task_of_text,
-)
-from skillwright.jobs.bank.moves import (
+from skillwright.jobs.bank.export import PLACES, Client, ExportOptions, take_bank_away
+from skillwright.jobs.bank.import_and_approve import (
     SUFFIXES,
     Format,
     approve_by_gate,
@@ -66,9 +59,16 @@ from skillwright.jobs.bank.moves import (
     named_or_pending,
     roll_back,
 )
+from skillwright.jobs.bank.search import (
+    bank_statistics,
+    find_task,
+    history_of,
+    lint_bank,
+    search_bank,
+    task_of_text,
+)
 from skillwright.jobs.bank.session import check_bank_job
-from skillwright.jobs.bank.take_away import PLACES, Client, ExportOptions, take_bank_away
-from skillwright.jobs.parts.bank_source import has_work, look_at_work, opened_embedder, read_bank
+from skillwright.jobs.run.bank_source import has_work, look_at_work, opened_embedder, read_bank
 
 DEFAULT = "bank.sqlite"
 FILE = Path(DEFAULT)

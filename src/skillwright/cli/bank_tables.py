@@ -32,8 +32,8 @@ from skillwright.core import BankSkill
 from skillwright.core.jsonio import encode_fields
 from skillwright.jobs.bank.distill import DistillOutcome
 from skillwright.jobs.bank.evolve import EvolutionRound, EvolveReport
-from skillwright.jobs.bank.look import Answer, BankStatistics, SkillHistory
-from skillwright.jobs.bank.moves import MoveReport, let_in
+from skillwright.jobs.bank.import_and_approve import MoveReport, let_in
+from skillwright.jobs.bank.search import Answer, BankStatistics, SkillHistory
 
 _BARS = "▁▂▃▄▅▆▇█"
 _EVERY = "every category"

@@ -13,11 +13,11 @@ from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.options import AsJson
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
-from skillwright.envs.tau_bench import DOMAINS, DataSource, data_dir, open_store
-from skillwright.envs.tau_bench.tau_core import fetched_dir
-from skillwright.envs.tau_bench.upstream import ARCHIVE, COMMIT, fetch_tau_bench
-from skillwright.envs.webshop import import_webshop, imported_path, index_with_tantivy
-from skillwright.envs.webshop.search import import_tantivy
+from skillwright.worlds.tau_bench import DOMAINS, DataSource, data_dir, open_store
+from skillwright.worlds.tau_bench.tau_core import fetched_dir
+from skillwright.worlds.tau_bench.upstream import ARCHIVE, COMMIT, fetch_tau_bench
+from skillwright.worlds.webshop import import_webshop, imported_path, index_with_tantivy
+from skillwright.worlds.webshop.search import import_tantivy
 
 app = typer.Typer(help="Fetch official data, and see what is there.", no_args_is_help=True)
 out = make_console()

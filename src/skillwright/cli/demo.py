@@ -13,7 +13,7 @@ from skillwright.cli.words import make_console, print_words
 from skillwright.config import load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs import demo_file
-from skillwright.jobs.rl import refuse_without_torch
+from skillwright.jobs.weights import refuse_without_torch
 
 _OF_BOTH = "run."
 

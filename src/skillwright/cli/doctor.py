@@ -24,10 +24,10 @@ from skillwright.config import (
     load_rl_config,
     parity_settings,
 )
-from skillwright.config.parity_report import shown
 from skillwright.core import ConfigError
 from skillwright.jobs import Finding, Health, examine
-from skillwright.jobs.rl import refuse_without_torch
+from skillwright.jobs.weights import refuse_without_torch
+from skillwright.plugins.skillopt.parity_report import shown
 
 out = make_console()
 _MARKS = {Health.OK: "[green]ok  [/]", Health.NOTE: "[yellow]note[/]", Health.BAD: "[red]BAD [/]"}
@@ -112,7 +112,7 @@ def _of_recipe(settings: RlConfig) -> list[Finding]:
     except ConfigError as error:
         return [*findings, Finding("policy", Health.BAD, str(error))]
     # Imported here, because it imports torch.
-    from skillwright.jobs.rl.preflight import examine_rl
+    from skillwright.jobs.weights.preflight import examine_rl
 
     return [*findings, *asyncio.run(examine_rl(settings))]
 

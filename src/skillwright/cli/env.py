@@ -15,7 +15,7 @@ from skillwright.core import DataError
 from skillwright.envs import Check, ContractReport, specs
 from skillwright.envs.contract import check_env
 from skillwright.envs.registry import class_name, write_project
-from skillwright.jobs.parts.tasks import check_adapter_class, tasks_in_file
+from skillwright.jobs.run.tasks import check_adapter_class, tasks_in_file
 
 app = typer.Typer(help="Look at environments, and begin one.", no_args_is_help=True)
 out = make_console()

@@ -16,14 +16,14 @@ from skillwright.cli.words import make_console, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs import EvalPlan, read_initial_skill
-from skillwright.jobs.launch.estimate import (
+from skillwright.jobs.text.launch.estimate import (
     Estimate,
     Stage,
     Stages,
     estimate,
     estimate_evaluation,
 )
-from skillwright.jobs.rl.estimate import RlEstimate, estimate_rl
+from skillwright.jobs.weights.estimate import RlEstimate, estimate_rl
 
 out = make_console()
 

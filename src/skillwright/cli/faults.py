@@ -15,8 +15,8 @@ from skillwright.cli.streams import others_to_stderr, stop_code
 from skillwright.cli.waits import waits_shown
 from skillwright.cli.words import make_console, print_words
 from skillwright.core import SkillwrightError
-from skillwright.jobs.parts.endings import NotMeasured
-from skillwright.jobs.parts.money import BudgetSpent
+from skillwright.jobs.run.money import BudgetSpent
+from skillwright.jobs.run.turn_ends import NotMeasured
 
 DONE, NO, ASKED_WRONGLY = 0, 1, 2
 _FULL = {errno.ENOSPC, errno.EDQUOT}

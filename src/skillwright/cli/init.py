@@ -26,7 +26,7 @@ from skillwright.envs.table.draft import (
     refuse_missing_header,
     written,
 )
-from skillwright.jobs.parts.tasks import make_splits
+from skillwright.jobs.run.tasks import make_splits
 
 out = make_console()
 

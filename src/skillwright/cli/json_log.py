@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from skillwright.core.jsonio import encode
 from skillwright.core.secrets import Redactor, environment_secrets
-from skillwright.jobs.parts.progress import EpisodeFinished
+from skillwright.jobs.run.progress import EpisodeFinished
 
 VARIABLE: Final = "SKILLWRIGHT_LOG"
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")

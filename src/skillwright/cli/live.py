@@ -19,11 +19,11 @@ from skillwright.cli.tables import decision_text
 from skillwright.cli.waits import drawn, hand_over
 from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.core import Usage
-from skillwright.core.places import AHEAD
+from skillwright.core.paths import AHEAD
 from skillwright.evaluation import Score
-from skillwright.jobs.parts.memory import consumed
-from skillwright.jobs.parts.money import PricedModel, money_text
-from skillwright.jobs.parts.progress import (
+from skillwright.jobs.run.memory import consumed
+from skillwright.jobs.run.money import PricedModel, money_text
+from skillwright.jobs.run.progress import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
@@ -33,7 +33,7 @@ from skillwright.jobs.parts.progress import (
     StageStarted,
     StepDecided,
 )
-from skillwright.jobs.rl.state import IterationEnded, RlCallback, RlEvent
+from skillwright.jobs.weights.state import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
 _BAR, _LEAST_BAR = 30, 8  # columns

@@ -13,7 +13,7 @@ from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
 from skillwright.models import Backend, list_backends
-from skillwright.models.local import EXAMPLE, LocalWeights, read_gguf, weights_at_hand
+from skillwright.plugins.local import EXAMPLE, LocalWeights, read_gguf, weights_at_hand
 
 app = typer.Typer(help="Look at model backends.", no_args_is_help=True)
 out = make_console()

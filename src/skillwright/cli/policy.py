@@ -13,8 +13,8 @@ from skillwright.cli.words import make_console, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import encode
 from skillwright.core.waits import waiting
-from skillwright.jobs.rl import refuse_without_torch
-from skillwright.jobs.rl.state import Form, Which
+from skillwright.jobs.weights import refuse_without_torch
+from skillwright.jobs.weights.state import Form, Which
 
 app = typer.Typer(no_args_is_help=True, help="Take trained weights out of a run.")
 out = make_console()
@@ -50,7 +50,7 @@ def save(
         refuse_without_torch()
         with waiting("loading torch", "the policy is built and saved"):
             # Imported here, because it imports torch.
-            from skillwright.jobs.rl.saving import save_run_policy
+            from skillwright.jobs.weights.saving import save_run_policy
 
         form: Form = gguf or ("adapter" if adapter else "merged")
         saved = save_run_policy(run, folder, root=root, which=artifact, form=form)

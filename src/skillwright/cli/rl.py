@@ -18,9 +18,9 @@ from skillwright.cli.words import make_console, print_words
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core.jsonio import encode
 from skillwright.core.waits import waiting
-from skillwright.jobs.parts.endings import Cause, TurnEnds, top_causes
-from skillwright.jobs.parts.money import priced_model
-from skillwright.jobs.rl import (
+from skillwright.jobs.run.money import priced_model
+from skillwright.jobs.run.turn_ends import Cause, TurnEnds, top_causes
+from skillwright.jobs.weights import (
     RlRun,
     coevolving,
     open_rl,
@@ -30,10 +30,10 @@ from skillwright.jobs.rl import (
     start_rl,
     supervised,
 )
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
+from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
 
 if TYPE_CHECKING:
-    from skillwright.jobs.rl.wiring import PolicyMaker
+    from skillwright.jobs.weights.wiring import PolicyMaker
 
 out = make_console()
 
@@ -85,7 +85,7 @@ def internalize(
     with exit_codes():
         refuse_without_torch()
         with waiting("loading torch"):
-            from skillwright.jobs.rl.internalize import internalizing
+            from skillwright.jobs.weights.internalize import internalizing
 
         begun, maker = begin_rl(internalizing(run, root, skill or (), overrides))
     play(begun, as_json, maker)
@@ -96,7 +96,7 @@ def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
     refuse_without_torch()
     with waiting("loading torch", "tasks, bank and policy are looked at"):
         # Imported here, because it imports torch.
-        from skillwright.jobs.rl.preflight import preflight_rl
+        from skillwright.jobs.weights.preflight import preflight_rl
 
     maker = asyncio.run(preflight_rl(settings))
     return start_rl(settings), maker

@@ -15,8 +15,8 @@ from skillwright.cli.live import Tally, narrate, score_text
 from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
 from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.evaluation import Score
-from skillwright.jobs.parts.progress import StageStarted
-from skillwright.jobs.rl import (
+from skillwright.jobs.run.progress import StageStarted
+from skillwright.jobs.weights import (
     EvolutionRecord,
     InternalizedRecord,
     IterationRecord,
@@ -25,7 +25,7 @@ from skillwright.jobs.rl import (
     RlState,
     SkillsInternalized,
 )
-from skillwright.jobs.rl.state import (
+from skillwright.jobs.weights.state import (
     START,
     BankEvolved,
     ColdStartEnded,

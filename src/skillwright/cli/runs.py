@@ -28,7 +28,7 @@ from skillwright.jobs import (
     summarize_runs,
     summarize_studies,
 )
-from skillwright.jobs.parts.money import priced_models
+from skillwright.jobs.run.money import priced_models
 
 app = typer.Typer(help="Look at runs.", no_args_is_help=True)
 app.command("episodes")(episodes.episodes)

@@ -45,10 +45,10 @@ from skillwright.jobs.inspect.ablate import (
 )
 from skillwright.jobs.inspect.lessons import LessonReport, open_lessons, play_lessons
 from skillwright.jobs.inspect.provenance import BlamedLine, blame_skill, find_skill
-from skillwright.jobs.launch.preflight import preflight
-from skillwright.jobs.launch.runs import has_scripted_models, open_run
-from skillwright.jobs.parts.money import money_text, priced_models
-from skillwright.jobs.train.evaluate import EvalPlan
+from skillwright.jobs.run.money import money_text, priced_models
+from skillwright.jobs.text.evaluate import EvalPlan
+from skillwright.jobs.text.launch.preflight import preflight
+from skillwright.jobs.text.launch.runs import has_scripted_models, open_run
 from skillwright.runs.folder import STORE_NAME
 
 app = typer.Typer(
@@ -133,7 +133,7 @@ def export_(
     as_json: AsJson = False,
 ) -> None:
     """Write a skill document as an Agent Skills folder, with what proves it."""
-    from skillwright.jobs.bank.take_away import PLACES, ExportOptions, take_document_away
+    from skillwright.jobs.bank.export import PLACES, ExportOptions, take_document_away
 
     with exit_codes():
         if to is None and output is None:

@@ -29,9 +29,9 @@ from skillwright.jobs import (
 )
 from skillwright.jobs.inspect.critical_path import brief
 from skillwright.jobs.inspect.study import points
-from skillwright.jobs.parts.endings import Cause
-from skillwright.jobs.parts.money import money_text
-from skillwright.jobs.parts.progress import SHOWN_AS
+from skillwright.jobs.run.money import money_text
+from skillwright.jobs.run.progress import SHOWN_AS
+from skillwright.jobs.run.turn_ends import Cause
 from skillwright.textopt import TriedEdit, was_applied
 
 _TITLES = {

@@ -61,9 +61,9 @@ from skillwright.jobs import (
     start_run,
     start_study,
 )
-from skillwright.jobs.parts.endings import Cause, top_causes
-from skillwright.jobs.parts.tasks import refuse_unasked_data
-from skillwright.jobs.rl import is_rl_run
+from skillwright.jobs.run.tasks import refuse_unasked_data
+from skillwright.jobs.run.turn_ends import Cause, top_causes
+from skillwright.jobs.weights import is_rl_run
 
 Env = Annotated[
     str | None,

@@ -14,7 +14,7 @@ from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core.fence import without_controls
 
 if TYPE_CHECKING:  # who looks at a skill's lines waits for no learner
-    from skillwright.jobs.bank.take_away import TakenAway
+    from skillwright.jobs.bank.export import TakenAway
     from skillwright.jobs.bank.verify import Verified
 
 out = make_console()

@@ -9,9 +9,14 @@ from skillwright.config.load import (
     load_rl_config,
 )
 from skillwright.config.parity import DIFFERENCES, KEPT_OUT, Difference
-from skillwright.config.parity_report import ParitySetting, mode_line, parity_settings, say_mode
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig
+from skillwright.plugins.skillopt.parity_report import (
+    ParitySetting,
+    mode_line,
+    parity_settings,
+    say_mode,
+)
 
 __all__ = [
     "DIFFERENCES",

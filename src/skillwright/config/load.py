@@ -12,8 +12,6 @@ from pydantic import BaseModel
 from skillwright.config.removed import without_removed
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig, validated
-from skillwright.config.skillopt.files import is_skillopt, only_in_base, resolve_layers, translate
-from skillwright.config.skillopt.reading import in_our_names, sort_options
 from skillwright.config.yaml_files import (
     Layer,
     Values,
@@ -26,6 +24,13 @@ from skillwright.config.yaml_files import (
 )
 from skillwright.core import ConfigError
 from skillwright.models.environment import settings_from_environment
+from skillwright.plugins.skillopt.config.files import (
+    is_skillopt,
+    only_in_base,
+    resolve_layers,
+    translate,
+)
+from skillwright.plugins.skillopt.config.reading import in_our_names, sort_options
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 from skillwright.config.load import load_config, load_rl_config
 from skillwright.dashboard.reading import RunReader
 from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.launch.runs import read_plan
-from skillwright.jobs.parts.resuming import SESSION, SESSION_ENDED, TASKS
-from skillwright.jobs.rl.state import RlKind
-from skillwright.jobs.train.state import Kind
-from skillwright.jobs.train.wiring import skills_confirmed, skills_tested
+from skillwright.jobs.run.resuming import SESSION, SESSION_ENDED, TASKS
+from skillwright.jobs.text.launch.runs import read_plan
+from skillwright.jobs.text.state import Kind
+from skillwright.jobs.text.wiring import skills_confirmed, skills_tested
+from skillwright.jobs.weights.state import RlKind
 from skillwright.runs import Event
 from skillwright.runs.folder import is_at_work
 

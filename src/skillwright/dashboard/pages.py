@@ -22,7 +22,7 @@ from skillwright.jobs.inspect.compare_sides import read_side
 from skillwright.jobs.inspect.episodes import read_episode
 from skillwright.jobs.inspect.provenance import blame
 from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.rl.state import RlKind, weights_name
+from skillwright.jobs.weights.state import RlKind, weights_name
 from skillwright.runs import VerdictRecord
 
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]

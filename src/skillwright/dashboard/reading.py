@@ -16,10 +16,10 @@ from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank.distill import threshold_of
 from skillwright.jobs.inspect.compare_sides import is_flipped
-from skillwright.jobs.launch.runs import MADE
-from skillwright.jobs.rl.launch import JOB as RL
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind, weights_name
-from skillwright.jobs.train.state import Kind
+from skillwright.jobs.text.launch.runs import MADE
+from skillwright.jobs.text.state import Kind
+from skillwright.jobs.weights.launch import JOB as RL
+from skillwright.jobs.weights.state import TEST_EPISODES, RlKind, weights_name
 from skillwright.runs import RunStore
 from skillwright.runs.database import Database
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

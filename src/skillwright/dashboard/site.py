@@ -17,7 +17,7 @@ from skillwright.core.fence import without_controls
 from skillwright.core.sqlite_file import log_of
 from skillwright.dashboard.reading import plain
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
-from skillwright.jobs.parts.bank_source import KEPT_BANK
+from skillwright.jobs.run.bank_source import KEPT_BANK
 from skillwright.runs import RunFolder, list_runs
 from skillwright.runs.folder import STORE_NAME
 

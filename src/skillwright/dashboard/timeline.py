@@ -7,9 +7,9 @@ from skillwright.config.load import load_config
 from skillwright.dashboard.reading import RunReader
 from skillwright.evaluation import AlphaLedger, clustered_wilson_interval
 from skillwright.jobs.inspect.summary import RunSummary
-from skillwright.jobs.parts.resuming import train_tasks
-from skillwright.jobs.rl.state import RlState, weights_name
-from skillwright.jobs.train.state import Kind, TrainState
+from skillwright.jobs.run.resuming import train_tasks
+from skillwright.jobs.text.state import Kind, TrainState
+from skillwright.jobs.weights.state import RlState, weights_name
 from skillwright.runs import VerdictRecord
 from skillwright.textopt import StepMemory
 

@@ -19,8 +19,8 @@ from skillwright.envs.text_env import TextEnv
 ENTRY_POINT_GROUP = "skillwright.envs"
 
 PREFIXES: Mapping[str, str] = {
-    "skyrl_gym": "skillwright.integrations.skyrl:env_of",
-    "verifiers": "skillwright.integrations.verifiers:env_of",
+    "skyrl_gym": "skillwright.plugins.skyrl.envs:env_of",
+    "verifiers": "skillwright.plugins.verifiers.envs:env_of",
 }
 """Names of other systems' environments: prefix -> what returns the class of ``prefix:name``."""
 

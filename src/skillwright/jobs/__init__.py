@@ -18,24 +18,20 @@ if TYPE_CHECKING:
     from skillwright.jobs.bank.evolve import EvolveReport as EvolveReport
     from skillwright.jobs.bank.evolve import evolve_bank as evolve_bank
     from skillwright.jobs.bank.evolve import evolve_on_rollouts as evolve_on_rollouts
-    from skillwright.jobs.bank.look import Answer as Answer
-    from skillwright.jobs.bank.look import BankStatistics as BankStatistics
-    from skillwright.jobs.bank.look import bank_statistics as bank_statistics
-    from skillwright.jobs.bank.look import search_bank as search_bank
-    from skillwright.jobs.bank.moves import MoveReport as MoveReport
-    from skillwright.jobs.bank.moves import approve_by_gate as approve_by_gate
-    from skillwright.jobs.bank.moves import approve_without_gate as approve_without_gate
-    from skillwright.jobs.bank.moves import import_into as import_into
-    from skillwright.jobs.bank.sessions import LearnReport as LearnReport
-    from skillwright.jobs.bank.sessions import begin_round as begin_round
-    from skillwright.jobs.bank.sessions import learn_from_sessions as learn_from_sessions
-    from skillwright.jobs.bank.sessions import plan_round as plan_round
-    from skillwright.jobs.bank.sessions import roll_back_sessions as roll_back_sessions
-    from skillwright.jobs.bank.sessions import session_config as session_config
-    from skillwright.jobs.bank.take_away import ExportOptions as ExportOptions
-    from skillwright.jobs.bank.take_away import TakenAway as TakenAway
-    from skillwright.jobs.bank.take_away import take_bank_away as take_bank_away
-    from skillwright.jobs.bank.take_away import take_document_away as take_document_away
+    from skillwright.jobs.bank.export import ExportOptions as ExportOptions
+    from skillwright.jobs.bank.export import TakenAway as TakenAway
+    from skillwright.jobs.bank.export import take_bank_away as take_bank_away
+    from skillwright.jobs.bank.export import take_document_away as take_document_away
+    from skillwright.jobs.bank.import_and_approve import MoveReport as MoveReport
+    from skillwright.jobs.bank.import_and_approve import approve_by_gate as approve_by_gate
+    from skillwright.jobs.bank.import_and_approve import (
+        approve_without_gate as approve_without_gate,
+    )
+    from skillwright.jobs.bank.import_and_approve import import_into as import_into
+    from skillwright.jobs.bank.search import Answer as Answer
+    from skillwright.jobs.bank.search import BankStatistics as BankStatistics
+    from skillwright.jobs.bank.search import bank_statistics as bank_statistics
+    from skillwright.jobs.bank.search import search_bank as search_bank
     from skillwright.jobs.bank.verify import Checked as Checked
     from skillwright.jobs.bank.verify import Verified as Verified
     from skillwright.jobs.bank.verify import verify_skills as verify_skills
@@ -77,70 +73,82 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect.summary import is_finished as is_finished
     from skillwright.jobs.inspect.summary import read_run as read_run
     from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
-    from skillwright.jobs.launch.estimate import Estimate as Estimate
-    from skillwright.jobs.launch.estimate import estimate as estimate
-    from skillwright.jobs.launch.preflight import Finding as Finding
-    from skillwright.jobs.launch.preflight import Health as Health
-    from skillwright.jobs.launch.preflight import examine as examine
-    from skillwright.jobs.launch.preflight import preflight as preflight
-    from skillwright.jobs.launch.runs import Run as Run
-    from skillwright.jobs.launch.runs import demo_file as demo_file
-    from skillwright.jobs.launch.runs import find_run as find_run
-    from skillwright.jobs.launch.runs import has_scripted_models as has_scripted_models
-    from skillwright.jobs.launch.runs import open_run as open_run
-    from skillwright.jobs.launch.runs import run_evaluation as run_evaluation
-    from skillwright.jobs.launch.runs import run_proof as run_proof
-    from skillwright.jobs.launch.runs import run_training as run_training
-    from skillwright.jobs.launch.runs import start_run as start_run
-    from skillwright.jobs.parts.bank_source import read_bank as read_bank
-    from skillwright.jobs.parts.bench import Bench as Bench
-    from skillwright.jobs.parts.bench import Sizes as Sizes
-    from skillwright.jobs.parts.bench import StepRef as StepRef
-    from skillwright.jobs.parts.endings import TurnEnds as TurnEnds
-    from skillwright.jobs.parts.money import BudgetSpent as BudgetSpent
-    from skillwright.jobs.parts.money import PricedModel as PricedModel
-    from skillwright.jobs.parts.money import priced_models as priced_models
-    from skillwright.jobs.parts.opened import MakeModel as MakeModel
-    from skillwright.jobs.parts.progress import Callback as Callback
-    from skillwright.jobs.parts.progress import CallFinished as CallFinished
-    from skillwright.jobs.parts.progress import EpisodeFinished as EpisodeFinished
-    from skillwright.jobs.parts.progress import EpochEnded as EpochEnded
-    from skillwright.jobs.parts.progress import Event as Event
-    from skillwright.jobs.parts.progress import NullCallback as NullCallback
-    from skillwright.jobs.parts.progress import ReleaseTested as ReleaseTested
-    from skillwright.jobs.parts.progress import RunStarted as RunStarted
-    from skillwright.jobs.parts.progress import Scored as Scored
-    from skillwright.jobs.parts.progress import StageStarted as StageStarted
-    from skillwright.jobs.parts.progress import StepDecided as StepDecided
-    from skillwright.jobs.parts.tasks import EnvFindings as EnvFindings
-    from skillwright.jobs.train.evaluate import MOST_FAILURES as MOST_FAILURES
-    from skillwright.jobs.train.evaluate import EvalPlan as EvalPlan
-    from skillwright.jobs.train.evaluate import EvalReport as EvalReport
-    from skillwright.jobs.train.evaluate import EvalSplit as EvalSplit
-    from skillwright.jobs.train.evaluate import evaluate as evaluate
-    from skillwright.jobs.train.forking import Fork as Fork
-    from skillwright.jobs.train.state import Confirmation as Confirmation
-    from skillwright.jobs.train.state import EpochRecord as EpochRecord
-    from skillwright.jobs.train.state import StepRecord as StepRecord
-    from skillwright.jobs.train.state import TrainState as TrainState
-    from skillwright.jobs.train.train import TrainReport as TrainReport
-    from skillwright.jobs.train.train import train as train
-    from skillwright.jobs.train.wiring import Assembly as Assembly
-    from skillwright.jobs.train.wiring import Session as Session
-    from skillwright.jobs.train.wiring import assemble as assemble
-    from skillwright.jobs.train.wiring import assemble_session as assemble_session
-    from skillwright.jobs.train.wiring import read_initial_skill as read_initial_skill
+    from skillwright.jobs.run.bank_source import read_bank as read_bank
+    from skillwright.jobs.run.bench import Bench as Bench
+    from skillwright.jobs.run.bench import Sizes as Sizes
+    from skillwright.jobs.run.bench import StepRef as StepRef
+    from skillwright.jobs.run.money import BudgetSpent as BudgetSpent
+    from skillwright.jobs.run.money import PricedModel as PricedModel
+    from skillwright.jobs.run.money import priced_models as priced_models
+    from skillwright.jobs.run.opened import MakeModel as MakeModel
+    from skillwright.jobs.run.progress import Callback as Callback
+    from skillwright.jobs.run.progress import CallFinished as CallFinished
+    from skillwright.jobs.run.progress import EpisodeFinished as EpisodeFinished
+    from skillwright.jobs.run.progress import EpochEnded as EpochEnded
+    from skillwright.jobs.run.progress import Event as Event
+    from skillwright.jobs.run.progress import NullCallback as NullCallback
+    from skillwright.jobs.run.progress import ReleaseTested as ReleaseTested
+    from skillwright.jobs.run.progress import RunStarted as RunStarted
+    from skillwright.jobs.run.progress import Scored as Scored
+    from skillwright.jobs.run.progress import StageStarted as StageStarted
+    from skillwright.jobs.run.progress import StepDecided as StepDecided
+    from skillwright.jobs.run.tasks import EnvFindings as EnvFindings
+    from skillwright.jobs.run.turn_ends import TurnEnds as TurnEnds
+    from skillwright.jobs.text.evaluate import MOST_FAILURES as MOST_FAILURES
+    from skillwright.jobs.text.evaluate import EvalPlan as EvalPlan
+    from skillwright.jobs.text.evaluate import EvalReport as EvalReport
+    from skillwright.jobs.text.evaluate import EvalSplit as EvalSplit
+    from skillwright.jobs.text.evaluate import evaluate as evaluate
+    from skillwright.jobs.text.forking import Fork as Fork
+    from skillwright.jobs.text.launch.estimate import Estimate as Estimate
+    from skillwright.jobs.text.launch.estimate import estimate as estimate
+    from skillwright.jobs.text.launch.preflight import Finding as Finding
+    from skillwright.jobs.text.launch.preflight import Health as Health
+    from skillwright.jobs.text.launch.preflight import examine as examine
+    from skillwright.jobs.text.launch.preflight import preflight as preflight
+    from skillwright.jobs.text.launch.runs import Run as Run
+    from skillwright.jobs.text.launch.runs import demo_file as demo_file
+    from skillwright.jobs.text.launch.runs import find_run as find_run
+    from skillwright.jobs.text.launch.runs import has_scripted_models as has_scripted_models
+    from skillwright.jobs.text.launch.runs import open_run as open_run
+    from skillwright.jobs.text.launch.runs import run_evaluation as run_evaluation
+    from skillwright.jobs.text.launch.runs import run_proof as run_proof
+    from skillwright.jobs.text.launch.runs import run_training as run_training
+    from skillwright.jobs.text.launch.runs import start_run as start_run
+    from skillwright.jobs.text.state import Confirmation as Confirmation
+    from skillwright.jobs.text.state import EpochRecord as EpochRecord
+    from skillwright.jobs.text.state import StepRecord as StepRecord
+    from skillwright.jobs.text.state import TrainState as TrainState
+    from skillwright.jobs.text.train import TrainReport as TrainReport
+    from skillwright.jobs.text.train import train as train
+    from skillwright.jobs.text.wiring import Assembly as Assembly
+    from skillwright.jobs.text.wiring import Session as Session
+    from skillwright.jobs.text.wiring import assemble as assemble
+    from skillwright.jobs.text.wiring import assemble_session as assemble_session
+    from skillwright.jobs.text.wiring import read_initial_skill as read_initial_skill
+    from skillwright.plugins.sessions.learn import LearnReport as LearnReport
+    from skillwright.plugins.sessions.learn import begin_round as begin_round
+    from skillwright.plugins.sessions.learn import learn_from_sessions as learn_from_sessions
+    from skillwright.plugins.sessions.learn import plan_round as plan_round
+    from skillwright.plugins.sessions.learn import roll_back_sessions as roll_back_sessions
+    from skillwright.plugins.sessions.learn import session_config as session_config
 
 _PLACES = (
     ("skillwright.jobs.bank.distill", "DistillOutcome distill_config distill_runs"),
     ("skillwright.jobs.bank.distill", "StudiedRun study_run"),
     ("skillwright.jobs.bank.evolve", "EvolutionRound EvolveReport evolve_bank evolve_on_rollouts"),
-    ("skillwright.jobs.bank.look", "Answer BankStatistics bank_statistics search_bank"),
-    ("skillwright.jobs.bank.moves", "MoveReport approve_by_gate approve_without_gate import_into"),
-    ("skillwright.jobs.bank.sessions", "LearnReport begin_round learn_from_sessions plan_round"),
-    ("skillwright.jobs.bank.sessions", "roll_back_sessions session_config"),
+    ("skillwright.jobs.bank.search", "Answer BankStatistics bank_statistics search_bank"),
     (
-        "skillwright.jobs.bank.take_away",
+        "skillwright.jobs.bank.import_and_approve",
+        "MoveReport approve_by_gate approve_without_gate import_into",
+    ),
+    (
+        "skillwright.plugins.sessions.learn",
+        "LearnReport begin_round learn_from_sessions plan_round",
+    ),
+    ("skillwright.plugins.sessions.learn", "roll_back_sessions session_config"),
+    (
+        "skillwright.jobs.bank.export",
         "ExportOptions TakenAway take_bank_away take_document_away",
     ),
     ("skillwright.jobs.bank.verify", "Checked Verified verify_skills"),
@@ -162,32 +170,32 @@ _PLACES = (
         "summarize_studies",
     ),
     ("skillwright.jobs.inspect.summary", "RunSummary is_finished read_run summarize_runs"),
-    ("skillwright.jobs.launch.preflight", "Finding Health examine"),
-    ("skillwright.jobs.launch.estimate", "Estimate estimate"),
-    ("skillwright.jobs.launch.preflight", "preflight"),
+    ("skillwright.jobs.text.launch.preflight", "Finding Health examine"),
+    ("skillwright.jobs.text.launch.estimate", "Estimate estimate"),
+    ("skillwright.jobs.text.launch.preflight", "preflight"),
     (
-        "skillwright.jobs.launch.runs",
+        "skillwright.jobs.text.launch.runs",
         "Run demo_file find_run has_scripted_models open_run run_evaluation run_proof "
         "run_training start_run",
     ),
-    ("skillwright.jobs.parts.bank_source", "read_bank"),
-    ("skillwright.jobs.parts.bench", "Bench StepRef Sizes"),
-    ("skillwright.jobs.parts.money", "BudgetSpent PricedModel priced_models"),
-    ("skillwright.jobs.parts.opened", "MakeModel"),
+    ("skillwright.jobs.run.bank_source", "read_bank"),
+    ("skillwright.jobs.run.bench", "Bench StepRef Sizes"),
+    ("skillwright.jobs.run.money", "BudgetSpent PricedModel priced_models"),
+    ("skillwright.jobs.run.opened", "MakeModel"),
     (
-        "skillwright.jobs.parts.progress",
+        "skillwright.jobs.run.progress",
         "CallFinished EpisodeFinished EpochEnded Event ReleaseTested RunStarted Scored "
         "StageStarted StepDecided NullCallback Callback",
     ),
-    ("skillwright.jobs.parts.tasks", "EnvFindings"),
-    ("skillwright.jobs.parts.endings", "TurnEnds"),
-    ("skillwright.jobs.train.state", "EpochRecord StepRecord"),
-    ("skillwright.jobs.train.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
-    ("skillwright.jobs.train.forking", "Fork"),
-    ("skillwright.jobs.train.state", "Confirmation TrainState"),
-    ("skillwright.jobs.train.train", "TrainReport train"),
+    ("skillwright.jobs.run.tasks", "EnvFindings"),
+    ("skillwright.jobs.run.turn_ends", "TurnEnds"),
+    ("skillwright.jobs.text.state", "EpochRecord StepRecord"),
+    ("skillwright.jobs.text.evaluate", "MOST_FAILURES EvalPlan EvalReport EvalSplit evaluate"),
+    ("skillwright.jobs.text.forking", "Fork"),
+    ("skillwright.jobs.text.state", "Confirmation TrainState"),
+    ("skillwright.jobs.text.train", "TrainReport train"),
     (
-        "skillwright.jobs.train.wiring",
+        "skillwright.jobs.text.wiring",
         "Session Assembly assemble assemble_session read_initial_skill",
     ),
 )

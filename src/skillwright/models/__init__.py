@@ -18,18 +18,8 @@ from skillwright.models.dialects.config import (
     OpenAIChatConfig,
     QwenChatConfig,
 )
-from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.wire import ContextOverflow, EndpointFault
-from skillwright.models.local import (
-    GgufHeader,
-    LocalWeights,
-    find_weights,
-    installed_weights,
-    read_gguf,
-    weights_at_hand,
-)
-from skillwright.models.local.config import LocalConfig
 from skillwright.models.prices import Prices
 from skillwright.models.structured import (
     ask_json,
@@ -38,16 +28,26 @@ from skillwright.models.structured import (
     parse_reply,
 )
 from skillwright.models.validation import explain_validation_error
+from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig, ExecConfig
+from skillwright.plugins.local import (
+    GgufHeader,
+    LocalWeights,
+    find_weights,
+    installed_weights,
+    read_gguf,
+    weights_at_hand,
+)
+from skillwright.plugins.local.config import LocalConfig
 
 if TYPE_CHECKING:
-    from skillwright.models.executors.agent import ExecAgent, agent_of
-    from skillwright.models.executors.model import ExecModel
-    from skillwright.models.executors.report import ExecFault, OutputFlood
-    from skillwright.models.executors.workspace import prepare_workspace, render_skill_md
     from skillwright.models.http.client import HttpClient
     from skillwright.models.http.endpoint import Dialect, EndpointModel
     from skillwright.models.http.retry import EndpointDown
     from skillwright.models.registry import PythonModel, dialect_of, make_model
+    from skillwright.plugins.executors.agent import ExecAgent, agent_of
+    from skillwright.plugins.executors.model import ExecModel
+    from skillwright.plugins.executors.report import ExecFault, OutputFlood
+    from skillwright.plugins.executors.workspace import prepare_workspace, render_skill_md
 
 __all__ = [
     "Backend",
@@ -103,17 +103,17 @@ _NETWORKED = {
     "Dialect": "skillwright.models.http.endpoint",
     "EndpointDown": "skillwright.models.http.retry",
     "EndpointModel": "skillwright.models.http.endpoint",
-    "ExecAgent": "skillwright.models.executors.agent",
-    "ExecFault": "skillwright.models.executors.report",
-    "ExecModel": "skillwright.models.executors.model",
-    "OutputFlood": "skillwright.models.executors.report",
+    "ExecAgent": "skillwright.plugins.executors.agent",
+    "ExecFault": "skillwright.plugins.executors.report",
+    "ExecModel": "skillwright.plugins.executors.model",
+    "OutputFlood": "skillwright.plugins.executors.report",
     "HttpClient": "skillwright.models.http.client",
     "PythonModel": "skillwright.models.registry",
-    "agent_of": "skillwright.models.executors.agent",
+    "agent_of": "skillwright.plugins.executors.agent",
     "dialect_of": "skillwright.models.registry",
     "make_model": "skillwright.models.registry",
-    "prepare_workspace": "skillwright.models.executors.workspace",
-    "render_skill_md": "skillwright.models.executors.workspace",
+    "prepare_workspace": "skillwright.plugins.executors.workspace",
+    "render_skill_md": "skillwright.plugins.executors.workspace",
 }
 
 

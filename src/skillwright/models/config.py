@@ -22,10 +22,10 @@ from skillwright.models.dialects.config import (
     OpenAIChatConfig,
     QwenChatConfig,
 )
-from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
-from skillwright.models.local.config import LocalConfig
 from skillwright.models.prices import Prices
 from skillwright.models.validation import Frozen, explain_validation_error
+from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig
+from skillwright.plugins.local.config import LocalConfig
 
 # Settings of a model that is a Python class of one's own.
 

@@ -34,13 +34,13 @@ from skillwright.models.dialects.minimax import MiniMaxChat
 from skillwright.models.dialects.openai_chat import OpenAIChat
 from skillwright.models.dialects.openai_responses import OpenAIResponses
 from skillwright.models.dialects.qwen import QwenChat
-from skillwright.models.executors.config import ClaudeCodeExecConfig, CodexExecConfig
 from skillwright.models.http.client import HttpClient
 from skillwright.models.http.endpoint import Dialect, EndpointModel
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.wire import cost_usd
-from skillwright.models.local.config import LocalConfig
-from skillwright.models.local.model import LocalChat, local_client
+from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig
+from skillwright.plugins.local.config import LocalConfig
+from skillwright.plugins.local.model import LocalChat, local_client
 
 # A model that is a Python class of one's own, named by file or import path.
 
@@ -171,7 +171,7 @@ def make_model(
             return PythonModel(config)
         case ClaudeChatConfig(transport="cli") | CodexExecConfig() | ClaudeCodeExecConfig():
             # Imported here, as a run against endpoints starts no programs.
-            from skillwright.models.executors.agent import make_executor
+            from skillwright.plugins.executors.agent import make_executor
 
             return make_executor(config, sleep=sleep, clock=clock)
         case EndpointConfig():

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from skillwright.core import ConfigError, EnvError, SkillwrightError, did_you_mean
 from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.registry import spec
-from skillwright.rollout.ray_engine import refuse_without_ray
+from skillwright.plugins.ray.engine import refuse_without_ray
 
 # What a person sees of a bug in somebody's adapter: one line each time, its traceback once.
 

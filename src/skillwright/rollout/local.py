@@ -19,7 +19,7 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
-from skillwright.core.places import AHEAD, Places, gives_way
+from skillwright.core.paths import AHEAD, Places, gives_way
 from skillwright.core.protocols import together
 from skillwright.rollout.engine import (
     EngineDown,
@@ -128,7 +128,7 @@ class LocalEngine:
     cuts the episode as ``limits.max_prompt_chars`` does.
 
     All calls of `run` share one bound and are served first come, first served; what is played ahead
-    (`skillwright.core.places`) gives way, and its failures say nothing. Episodes with
+    (`skillwright.core.paths`) gives way, and its failures say nothing. Episodes with
     equal keys are played once, whether they meet in one call or in concurrent ones. An engine
     belongs to the event loop that it is first used in.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
-from skillwright.core.places import AHEAD
+from skillwright.core.paths import AHEAD
 from skillwright.runs.archive import RunTable, read_digest, storable, to_json
 from skillwright.runs.database import Database
 

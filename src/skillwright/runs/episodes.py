@@ -22,7 +22,7 @@ from skillwright.core import (
     Turn,
     Usage,
 )
-from skillwright.core.places import AHEAD
+from skillwright.core.paths import AHEAD
 from skillwright.core.result import USER_TURN  # it is in a column of its own too
 from skillwright.runs.archive import (
     RunTable,

@@ -23,9 +23,9 @@ from skillwright.bank import TeacherDown
 from skillwright.config import validated_rl
 from skillwright.config.rl import HfPolicyConfig
 from skillwright.core import ConfigError, ModelRefused, ModelTimeout, StopReason
-from skillwright.jobs.rl import IterationEnded
-from skillwright.jobs.rl.preflight import preflight_rl
-from skillwright.jobs.rl.wiring import PolicyMaker
+from skillwright.jobs.weights import IterationEnded
+from skillwright.jobs.weights.preflight import preflight_rl
+from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.policy import ModelMissing, NoChatTemplate, NotFinite, OutOfMemory
 from skillwright.policy.backend import memory_watched
 from skillwright.policy.hf.model import TRAINING_MEMORY

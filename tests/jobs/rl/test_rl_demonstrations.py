@@ -9,15 +9,15 @@ from policy.tiny_models import tiny_model, tiny_tokenizer
 from rl_world import ObedientMaker, lanes_config, recipe, rule
 from skillwright.config import validated_rl
 from skillwright.core import ConfigError, DataError, PlainSkill
-from skillwright.jobs.rl import supervised
-from skillwright.jobs.rl.demonstrations import (
+from skillwright.jobs.weights import supervised
+from skillwright.jobs.weights.demonstrations import (
     as_read,
     chat_rows,
     check_chats,
     episodes_of_run,
 )
-from skillwright.jobs.rl.preflight import preflight_rl
-from skillwright.jobs.rl.tasks import find_rl_tasks
+from skillwright.jobs.weights.preflight import preflight_rl
+from skillwright.jobs.weights.tasks import find_rl_tasks
 from skillwright.policy.hf import HfPolicy, HfSettings
 from skillwright.rollout.engine import skill_in
 

@@ -6,8 +6,8 @@ from bank.test_embed import Server
 from rl_world import Notebook, ObedientMaker, lanes_config, llms, recipe, resumed
 from skillwright.core import Purpose, Usage
 from skillwright.jobs import BudgetSpent
-from skillwright.jobs.rl import open_rl, run_rl, start_rl
-from skillwright.jobs.rl.wiring import workshop
+from skillwright.jobs.weights import open_rl, run_rl, start_rl
+from skillwright.jobs.weights.wiring import workshop
 from skillwright.runs import RunStore
 
 TOKENS = 7  # what the server says of every request

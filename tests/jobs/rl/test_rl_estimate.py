@@ -7,7 +7,7 @@ import pytest
 
 from rl_world import ROOMS, ObedientMaker, Tutor, lanes_config, recipe
 from skillwright.config import load_rl_config
-from skillwright.jobs.rl.estimate import estimate_rl
+from skillwright.jobs.weights.estimate import estimate_rl
 from skillwright.runs import RunStore
 
 VAL = TEST = 9  # tasks of the tiny world

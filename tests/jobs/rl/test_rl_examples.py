@@ -16,9 +16,9 @@ from skillwright.config.rl import (
     StepAdvantageSection,
 )
 from skillwright.core import ConfigError
-from skillwright.jobs.rl import run_rl, start_rl
-from skillwright.jobs.rl.preflight import preflight_rl
-from skillwright.jobs.rl.wiring import group_settings, grpo_settings, sft_settings
+from skillwright.jobs.weights import run_rl, start_rl
+from skillwright.jobs.weights.preflight import preflight_rl
+from skillwright.jobs.weights.wiring import group_settings, grpo_settings, sft_settings
 from skillwright.policy import GroupSettings, GrpoSettings, SftSettings, StepAdvantage
 from skillwright.policy.hf import HfSettings, LoraSettings
 from skillwright.policy.scorer import Architecture

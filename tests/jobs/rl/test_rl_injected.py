@@ -9,14 +9,19 @@ from skillwright.bank import Add, Bank, Embedder, LexicalEmbedder, RenderBudget,
 from skillwright.bank import apply as changed
 from skillwright.config import RlConfig, validated_rl
 from skillwright.core import BankSkill, Counterfactual, PlainSkill, SkillKind, Task
-from skillwright.jobs.rl.injected import (
+from skillwright.jobs.weights.injected import (
     Injector,
     Remembered,
     SometimesNothing,
     TrajectorySource,
     other_scopes,
 )
-from skillwright.jobs.rl.tasks import again_tasks, find_rl_tasks, harder_tasks, tasks_of_iteration
+from skillwright.jobs.weights.tasks import (
+    again_tasks,
+    find_rl_tasks,
+    harder_tasks,
+    tasks_of_iteration,
+)
 
 HOMES = ("household 1", "household 2")
 

@@ -35,12 +35,12 @@ from skillwright.dashboard.app import COOKIE
 from skillwright.dashboard.report import html_report
 from skillwright.evaluation import Decision
 from skillwright.jobs import EpisodeFinished
-from skillwright.jobs.rl import PolicyJudged, SkillsInternalized
-from skillwright.jobs.rl.bank import starting_bank
-from skillwright.jobs.rl.internalize import choose_skills, internalizing
-from skillwright.jobs.rl.preflight import examine_rl, preflight_rl
-from skillwright.jobs.rl.state import INTERNALIZED, restore
-from skillwright.jobs.rl.tracking import past_events
+from skillwright.jobs.weights import PolicyJudged, SkillsInternalized
+from skillwright.jobs.weights.bank import starting_bank
+from skillwright.jobs.weights.internalize import choose_skills, internalizing
+from skillwright.jobs.weights.preflight import examine_rl, preflight_rl
+from skillwright.jobs.weights.state import INTERNALIZED, restore
+from skillwright.jobs.weights.tracking import past_events
 from skillwright.policy import LossReport, Row
 from skillwright.policy.hf import HfPolicy
 from skillwright.runs import RunStore

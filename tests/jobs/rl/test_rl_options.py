@@ -17,8 +17,8 @@ from rl_world import (
 )
 from skillwright.bank import BankStore, save_bank
 from skillwright.jobs import StageStarted
-from skillwright.jobs.rl.preflight import preflight_rl
-from skillwright.jobs.rl.wiring import PolicyMaker
+from skillwright.jobs.weights.preflight import preflight_rl
+from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.rollout.engine import SKILL_HEADING
 
 ONE = {"iterations": 1}

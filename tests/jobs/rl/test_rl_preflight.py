@@ -6,7 +6,7 @@ from mock_openai import MockOpenAI
 from rl_world import Lanes, lanes_config
 from skillwright.core import ConfigError
 from skillwright.jobs import Finding, Health
-from skillwright.jobs.rl.preflight import examine_rl, preflight_rl
+from skillwright.jobs.weights.preflight import examine_rl, preflight_rl
 
 EMBEDDER = "http://127.0.0.1:1/v1#letters"
 

@@ -18,7 +18,7 @@ from rl_world import (
 from skillwright.bank import BankStore
 from skillwright.core import Completion, ConfigError, DataError
 from skillwright.jobs import EpisodeFinished, RunStarted, Scored, StageStarted
-from skillwright.jobs.rl import (
+from skillwright.jobs.weights import (
     BankEvolved,
     ColdStartEnded,
     FirstBankMade,

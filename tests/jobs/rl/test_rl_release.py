@@ -21,8 +21,8 @@ from rl_world import (
 from skillwright.core import Act
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
 from skillwright.jobs import EpisodeFinished, StageStarted
-from skillwright.jobs.rl import RlReport
-from skillwright.jobs.rl.state import restore
+from skillwright.jobs.weights import RlReport
+from skillwright.jobs.weights.state import restore
 from skillwright.policy import Sampled
 from skillwright.runs import RunStore
 

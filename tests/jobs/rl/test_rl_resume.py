@@ -23,8 +23,8 @@ from rl_world import (
 from skillwright.bank import BankStore
 from skillwright.config import load_rl_config
 from skillwright.jobs import BudgetSpent, RunStarted
-from skillwright.jobs.rl import IterationEnded, open_rl, run_rl, start_rl
-from skillwright.jobs.rl.measure import Checkpoints
+from skillwright.jobs.weights import IterationEnded, open_rl, run_rl, start_rl
+from skillwright.jobs.weights.measure import Checkpoints
 from skillwright.policy import BankVersionGone, CheckpointDamaged
 from skillwright.rollout import EngineDown
 

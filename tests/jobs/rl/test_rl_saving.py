@@ -6,10 +6,10 @@ from hf_world import hf_config, write_tiny
 from policy.tiny_models import tiny_model
 from rl_world import Notebook, lanes_config, recipe, resumed, story
 from skillwright.core import ConfigError, RunError
-from skillwright.jobs.rl import start_rl, supervised
-from skillwright.jobs.rl.saving import save_run_policy
-from skillwright.jobs.rl.state import START
-from skillwright.jobs.rl.wiring import PolicyMaker
+from skillwright.jobs.weights import start_rl, supervised
+from skillwright.jobs.weights.saving import save_run_policy
+from skillwright.jobs.weights.state import START
+from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.policy import ModelUnfit
 from skillwright.policy.hf import HfPolicy, HfSettings
 

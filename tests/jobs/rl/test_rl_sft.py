@@ -11,9 +11,9 @@ from rl_world import (
     story,
 )
 from skillwright.core import ConfigError
-from skillwright.jobs.rl import supervised
-from skillwright.jobs.rl.start import run_weights
-from skillwright.jobs.rl.state import START
+from skillwright.jobs.weights import supervised
+from skillwright.jobs.weights.start import run_weights
+from skillwright.jobs.weights.state import START
 
 TAUGHT = {"cold_start": {"steps": 40, "batch_rows": 16, "learning_rate": 0.02}}
 
@@ -97,7 +97,7 @@ async def test_weights_that_do_not_fit_are_refused_before_a_run_begins(tmp_path,
     await recipe(config_of(tmp_path))
     policy = {"width": 16, "hidden": 16, **changed}
     config = lanes_config(tmp_path, run={"name": "second"}, policy=policy)
-    from skillwright.jobs.rl.wiring import PolicyMaker
+    from skillwright.jobs.weights.wiring import PolicyMaker
 
     with pytest.raises(ConfigError, match=says):
         PolicyMaker(config).check()
@@ -105,7 +105,7 @@ async def test_weights_that_do_not_fit_are_refused_before_a_run_begins(tmp_path,
 
 async def test_weights_that_have_changed_since_a_run_began_are_noticed(tmp_path):
     await recipe(config_of(tmp_path))
-    from skillwright.jobs.rl.wiring import PolicyMaker
+    from skillwright.jobs.weights.wiring import PolicyMaker
 
     config = lanes_config(tmp_path, policy={"width": 16, "hidden": 16, "start": "lanes"})
     maker = PolicyMaker(config)

@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError
 from skillwright.core import ConfigError, DataError
 from skillwright.envs.table.prompts import render_prompt
 from skillwright.envs.table.scorers import Exact, Function, Judge, Scorer
-from skillwright.envs.tool_server import ToolServer
 from skillwright.models.config import ModelConfig, parse_model_config
 from skillwright.models.validation import Frozen, explain_validation_error
+from skillwright.plugins.mcp.tool_server import ToolServer
 
 
 class TableSettings(Frozen):

@@ -6,7 +6,7 @@ from typing import Any, Final
 from skillwright.core import EnvError, Message, ToolCall, Trajectory, did_you_mean
 from skillwright.core.agent import untagged
 from skillwright.core.jsonio import dumps
-from skillwright.envs.tool_server import (
+from skillwright.plugins.mcp.tool_server import (
     ToolServer,
     ToolSession,
     complaints,

@@ -44,15 +44,15 @@ from skillwright.core.jsonio import digest, read_text
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import specs
 from skillwright.jobs.bank.session import bank_session, study
-from skillwright.jobs.launch.runs import find_run, known_secrets
-from skillwright.jobs.parts.bank_source import (
+from skillwright.jobs.run.bank_source import (
     bank_work,
     has_work,
     look_at_work,
     may_be_studied,
 )
-from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Callback, StageStarted
+from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.text.launch.runs import find_run, known_secrets
 from skillwright.models import is_scripted_model, make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore

@@ -42,8 +42,8 @@ from skillwright.evaluation import (
 )
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
-from skillwright.jobs.train.state import Kind, TrainState, beginning
-from skillwright.jobs.train.wiring import terms_of
+from skillwright.jobs.text.state import Kind, TrainState, beginning
+from skillwright.jobs.text.wiring import terms_of
 from skillwright.rollout.engine import skill_in
 from skillwright.runs import EpisodeSummary, RunStore
 

@@ -23,14 +23,14 @@ from skillwright.core import ConfigError, DataError, EpisodeResult
 from skillwright.core.jsonio import digest
 from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.evaluation import Verdict, differing, release_draws, why_hopeless
-from skillwright.integrations import read_rollouts
 from skillwright.jobs.bank.session import BankSession, bank_session, study
-from skillwright.jobs.launch.runs import known_secrets
-from skillwright.jobs.parts.bank_source import STUDIED_SPLITS, bank_work, count_use
-from skillwright.jobs.parts.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
-from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Callback, StageStarted
+from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
+from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
+from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.text.launch.runs import known_secrets
 from skillwright.models import is_scripted_model, make_model
+from skillwright.plugins.skyrl import read_rollouts
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 
@@ -350,7 +350,7 @@ async def evolve_on_rollouts(
     """Have a teacher change a bank by exported rollouts: within lint and limits, without a gate.
 
     Args:
-        files: Of rollouts (`skillwright.integrations.write_rollouts`), of train tasks alone.
+        files: Of rollouts (`skillwright.plugins.write_rollouts`), of train tasks alone.
         bank: The bank's file, which must hold skills or have been begun.
         settings: Who teaches, and how much may change.
         reason: Why no gate is asked; it is in the bank's log.

@@ -14,23 +14,23 @@ from skillwright.core import ConfigError, Sampling, SkillSource
 from skillwright.core.protocols import together
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks
-from skillwright.jobs.launch.preflight import ask_if_ready, look_at_tasks
-from skillwright.jobs.launch.runs import model_secrets
-from skillwright.jobs.parts.bank_source import (
+from skillwright.jobs.run.bank_source import (
     DocumentAndBank,
     EmbedderLedger,
     bank_source,
     bank_work,
     opened_embedder,
 )
-from skillwright.jobs.parts.bench import TextBench
-from skillwright.jobs.parts.evolution_round import EvolutionLoop
-from skillwright.jobs.parts.memory import EngineEvents, StoredCalls
-from skillwright.jobs.parts.money import Budget, priced_model
-from skillwright.jobs.parts.opened import Elsewhere, MakeModel, opened_model, opened_pool
-from skillwright.jobs.parts.progress import Callback, RunStarted
-from skillwright.jobs.parts.tasks import evolution_split, is_adapter, refuse_unasked_data
-from skillwright.jobs.train.wiring import (
+from skillwright.jobs.run.bench import TextBench
+from skillwright.jobs.run.evolution_round import EvolutionLoop
+from skillwright.jobs.run.memory import EngineEvents, StoredCalls
+from skillwright.jobs.run.money import Budget, priced_model
+from skillwright.jobs.run.opened import Elsewhere, MakeModel, opened_model, opened_pool
+from skillwright.jobs.run.progress import Callback, RunStarted
+from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
+from skillwright.jobs.text.launch.preflight import ask_if_ready, look_at_tasks
+from skillwright.jobs.text.launch.runs import model_secrets
+from skillwright.jobs.text.wiring import (
     read_initial_skill,
     reused,
     terms_of,

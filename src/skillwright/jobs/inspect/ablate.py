@@ -17,19 +17,19 @@ from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, bound_gain, least_margin
 from skillwright.jobs.inspect.provenance import StoredSkill
 from skillwright.jobs.inspect.sections import Section, split_document, without_sections
-from skillwright.jobs.launch.estimate import estimate_evaluation
-from skillwright.jobs.launch.runs import Run
-from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import (
+from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.progress import (
     Callback,
     EpisodeFinished,
     Event,
     RunStarted,
     StageStarted,
 )
-from skillwright.jobs.parts.resuming import TASKS, refuse_other_tasks
-from skillwright.jobs.train.evaluate import EvalPlan
-from skillwright.jobs.train.wiring import Session, assemble_session, terms_of
+from skillwright.jobs.run.resuming import TASKS, refuse_other_tasks
+from skillwright.jobs.text.evaluate import EvalPlan
+from skillwright.jobs.text.launch.estimate import estimate_evaluation
+from skillwright.jobs.text.launch.runs import Run
+from skillwright.jobs.text.wiring import Session, assemble_session, terms_of
 from skillwright.models import make_model
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import ABLATION_NAME, BEST_SKILL_NAME, SKILLS_NAME

@@ -12,9 +12,9 @@ from skillwright.core import RunError, Task, did_you_mean
 from skillwright.datasets.split import tasks_digest
 from skillwright.jobs.inspect.study import find_study
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
-from skillwright.jobs.launch.runs import find_run
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
-from skillwright.jobs.train.state import Kind
+from skillwright.jobs.text.launch.runs import find_run
+from skillwright.jobs.text.state import Kind
+from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
 from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 
 CompareMetric = Literal["hard", "soft"]

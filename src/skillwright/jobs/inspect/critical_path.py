@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from skillwright.core import Purpose
 from skillwright.core.fence import attribute
-from skillwright.jobs.adapters.play import BATCH
-from skillwright.jobs.parts.resuming import sessions_of, worked
-from skillwright.jobs.train.state import Kind
+from skillwright.jobs.run.resuming import sessions_of, worked
+from skillwright.jobs.text.adapters.play import BATCH
+from skillwright.jobs.text.state import Kind
 from skillwright.runs import CallSummary, EpisodeSummary, Event, PatchRecord, RunStore
 
 Item = TypeVar("Item")

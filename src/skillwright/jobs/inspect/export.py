@@ -1,6 +1,6 @@
 """A run's episodes and calls as rows: JSON lines, Parquet, or OpenTelemetry spans.
 
-Spans are those of `skillwright.integrations.spans`. Their file is OTLP in JSON, one request a line,
+Spans are those of `skillwright.plugins.trackers.spans`. Their file is OTLP in JSON, one request a line,
 as collectors read it.
 """
 
@@ -18,14 +18,14 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, Usage, skill_hash
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
-from skillwright.integrations.spans import SERVICE, Span, call_span, episode_spans
-from skillwright.jobs.adapters.models import flat_settings
 from skillwright.jobs.inspect.critical_path import critical_path
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
-from skillwright.jobs.launch.runs import find_run, read_plan
-from skillwright.jobs.rl.state import TEST_EPISODES, RlKind
-from skillwright.jobs.train.state import Kind, StepRecord, TrainState, restore
+from skillwright.jobs.text.adapters.models import flat_settings
+from skillwright.jobs.text.launch.runs import find_run, read_plan
+from skillwright.jobs.text.state import Kind, StepRecord, TrainState, restore
+from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
+from skillwright.plugins.trackers.spans import SERVICE, Span, call_span, episode_spans
 from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 from skillwright.runs.folder import STORE_NAME
 from skillwright.version import __version__

@@ -22,7 +22,7 @@ from skillwright.jobs.inspect.episodes import (
     texts_of,
 )
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
-from skillwright.jobs.parts.progress import SHOWN_AS
+from skillwright.jobs.run.progress import SHOWN_AS
 from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 from skillwright.runs.folder import STORE_NAME
 

@@ -18,9 +18,9 @@ from skillwright.jobs.inspect.episodes import (
     list_episodes,
 )
 from skillwright.jobs.inspect.replay import NotReplayed, Stage
-from skillwright.jobs.launch.runs import Run, refuse_redacted, start_run
-from skillwright.jobs.train.evaluate import EvalPlan
-from skillwright.jobs.train.forking import FORKED, RECORDED, Fork, split_of
+from skillwright.jobs.text.evaluate import EvalPlan
+from skillwright.jobs.text.forking import FORKED, RECORDED, Fork, split_of
+from skillwright.jobs.text.launch.runs import Run, refuse_redacted, start_run
 from skillwright.rollout.adapter import LoopThread
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

@@ -19,12 +19,12 @@ from skillwright.core.jsonio import digest
 from skillwright.core.protocols import together
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
 from skillwright.jobs.inspect.ablate import MARGIN, Meter
-from skillwright.jobs.launch.runs import Run, find_run, known_secrets, make_run, reopen
-from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Callback, RunStarted, StageStarted
-from skillwright.jobs.parts.resuming import TASKS, refuse_other_tasks
-from skillwright.jobs.train.state import EpochRecord, StepRecord, restore
-from skillwright.jobs.train.wiring import Session, assemble_session, terms_of
+from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.progress import Callback, RunStarted, StageStarted
+from skillwright.jobs.run.resuming import TASKS, refuse_other_tasks
+from skillwright.jobs.text.launch.runs import Run, find_run, known_secrets, make_run, reopen
+from skillwright.jobs.text.state import EpochRecord, StepRecord, restore
+from skillwright.jobs.text.wiring import Session, assemble_session, terms_of
 from skillwright.models import make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from skillwright.core import RunError, skill_hash
 from skillwright.core.skill import APPENDIX_END, APPENDIX_HEADING, APPENDIX_START
-from skillwright.jobs.launch.runs import find_run
+from skillwright.jobs.text.launch.runs import find_run
 from skillwright.runs import EditRecord, PatchRecord, RunStore, SkillVersion
 from skillwright.runs.folder import BEST_SKILL_NAME, CURRENT_SKILL_NAME, STORE_NAME
 

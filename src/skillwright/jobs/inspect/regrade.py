@@ -14,9 +14,9 @@ from skillwright.core import EpisodeResult, Trajectory
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import Score
 from skillwright.jobs.inspect.replay import NotReplayed, Stage
-from skillwright.jobs.launch.runs import find_run
-from skillwright.jobs.parts.resuming import REGRADED
-from skillwright.jobs.parts.tasks import environment_of
+from skillwright.jobs.run.resuming import REGRADED
+from skillwright.jobs.run.tasks import environment_of
+from skillwright.jobs.text.launch.runs import find_run
 from skillwright.rollout.adapter import LoopThread
 from skillwright.rollout.playback import Difference
 from skillwright.runs import RunFolder, RunStore

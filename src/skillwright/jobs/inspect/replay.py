@@ -19,8 +19,8 @@ from skillwright.core.jsonio import JsonRecord
 from skillwright.core.secrets import REDACTED
 from skillwright.jobs.bank.distill import BASE
 from skillwright.jobs.inspect.episodes import find_episode, find_folder
-from skillwright.jobs.parts.opened import env_identity, make_env
-from skillwright.jobs.parts.tasks import is_adapter
+from skillwright.jobs.run.opened import env_identity, make_env
+from skillwright.jobs.run.tasks import is_adapter
 from skillwright.rollout import Limits, MakeEnv, PromptStyle, episode_key
 from skillwright.rollout.adapter import LoopThread
 from skillwright.rollout.playback import Difference, PlayedBack, play_back

@@ -27,7 +27,10 @@ from skillwright.core import RunError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text, write_text
 from skillwright.evaluation import Interval, mean_interval
 from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
-from skillwright.jobs.launch.runs import (
+from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.progress import Callback
+from skillwright.jobs.run.resuming import refuse_all_but_budget
+from skillwright.jobs.text.launch.runs import (
     LATEST,
     STUDY_NAME,
     MakeReport,
@@ -37,9 +40,6 @@ from skillwright.jobs.launch.runs import (
     run_training,
     start_run,
 )
-from skillwright.jobs.parts.opened import MakeModel
-from skillwright.jobs.parts.progress import Callback
-from skillwright.jobs.parts.resuming import refuse_all_but_budget
 from skillwright.models import make_model
 from skillwright.runs import RunFolder, list_runs, unused_name
 from skillwright.runs.folder import LOCK_NAME, RunLock

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.config.load import load_config, load_rl_config
-from skillwright.config.parity_report import mode_facts, say_mode
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
 from skillwright.jobs.inspect.critical_path import CriticalPath, critical_path
-from skillwright.jobs.launch.runs import (
+from skillwright.jobs.run.turn_ends import TurnEnds
+from skillwright.jobs.text.evaluate import EVALUATED, EvalReport
+from skillwright.jobs.text.forking import Fork
+from skillwright.jobs.text.launch.runs import (
     MADE,
     SERVE,
     Run,
@@ -19,14 +21,12 @@ from skillwright.jobs.launch.runs import (
     has_scripted_models,
     read_plan,
 )
-from skillwright.jobs.parts.endings import TurnEnds
-from skillwright.jobs.rl.launch import JOB as RL
-from skillwright.jobs.rl.launch import rl_has_scripted_models
-from skillwright.jobs.rl.state import RlState
-from skillwright.jobs.rl.state import restore as restore_rl
-from skillwright.jobs.train.evaluate import EVALUATED, EvalReport
-from skillwright.jobs.train.forking import Fork
-from skillwright.jobs.train.state import Kind, TrainState, restore
+from skillwright.jobs.text.state import Kind, TrainState, restore
+from skillwright.jobs.weights.launch import JOB as RL
+from skillwright.jobs.weights.launch import rl_has_scripted_models
+from skillwright.jobs.weights.state import RlState
+from skillwright.jobs.weights.state import restore as restore_rl
+from skillwright.plugins.skillopt.parity_report import mode_facts, say_mode
 from skillwright.runs import RunFolder, RunStore, list_runs
 
 

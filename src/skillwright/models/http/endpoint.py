@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
 from skillwright.core.jsonio import digest
-from skillwright.core.places import gives_way
+from skillwright.core.paths import gives_way
 from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http.hedge import Call, hedged

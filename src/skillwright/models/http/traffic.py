@@ -16,7 +16,7 @@ from typing import Self
 
 from skillwright.core import ModelError, ModelTimeout, Purpose
 from skillwright.core.jsonio import text_digest
-from skillwright.core.places import Places
+from skillwright.core.paths import Places
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.hedge import Hedges
 from skillwright.models.http.retry import Circuit

@@ -21,7 +21,7 @@ from torch import nn
 from skillwright.core import DataError
 from skillwright.core.waits import waiting
 from skillwright.datasets import cache_dir
-from skillwright.models.local import find_weights, read_gguf
+from skillwright.plugins.local import find_weights, read_gguf
 from skillwright.policy.backend import ModelMissing, ModelUnfit
 
 _READING: Final = 1

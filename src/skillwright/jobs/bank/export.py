@@ -1,0 +1,459 @@
+"""Skills as folders that coding agents load: a bank or a document, with what proves it."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import ValidationError
+
+from skillwright.asking import AskFault
+from skillwright.bank import (
+    Bank,
+    BankStore,
+    SkillFolder,
+    Teacher,
+    document_folder,
+    lint,
+    load_bank,
+    to_agent_skills,
+    write_agent_skills,
+)
+from skillwright.bank.formats.agent_skills import (
+    EVIDENCE_FILE,
+    check_name,
+    names_of,
+    skill_name,
+    why_live,
+    words_of_skills,
+)
+from skillwright.bank.teaching.describe import ask_for_description
+from skillwright.bank.triggers import (
+    Described,
+    TaskWords,
+    TriggerScore,
+    describe,
+    plain_prose,
+    trigger_test,
+)
+from skillwright.config.load import load_config
+from skillwright.config.run import RunConfig
+from skillwright.core import (
+    BankSkill,
+    ModelError,
+    PlainSkill,
+    Sampling,
+    SkillKind,
+    SkillwrightError,
+    UsageError,
+    skill_hash,
+)
+from skillwright.core.jsonio import dumps, encode
+from skillwright.jobs.bank.evidence import (
+    Decided,
+    NoEvidence,
+    decision_on_bank,
+    decision_on_document,
+    find_evidence,
+    gate_facts,
+    val_tasks,
+)
+from skillwright.jobs.bank.evolve import SETTINGS
+from skillwright.jobs.run.bank_source import (
+    KEPT_BANK,
+    DocumentAndBank,
+    bank_source,
+    opened_embedder,
+    work_folder,
+)
+from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.text.wiring import read_initial_skill
+from skillwright.models import HttpClient, ModelConfig, is_scripted_model, make_model
+from skillwright.runs import RunStore
+from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+
+Client = Literal["claude", "codex", "agents"]
+PLACES: Final[dict[str, Path]] = {
+    "claude": Path(".claude/skills"),
+    "codex": Path(".agents/skills"),
+    "agents": Path(".agents/skills"),
+}
+"""Where each client looks for the skills of the project that it works in."""
+
+_MOST_TASKS = 200
+_MOST_TYPES = 8
+_ANSWER_TOKENS = 2_048
+_GENERIC = frozenset({"bank", "skills", "best_skill", "current_skill"})
+# A document has headings, and says more than a skill of a bank.
+_FORM_OF_DOCUMENTS = frozenset({"too_long", "line_break"})
+_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """How something is taken away.
+
+    Attributes:
+        place: The folder that holds folders of skills.
+        name: The folder's name; "" makes one.
+        asks_model: Whether the optimizer's model may write the description.
+        make: Makes that model.
+        write: Writes the folder into the place.
+        subject: What the description calls the tasks of a bank; "" for their environment's name.
+    """
+
+    place: Path
+    name: str = ""
+    asks_model: bool = True
+    make: MakeModel = make_model
+    write: Callable[[SkillFolder, Path], Path] = write_agent_skills
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenAway:
+    """What was written.
+
+    Attributes:
+        folder: The folder.
+        description: What agents see of it.
+        described_by: The model that wrote the description, or ``words``.
+        files: How many files it has.
+        facts: The metadata.
+        trigger: How well the description is chosen; ``None`` where no held-out task is known.
+        notes: What whoever takes it away should know.
+        left_out: Why lint kept skills out, by id.
+    """
+
+    folder: Path
+    description: str
+    described_by: str
+    files: int
+    facts: dict[str, str]
+    trigger: TriggerScore | None
+    notes: tuple[str, ...]
+    left_out: dict[str, list[str]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return {
+            **{name: encode(getattr(self, name)) for name in self.__slots__},
+            "folder": str(self.folder),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTasks:
+    """Tasks that a store has episodes of.
+
+    Attributes:
+        env: The environment's name.
+        agent: Who acted.
+        types: Task types.
+        goals: Of train tasks, in a line each.
+        prompts: Of train tasks, as an agent was given them.
+        held_out: Prompts of val tasks that are none of those.
+    """
+
+    env: str = ""
+    agent: str = ""
+    types: tuple[str, ...] = ()
+    goals: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    held_out: tuple[str, ...] = ()
+
+
+def known_tasks(store: RunStore) -> KnownTasks:
+    """Read the prompts of tasks out of a store; those of the test split are left alone."""
+    first: dict[tuple[str, str], int] = {}
+    env = agent = ""
+    types: dict[str, None] = {}
+    for one in store.episodes():
+        env, agent = one.env, one.agent or agent
+        if one.reward is not None and one.split in ("train", "val"):
+            first.setdefault((one.split, one.task_id), one.id)
+            types[one.task_type] = None
+    found: dict[str, list[tuple[str, str]]] = {"train": [], "val": []}
+    for (split, _), episode in sorted(first.items()):
+        if len(found[split]) < _MOST_TASKS:
+            result = store.load_window(episode, 0, 0)
+            goal = result.spec.task.description.strip()
+            prompt = result.trajectory.opening.strip() or goal
+            if prompt:
+                found[split].append((goal or prompt, prompt))
+    goals, prompts = (tuple(dict.fromkeys(one[at] for one in found["train"])) for at in (0, 1))
+    held_out = dict.fromkeys(prompt for _, prompt in found["val"] if prompt not in prompts)
+    return KnownTasks(env, agent, tuple(filter(None, types)), goals, prompts, tuple(held_out))
+
+
+async def take_document_away(
+    text: str, run: Path | None, version: int, options: ExportOptions
+) -> TakenAway:
+    """Write a skill document as a folder of Agent Skills.
+
+    Args:
+        text: The document.
+        run: The folder of the run that it is from; ``None`` for a file of its own.
+        version: Its version in that run.
+        options: Where to, and how.
+
+    Raises:
+        UsageError: The folder cannot be written there, or there is nothing to take away.
+    """
+    tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
+    extra: dict[str, str] = {}
+    llm: ModelConfig | None = None
+    stem = ""
+    if run is not None and not text.strip():
+        raise UsageError(
+            f"{run.name}@{version} is empty, so there is nothing to take away. "
+            f"`skillwright runs show {run.name}` says why a later version was not proven better; "
+            f"name one all the same, as {run.name}@1, and the folder says that it is not proven."
+        )
+    if run is None:
+        notes.append("it is of no run, so nothing proves it and no task is known")
+    else:
+        config, stem = load_config(run / CONFIG_NAME), run.name
+        llm = config.models.optimizer
+        with RunStore.open(run / STORE_NAME, read_only=True) as store:
+            tasks = known_tasks(store)
+            found, said = await _document_evidence(config, store, run, version)
+            facts, extra = _proof(found, said, notes)
+        facts |= {"run": run.name, "skill-version": str(version)}
+    facts["skill-hash"] = skill_hash(text)
+    name = check_name(options.name or skill_name(env_words(tasks.env), stem))
+    words = _words(tasks, _about(text), text)
+    notes += _warnings(text)
+    written, by = await _describe(words, llm, options, notes)
+    folder = document_folder(text, name, written)
+    return _write(folder, tasks, facts, (by, extra, notes), options)
+
+
+async def take_bank_away(bank: Bank, where: str, options: ExportOptions) -> TakenAway:
+    """Write the active skills of a bank as a folder of Agent Skills.
+
+    Args:
+        bank: The bank, at the version that is taken away.
+        where: The bank as it was named: a file, an export, or ``seed:NAME``.
+        options: Where to, and how.
+
+    Raises:
+        UsageError: The folder cannot be written there, or there is nothing to take away.
+    """
+    path, is_seed = Path(where), where.startswith("seed:")
+    stem = where.partition(":")[2] if is_seed else path.stem
+    tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
+    extra: dict[str, str] = {}
+    llm: ModelConfig | None = None
+    if played := _played_for(path):
+        with RunStore.open(played, read_only=True) as store:
+            tasks, config = known_tasks(store), _settings(store, played.parent)
+            llm = config.models.teacher or config.models.optimizer if config else None
+            found, said = await _bank_evidence(config, store, path, bank.version)
+            facts, extra = _proof(found, said, notes)
+    else:
+        notes.append("nothing was played for it here, so nothing proves it and no task is known")
+    subject = options.subject or env_words(tasks.env)
+    title = " ".join(dict.fromkeys([*subject.split(), *stem.split("_")]))
+    name = check_name(options.name or skill_name(title))
+    skills = bank.active
+    words = words_of_skills(skills, title)
+    if tasks.goals:
+        words = _words(replace(tasks, env=subject), names_of(skills))
+    written, by = await _describe(words, llm, options, notes)
+    folder = replace(to_agent_skills(bank, options.name or title, written), name=name)
+    facts |= {"bank-hash": bank.digest, "skills": str(len(skills) - len(folder.left_out))}
+    return _write(folder, tasks, facts, (by, extra, notes), options)
+
+
+def env_words(env: str) -> str:
+    """Return an environment's name as words: of ``a.py:MyEnv`` only ``My Env``."""
+    short = env.rpartition(":")[2].rpartition("/")[2].removesuffix(".py")
+    return " ".join(re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]", " ", short).split())
+
+
+def _words(tasks: KnownTasks, about: Sequence[str], text: str = "") -> TaskWords:
+    env = env_words(tasks.env) or "these"
+    types = [one.replace("_", " ") for one in tasks.types[:_MOST_TYPES]]
+    subject = plain_prose(f"{env} tasks{': ' + ', '.join(types) if types else ''}", 200)
+    if tasks.prompts:
+        return TaskWords(subject, about, (*tasks.goals, *tasks.prompts), tasks.goals)
+    lines = [line.strip("-*#> ").strip() for line in text.splitlines()]
+    said = [one for one in lines if one]
+    return TaskWords("the tasks that it names", about, said, are_quoted=False)
+
+
+def _about(text: str) -> list[str]:
+    """Return what a document is about: its headings, else its first lines."""
+    headings = [plain_prose(one, 80) for one in _HEADING.findall(text)]
+    lines = [plain_prose(line.strip("-*> "), 80) for line in text.splitlines() if line.strip()]
+    return [one for one in headings or lines[:3] if one]
+
+
+def _warnings(text: str) -> list[str]:
+    """Say what lint finds in a document: it is taken away as it is, and a person should look."""
+    notes = []
+    if live := why_live(text):
+        notes.append(
+            f"a client could act on {live[:40]!r}, so the text lies in references/skill.md"
+        )
+    for number, line in enumerate(text.splitlines(), start=1):
+        drafted = BankSkill("", "A line", line.strip("#> \t") or "-", "", SkillKind.GENERAL)
+        found = [one for one in lint(drafted) if one.blocks and one.rule not in _FORM_OF_DOCUMENTS]
+        notes += [f"line {number}, {one.rule}: {one.span!r}. {one.why}" for one in found]
+    return notes
+
+
+# The description.
+
+
+async def _describe(
+    words: TaskWords, llm: ModelConfig | None, options: ExportOptions, notes: list[str]
+) -> tuple[str, str]:
+    """Return a description, and who wrote it: a model where there is one, else words of tasks."""
+    from_words = describe(words)
+    if llm is None or not options.asks_model or is_scripted_model(llm) or not words.prompts:
+        return from_words, "words"
+    name = f"{llm.backend}:{getattr(llm, 'model', '')}"
+    try:
+        written = await _asked(llm, options.make, words)
+    except (ModelError, UsageError) as problem:
+        written, why = None, str(problem)
+    else:
+        why = written.failure.message if isinstance(written, AskFault) else ""
+    if isinstance(written, str):
+        return written, name
+    notes.append(f"{name} wrote no description ({why}), so it is made of the tasks' words")
+    return from_words, "words"
+
+
+async def _asked(llm: ModelConfig, make: MakeModel, words: TaskWords) -> str | AskFault:
+    async with HttpClient() as client:
+        model = make(llm, client)
+        most = getattr(llm, "max_tokens", None) or _ANSWER_TOKENS
+        asked = Teacher(model, sampling=Sampling(max_tokens=most), seed=None)
+        shown = replace(words, prompts=words.examples or words.prompts)
+        return await ask_for_description(asked, shown)
+
+
+# What proves it.
+
+
+async def _document_evidence(
+    config: RunConfig, store: RunStore, run: Path, version: int
+) -> tuple[Any, Any]:
+    """Return the evidence, or why there is none; and the verdict where one is known."""
+    verdict: Any = None
+    try:
+        with ExitStack() as held:
+            source: Any = PlainSkill
+            if config.skill.bank:
+                embedder = held.enter_context(opened_embedder(config.bank.embedder))
+                kept = load_bank(run / KEPT_BANK)
+                skills = bank_source(kept, config.bank, embedder)
+                source = partial(DocumentAndBank, bank=skills)
+            decided = decision_on_document(config, store, version, source)
+            verdict = decided.verdict
+            return await _found(decided, config, store), verdict
+    except SkillwrightError as problem:
+        return str(problem), verdict
+
+
+async def _bank_evidence(
+    config: RunConfig | None, store: RunStore, path: Path, version: int
+) -> tuple[Any, Any]:
+    verdict: Any = None
+    try:
+        with ExitStack() as held:
+            banks = held.enter_context(BankStore.open(path, read_only=True))
+            moved = [one for one in banks.log() if one.version > one.before and one.verdict]
+            entry = next((one for one in reversed(moved) if one.version == version), None)
+            if entry is None:
+                raise NoEvidence(f"no gate let version {version} of the bank through")
+            verdict = entry.verdict
+            if config is None:
+                raise NoEvidence("what it was proven with is not stored beside the bank")
+            embedder = held.enter_context(opened_embedder(config.bank.embedder))
+            document = read_initial_skill(config)
+
+            def source(one: Bank) -> DocumentAndBank:
+                return DocumentAndBank(document, bank_source(one, config.bank, embedder))
+
+            decided = decision_on_bank(config, store, banks, entry, source)
+            return await _found(decided, config, store), verdict
+    except SkillwrightError as problem:
+        return str(problem), verdict
+
+
+async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Any:
+    """Find evidence, with the val tasks in the order of the split where that is at hand."""
+    try:
+        tasks = list(make_splits(config).val.tasks)
+    except SkillwrightError:
+        tasks = val_tasks(store)
+    return await find_evidence(decided, store, tasks)
+
+
+def _proof(found: Any, verdict: Any, notes: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return metadata and files; where the pairs are not found, a note says why."""
+    facts = gate_facts(encode(verdict) if verdict is not None else {})
+    if isinstance(found, str):
+        notes.append(f"the paired scores behind it are left out: {found}")
+        return facts, {}
+    facts |= {"tasks": str(len(found.tasks)), "compared-with": found.incumbent}
+    return facts, {EVIDENCE_FILE: f"{dumps(found.to_dict())}\n"}
+
+
+def _played_for(bank: Path) -> Path | None:
+    """Return the store of what was played for a bank: beside it, or of the run that it lies in."""
+    places = (work_folder(bank) / STORE_NAME, bank.parent.parent / STORE_NAME)
+    return next((one for one in places if bank.is_file() and one.is_file()), None)
+
+
+def _settings(store: RunStore, folder: Path) -> RunConfig | None:
+    """Return what a bank evolved with, as its last command stored it."""
+    stored = [one.payload for one in store.events(SETTINGS)]
+    if not stored:
+        return None
+    try:
+        return RunConfig.model_validate(stored[-1])
+    except (ValidationError, UsageError):
+        return None
+
+
+# The folder.
+
+
+def _write(
+    folder: SkillFolder,
+    tasks: KnownTasks,
+    facts: dict[str, str],
+    made: tuple[str, dict[str, str], list[str]],
+    options: ExportOptions,
+) -> TakenAway:
+    by, extra, notes = made
+    score = None
+    if tasks.held_out:
+        described = Described(folder.name, folder.description, tasks.held_out)
+        score = trigger_test([described])[0]
+        facts |= {
+            "trigger-f1": f"{score.f1:.3f}",
+            "trigger-precision": f"{score.precision:.3f}",
+            "trigger-recall": f"{score.recall:.3f}",
+            "trigger-tasks": f"{score.own} own, {score.others} of {score.neighbors} other skills",
+        }
+    facts = {"described-by": by, **folder.metadata, **facts}
+    if tasks.env:
+        facts |= {"env": tasks.env, "agent": tasks.agent}
+        facts |= {"scripted": "yes"} if tasks.agent.startswith("scripted:") else {}
+    facts = {key: plain_prose(value, 200) for key, value in facts.items()}
+    whole = replace(folder, metadata=facts, references={**folder.references, **extra})
+    path = options.write(whole, options.place)
+    left_out = {key: [str(one) for one in found] for key, found in folder.left_out.items()}
+    return TakenAway(
+        path, folder.description, by, len(whole.files), facts, score, tuple(notes), left_out
+    )

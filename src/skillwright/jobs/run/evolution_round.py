@@ -1,0 +1,192 @@
+"""One round of evolution, for `bank evolve` and for `rl`: play, have the bank changed, judge.
+
+Source: SkillRL (arXiv 2602.08234), requirements R12-R16; the gate is ours.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from skillwright.bank import (
+    Bank,
+    ChangeReport,
+    Decision,
+    Embedder,
+    Evolution,
+    EvolutionResults,
+    MakeSource,
+    Teacher,
+    bank_duel,
+    candidate_sources,
+    category_of,
+    evolve,
+    scope_of,
+    shown_change,
+)
+from skillwright.bank.changes import nearness
+from skillwright.config.bank import EvolveSection
+from skillwright.core import EpisodeResult, EpisodeSpec
+from skillwright.core.seeds import derive_seed
+from skillwright.datasets import EvolutionTasks, ValTasks
+from skillwright.evaluation import AlphaLedger, Draws, Gate, ReleaseTest, Terms, Verdict
+from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.rollout import Engine, refuse_no_score
+
+WITHOUT_GATE = "without_gate"
+"""The action of a round whose changes entered and that no gate judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedRound:
+    """A round that was played and judged, and is not written down yet.
+
+    Attributes:
+        number: Of the round or iteration.
+        found: What the teacher proposed.
+        before: The bank that was played with.
+        candidate: The bank with what the limits left of the proposal.
+        report: What became of each change within the limits.
+        action: ``accept``, ``reject``, ``undecided``, or why the gate was not asked:
+            ``teacher_failed``, ``none_weak``, ``no_proposal``, ``nothing_new``; or `WITHOUT_GATE`.
+        verdict: The gate's, or ``None`` where it was not asked.
+    """
+
+    number: int
+    found: Evolution
+    before: Bank
+    candidate: Bank
+    report: ChangeReport
+    action: str
+    verdict: Verdict | None
+
+    @property
+    def after(self) -> Bank:
+        """The bank that the next round starts from."""
+        return self.candidate if self.action == "accept" else self.before
+
+    @property
+    def success(self) -> dict[str, tuple[int, int]]:
+        """(solved, scored) by category, on the evolution split."""
+        return {one.category: (one.wins, one.episodes) for one in self.found.success}
+
+    def lines(self, *, is_kept: bool = True) -> tuple[str, ...]:
+        """Say of each change what became of it; what is not kept was accepted, and not proven."""
+        lines = []
+        for outcome in self.report.outcomes:
+            refused = outcome.decision is Decision.REFUSED
+            fate = f"refused, {outcome.reason}" if refused else self.action
+            if self.action in ("accept", WITHOUT_GATE) and not refused:
+                fate = f"{outcome.decision} as {outcome.id}" if outcome.id else outcome.decision
+                fate = fate if is_kept else "not proven"
+            lines.append(shown_change(outcome.change, fate))
+        return tuple(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class EvolutionLoop:
+    """Who plays, teaches and judges in every round.
+
+    Attributes:
+        engine: Makes what plays the evolution split, and afresh the gate's episodes: weights
+            that have read the one must not play the other differently.
+        source: Makes a bank a source of skills.
+        tasks: The evolution split.
+        val: The tasks that decide.
+        section: How much is played and may change.
+        gate: Decides.
+        terms: What the gate has to know of the run; their seed seeds every draw.
+        embedder: Says which skills are similar.
+        teacher: Makes the teacher of a stage.
+        callback: Sees what happens.
+    """
+
+    engine: Callable[[], Engine]
+    source: MakeSource
+    tasks: EvolutionTasks
+    val: ValTasks
+    section: EvolveSection
+    gate: Gate
+    terms: Terms
+    embedder: Embedder
+    teacher: Callable[[str], Teacher]
+    callback: Callback
+
+    async def take(
+        self, number: int, bank: Bank, ledger: AlphaLedger, earlier: Sequence[str], first_draw: int
+    ) -> PlayedRound:
+        """Play a round: the evolution split, the teacher's changes, and what the gate says.
+
+        Args:
+            number: Of the round.
+            bank: The bank as it is.
+            ledger: The alpha that is left.
+            earlier: What was proposed before and what became of it (`PlayedRound.lines`).
+            first_draw: Where the gate's draws begin. A bank that was accepted on some draws looks
+                better on them than it is, so draws are fresh after each accept; until then the
+                bank's own serve every candidate.
+
+        Raises:
+            EngineDown: No episode of the evolution split has a reward.
+        """
+        results = await self._play(number, bank)
+        self.callback.on_event(StageStarted("evolve", step=number))
+        settings = self.section.settings(self.terms.success_threshold, number)
+        found = await evolve(
+            EvolutionResults(self.tasks, tuple(results)),
+            bank,
+            self.teacher(f"evolve {number}"),
+            settings,
+            category_of,
+            scope_of,
+            earlier,
+        )
+        candidate, report = found.candidate(bank, settings.caps, nearness(self.embedder))
+        action, verdict = why_unjudged(found, bank, candidate), None
+        if not action:
+            draws = Draws(self.terms.seed, first=first_draw, step=number)
+            verdict = await self.judge((bank, candidate), self.gate, draws, ledger)
+            action = verdict.decision.value
+        return PlayedRound(number, found, bank, candidate, report, action, verdict)
+
+    async def judge(
+        self,
+        banks: tuple[Bank, Bank],
+        judge: Gate | ReleaseTest,
+        draws: Draws,
+        ledger: AlphaLedger,
+        judged: tuple[int, ...] = (),
+    ) -> Verdict:
+        """Have a bank, the second of two, judged against the first on val tasks."""
+        stage = "release test" if isinstance(judge, ReleaseTest) else "gate"
+        expected = judge.expected_rollouts(len(self.val.tasks))
+        self.callback.on_event(StageStarted(stage, step=draws.step or 0, episodes=expected))
+        sources = candidate_sources(*banks, self.source)
+        duel = bank_duel(self.engine(), self.val, sources, draws)
+        return await judge.judge(duel, ledger, replace(self.terms, judged=judged))
+
+    async def _play(self, number: int, bank: Bank) -> list[EpisodeResult]:
+        specs = [
+            EpisodeSpec(
+                task,
+                derive_seed("evolution", self.terms.seed, number, task.id, draw),
+                draw,
+                "evolution",
+                number,
+            )
+            for task in self.tasks.tasks
+            for draw in range(self.section.episodes)
+        ]
+        self.callback.on_event(StageStarted("evolution split", step=number, episodes=len(specs)))
+        results = await self.engine().run(specs, self.source(bank))
+        refuse_no_score(results)
+        return results
+
+
+def why_unjudged(found: Evolution, bank: Bank, candidate: Bank) -> str:
+    """Say why the gate is not asked; "" where there is something to judge."""
+    if found.faults:
+        return "teacher_failed"
+    if not found.calls:
+        return "none_weak"
+    if not found.changes:
+        return "no_proposal"
+    return "nothing_new" if candidate is bank else ""

@@ -1,0 +1,363 @@
+"""A run's budget, and what its calls cost.
+
+Nobody is stopped in the middle: before an episode or an optimizer's call begins it asks for a
+permit. Once the budget is spent no permit is given, what is in flight is finished and stored, and
+then the run stops as if it had been interrupted. What a run has used up is read off its store, so
+it counts over all resumes, and so does what an episode cost that failed or was stopped.
+
+What is in flight is counted as it goes, and as at least what its like cost so far; whoever asks
+while that reaches the bound waits until something ends. While nothing has ended, nobody knows what
+it costs, and few begin. So the bound is crossed by what a few begun pieces of work cost more than
+those before them.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from skillwright.bank.embedding.endpoint import endpoint_named
+from skillwright.config.run import BudgetSection, RunConfig
+from skillwright.core import ConfigError, SkillwrightError, Usage
+from skillwright.jobs.run.resuming import seconds_worked
+from skillwright.jobs.run.tasks import is_adapter, side_models
+from skillwright.models import (
+    EndpointConfig,
+    LocalConfig,
+    ModelConfig,
+    PythonConfig,
+    is_scripted_model,
+)
+from skillwright.models.prices import Prices, list_prices
+from skillwright.plugins.executors.config import ClaudeCodeExecConfig, CodexExecConfig
+from skillwright.runs import RunStore
+from skillwright.runs.calls import Bill
+
+_MINUTE_S = 60.0
+
+PIONEERS = 4
+"""Pieces of work that begin before one has ended and shown what it costs."""
+
+logger = logging.getLogger(__name__)
+
+
+class _Spent(NamedTuple):
+    """Money in US dollars, and tokens."""
+
+    usd: float = 0.0
+    tokens: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """Something that has a permit, and what it is known to have used."""
+
+    kind: str
+    used: Usage = field(default_factory=Usage)
+
+
+_permit: ContextVar[_Work | None] = ContextVar("permit", default=None)
+
+
+class BudgetSpent(SkillwrightError):
+    """A run used up its budget; all that was begun is finished and stored, and it can continue.
+
+    Attributes:
+        larger: The options of ``resume`` that give it a budget to continue with.
+    """
+
+    exit_code = 3
+    larger: str = ""
+
+
+class Budget:
+    """Gives permits to begin something, until the bounds of a run are reached."""
+
+    def __init__(
+        self,
+        bounds: BudgetSection,
+        store: RunStore,
+        clock: Callable[[], float] = time.monotonic,
+        after: int = 0,
+    ) -> None:
+        self._bounds = bounds
+        self._store = store
+        self._clock = clock
+        self._started = clock()
+        # Only looked up where it matters: a long run has many episodes to look through.
+        self._before_s = seconds_worked(store) if bounds.minutes else 0.0
+        self._bill = Bill(latest=after)
+        self._is_read = False
+        self._in_flight: list[_Work] = []
+        self._shown: dict[str, list[_Spent]] = {}
+        self._one_ended = asyncio.Event()
+        self._says_unknown = True
+
+    @asynccontextmanager
+    async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
+        """Ask before something is begun, and end the block when it is stored.
+
+        What is begun inside of something that has a permit needs none of its own.
+        """
+        if not self._bounds.is_set or _permit.get() is not None:
+            yield
+            return
+        while (reached := self._reached()) is not None or self._is_too_early(kind):
+            if reached is not None and not self._in_flight:
+                # Reported after the others have ended, as they too cost something.
+                raise reached.error()
+            await self._one_ended.wait()
+        work = _Work(kind)
+        self._in_flight.append(work)
+        token = _permit.set(work)
+        try:
+            yield
+        finally:
+            _permit.reset(token)
+            self._end(work)
+
+    def note(self, used: Usage) -> None:
+        """Take note of what a piece of work used on its way, before that is stored."""
+        work = _permit.get()
+        if work is not None:
+            work.used += used
+
+    def _end(self, work: _Work) -> None:
+        self._in_flight.remove(work)
+        shown = self._shown.setdefault(work.kind, [])
+        shown.append(self._spent_by(work))
+        self._is_read = False
+        # Whoever waits now is woken, in order; whoever waits again waits for the next one.
+        self._one_ended.set()
+        self._one_ended = asyncio.Event()
+
+    def _is_too_early(self, kind: str) -> bool:
+        counts = self._bounds.usd is not None or self._bounds.tokens is not None
+        alike = sum(work.kind == kind for work in self._in_flight)
+        return counts and kind not in self._shown and alike >= PIONEERS
+
+    def _spent_by(self, work: _Work) -> _Spent:
+        used = work.used
+        usd = used.cost_usd
+        if usd is None:
+            usd = used.calls * (self._bill.dearest_usd or 0.0)
+        return _Spent(usd, used.input_tokens + used.output_tokens)
+
+    def _reserved(self) -> _Spent:
+        """Return what is in flight: what it used so far, and no less than its like."""
+        usd = tokens = 0.0
+        for work in self._in_flight:
+            used, like = self._spent_by(work), self._usual(work.kind)
+            usd += max(used.usd, like.usd)
+            tokens += max(used.tokens, like.tokens)
+        return _Spent(usd, tokens)
+
+    def _usual(self, kind: str) -> _Spent:
+        shown = self._shown.get(kind)
+        if not shown:
+            return _Spent()
+        return _Spent(
+            sum(one.usd for one in shown) / len(shown),
+            sum(one.tokens for one in shown) / len(shown),
+        )
+
+    def _reached(self) -> "_Reached | None":
+        """Say which bound is reached and by what, or ``None``."""
+        budget = self._bounds
+        if not self._is_read and (budget.usd is not None or budget.tokens is not None):
+            self._bill += self._store.bill(self._bill.latest)
+            self._is_read = True
+            self._say_what_is_unknown()
+        reserved, bill = self._reserved(), self._bill
+        usd, tokens = bill.usd, bill.tokens
+        minutes = (self._before_s + self._clock() - self._started) / _MINUTE_S
+        if budget.usd is not None and usd is None:
+            return _Reached(
+                f"of {budget.usd:g} USD cannot be held: an endpoint did not say what a call used, "
+                "and no call's cost is known",
+                "--set budget.usd=null --set budget.minutes=60",
+            )
+        if budget.usd is not None and usd is not None and usd + reserved.usd >= budget.usd:
+            why = f"of {budget.usd:g} USD is spent: {usd:.4g} USD"
+            return _Reached(why, _larger("usd", budget.usd, usd))
+        if budget.tokens is not None and tokens + reserved.tokens >= budget.tokens:
+            why = f"of {budget.tokens:,} tokens is spent: {tokens:,} tokens"
+            return _Reached(why, _larger("tokens", budget.tokens, tokens))
+        if budget.minutes is not None and minutes >= budget.minutes:
+            why = f"of {budget.minutes:g} minutes is spent: {_brief_minutes(minutes)} minutes"
+            return _Reached(why, _larger("minutes", budget.minutes, minutes))
+        return None
+
+    def _say_what_is_unknown(self) -> None:
+        bill = self._bill
+        if not (self._says_unknown and self._bounds.usd and bill.unknown_calls and bill.usd):
+            return
+        self._says_unknown = False
+        logger.warning(
+            "an endpoint did not say what %d calls used; for budget.usd each of them, and of those "
+            "to come, counts as much as the dearest known: %.4g USD",
+            bill.unknown_calls,
+            bill.dearest_usd,
+        )
+
+
+class _Reached(NamedTuple):
+    """Which bound is reached, in words, and the options of ``resume`` that mend it."""
+
+    why: str
+    larger: str
+
+    def error(self) -> BudgetSpent:
+        such_as = "another one" if "null" in self.larger else "a larger one"
+        spent = BudgetSpent(
+            f"The budget {self.why}. What was in flight was finished, and nothing new was begun. "
+            f"Resume with {such_as}, such as {self.larger}"
+        )
+        spent.larger = self.larger
+        return spent
+
+
+def _brief_minutes(minutes: float) -> str:
+    return f"{minutes:.1f}" if minutes >= 1 else f"{minutes:.2g}"
+
+
+def _larger(name: str, bound: float, used: float) -> str:
+    """Return the option that doubles a bound until it is above what is used."""
+    while bound <= used:
+        bound *= 2
+    text = f"{bound:.6f}".rstrip("0").rstrip(".")
+    return f"--set budget.{name}={text}"
+
+
+_SECTIONS = {"user": "env.config.user_settings", "judge": "env.config.scorer.model"}
+
+
+@dataclass(frozen=True, slots=True)
+class PricedModel:
+    """A role's model and what its tokens cost.
+
+    Attributes:
+        role: ``target``, ``optimizer``, ``user`` for a simulated user, or ``judge``.
+        model: The model's name.
+        prices: ``None`` where they are unknown.
+        is_free: Nobody charges for it: a program of our own.
+        tells_cost: It says itself what a call cost.
+    """
+
+    role: str
+    model: str
+    prices: Prices | None
+    is_free: bool = False
+    tells_cost: bool = False
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether a call's cost will be known."""
+        return self.is_free or self.tells_cost or self.prices is not None
+
+    @property
+    def section(self) -> str:
+        """Where its settings are; an environment names the models that it asks itself."""
+        return _SECTIONS.get(self.role, f"models.{self.role}")
+
+    @property
+    def date(self) -> str:
+        """How old the prices are, in a word; ``""`` where nothing is known of it."""
+        if self.prices is None:
+            return ""
+        return (self.prices.as_of or "the configuration").partition(",")[0]
+
+    def line(self) -> str:
+        """Say what it costs, and how old that is."""
+        if self.is_free:
+            return f"{self.role} {self.model}: free"
+        if self.prices is None and self.tells_cost:
+            return f"{self.role} {self.model}: as the program itself estimates it"
+        if self.prices is None:
+            return f"{self.role} {self.model}: prices unknown; set {self.section}.prices"
+        into, out = self.prices.input_usd_per_mtok, self.prices.output_usd_per_mtok
+        age = self.prices.as_of or "as configured"
+        return f"{self.role} {self.model}: {into:g} in, {out:g} out, USD per million ({age})"
+
+
+def priced_models(config: RunConfig, *, trains: bool = True) -> tuple[PricedModel, ...]:
+    """Return the models that a run asks, with their prices; an evaluation asks the target only."""
+    llms = {"target": config.models.target, "optimizer": config.models.optimizer}
+    roles = ("target", "optimizer") if trains else ("target",)
+    return tuple(priced_model(role, llms[role]) for role in roles)
+
+
+def money_text(cost_usd: float | None, llms: Iterable[PricedModel]) -> str:
+    """Say an amount with the age of the prices behind it."""
+    amount = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
+    dates = ", ".join(sorted({llm.date for llm in llms if llm.date}))
+    return f"{amount} (prices of {dates})" if dates and cost_usd is not None else amount
+
+
+def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
+    """Refuse a training's or an evaluation's budget in money that could not be held."""
+    embedder = config.bank.embedder if config.skill.bank else ""
+    judge = [priced_model(role, llm) for role, llm in side_models(config.env).items()][-1:]
+    llms = [*priced_models(config, trains=trains), *(one for one in judge if one.role == "judge")]
+    refuse_unheld(config.budget, llms, embedder)
+
+
+def refuse_unheld(budget: BudgetSection, llms: Iterable[PricedModel], embedder: str) -> None:
+    """Refuse a budget in money that could not be held, before anything is paid for."""
+    if budget.usd is None:
+        return
+    unheld = f"budget.usd = {budget.usd:g} cannot be held: no prices are known for"
+    if unpriced := [llm for llm in llms if not llm.is_priced]:
+        raise ConfigError(
+            f"{unheld} {_listed(f'{llm.model!r} ({llm.section})' for llm in unpriced)}. "
+            f"Set {unpriced[0].section}.prices.input_usd_per_mtok and output_usd_per_mtok, or "
+            "bound budget.tokens instead"
+        )
+    endpoint = endpoint_named(embedder)
+    if endpoint is not None:
+        base_url, model = endpoint
+        if list_prices(model, base_url) is None:
+            raise ConfigError(f"{unheld} bank.embedder {embedder!r}; bound budget.tokens instead")
+
+
+def budget_gaps(config: RunConfig) -> tuple[str, ...]:
+    """Say what a budget does not bound, in lines for people."""
+    budget = config.budget
+    if (budget.usd is None and budget.tokens is None) or not is_adapter(config.env):
+        return ()
+    bounds = [f"budget.{name}" for name in ("usd", "tokens") if getattr(budget, name) is not None]
+    if config.env.compat is not None:
+        return (
+            f"{_listed(bounds)} bounds what the adapter {config.env.name!r} asks through "
+            f"{config.env.compat}.model; what it asks by itself nobody tells us",
+        )
+    return (
+        f"{_listed(bounds)} bounds the optimizer only: what the adapter {config.env.name!r} spends "
+        "on its rollouts nobody tells us. budget.minutes bounds both",
+    )
+
+
+def priced_model(role: str, llm: ModelConfig) -> PricedModel:
+    """Return what asking a model costs."""
+    if isinstance(llm, LocalConfig) and llm.prices is None:
+        return PricedModel(role, llm.model, None, is_free=True)
+    if isinstance(llm, EndpointConfig):
+        return PricedModel(role, llm.model, llm.known_prices)
+    name = getattr(llm, "model", None) or llm.backend
+    # Behind another address the program would still count with its vendor's prices.
+    tells_cost = isinstance(llm, PythonConfig) or (
+        isinstance(llm, ClaudeCodeExecConfig) and llm.base_url is None
+    )
+    is_free = is_scripted_model(llm)
+    prices = getattr(llm, "known_prices", None) or getattr(llm, "prices", None)
+    if isinstance(llm, CodexExecConfig) and not llm.pays_per_token:
+        prices = llm.prices
+    return PricedModel(role, name, prices, is_free, tells_cost)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(names)

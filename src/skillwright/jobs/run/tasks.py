@@ -1,0 +1,422 @@
+"""Where the tasks and the adapters come from that a configuration names."""
+
+import inspect
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+
+from skillwright.bank import scope_of
+from skillwright.config.env import AdapterData, EnvSection, RatioData, SplitDirData, how_to_play
+from skillwright.config.run import RunConfig
+from skillwright.core import ConfigError, DataError, EpisodeResult, SkillwrightError, Task
+from skillwright.core.jsonio import JsonRecord
+from skillwright.core.waits import waiting
+from skillwright.datasets import (
+    EvolutionTasks,
+    Split,
+    SplitDataLoader,
+    Splits,
+    parse_ratio,
+    split_items,
+)
+from skillwright.datasets.on_disk import read_raw_items
+from skillwright.datasets.split import StudyTasks, check_items, refuse_empty
+from skillwright.envs import AboutEnv, Check, ContractReport, EnvAdapter, Evaluation, TextEnv, spec
+from skillwright.envs.text_env import with_config
+from skillwright.evaluation import Score
+from skillwright.models import ModelConfig
+from skillwright.plugins.skillopt.alias import missing_names, module_of, skillopt_alias
+from skillwright.rollout.foreign import Around, ForeignAdapter, build_adapter, load_adapter
+
+# Where the tasks of our own environments come from.
+
+
+def make_splits(config: RunConfig) -> Splits:
+    """Find the tasks that a configuration names, and seal the test split."""
+    with waiting(f"reading the tasks of {config.env.name}"):
+        train, val, test = find_tasks(config.env)
+        # What is missing or damaged beside the tasks is named before a run begins, and an index
+        # made, which no episode has the time for.
+        environment_of(config.env).identity(config.env.config)
+    limits = config.evaluation
+    judged, kept = val[: limits.val_tasks], limits.confirm_tasks
+    if kept and kept >= len(judged):
+        raise ConfigError(
+            f"evaluation.confirm_tasks = {kept} keeps all of {len(judged)} val tasks from the gate "
+            "and leaves none to decide on; lower it, or add val tasks"
+        )
+    at = len(judged) - kept
+    return Splits.of(train, judged[:at], test[: limits.test_tasks], judged[at:])
+
+
+def refuse_untrainable(train_tasks: int, val_tasks: int) -> None:
+    """Refuse to train where there is nothing to train on, or nothing that decides.
+
+    Raises:
+        ConfigError: There is not; an evaluation of the test split needs neither.
+    """
+    if not (train_tasks and val_tasks):
+        raise ConfigError(
+            f"env.data gives {train_tasks} train and {val_tasks} val tasks, and a training needs "
+            "both: set env.data.train and env.data.val, or use data that has those splits. An "
+            "evaluation of the test split needs neither (skillwright eval)"
+        )
+
+
+def tasks_to_look_at(env: EnvSection, splits: Splits) -> Sequence[Task]:
+    """Return tasks whose environments may be opened before a run, those of val or else of train.
+
+    Test stays sealed, unless there is nothing else: then an evaluation of it is all that can come.
+    """
+    return splits.val.tasks or splits.train.tasks or find_tasks(env)[2]
+
+
+def tasks_in_file(env: str, path: Path, config: object | None = None) -> list[Task]:
+    """Read the tasks of one file, as the data kinds ``split_dir`` and ``ratio`` would."""
+    items = _tidied(env, read_raw_items(path), str(path), config)
+    check_items(items, repr(str(path)))
+    return [_task(env, "", item) for item in items]
+
+
+def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
+    """Return the tasks of an environment for train, val and test."""
+    match env.data:
+        case SplitDirData() as data:
+            train, val, test = _items(env.name, _read(env, data))
+        case RatioData() as data:
+            train, val, test = _items(env.name, _cut(env, data))
+        case AdapterData():
+            raise ConfigError(
+                f"env.data.kind 'adapter' gives the tasks of an EnvAdapter, and {env.name!r} is "
+                "none; use data.kind 'split_dir' or 'ratio'"
+            )
+        case data:
+            found = spec(env.name).load().find_tasks(data.model_dump(), env.config)
+            train, val, test = found
+    return train, val, test
+
+
+class _TidyLoader(SplitDataLoader):
+    """Reads a folder that is split already, and lets the environment bring items to shape."""
+
+    def __init__(self, env: EnvSection, path: str) -> None:
+        super().__init__(path, split_mode="split_dir")
+        self._env = env
+
+    def load_split_items(self, split_path: str) -> list[Any]:
+        """Read one split's folder."""
+        items = super().load_split_items(split_path)
+        return _tidied(self._env.name, items, split_path, self._env.config)
+
+
+def _read(env: EnvSection, data: SplitDirData) -> Split:
+    loader = _TidyLoader(env, data.path)
+    loader.setup({})
+    return Split(loader.train_items, loader.val_items, loader.test_items)
+
+
+def _cut(env: EnvSection, data: RatioData) -> Split:
+    """Cut a data set as `SplitDataLoader` does, but write nothing: looking must leave no trace."""
+    items = _tidied(env.name, read_raw_items(Path(data.path)), data.path, env.config)
+    check_items(items, repr(data.path))
+    split = split_items(items, parse_ratio(data.ratio), data.seed)
+    refuse_empty(split, f"{data.path!r}, {len(items)} items at {data.ratio}")
+    return split
+
+
+def _tidied(env: str, items: list[Any], path: str, config: object | None) -> list[Any]:
+    env_class = spec(env).load()
+    if not issubclass(env_class, TextEnv):  # one of SkyRL-Gym takes items as they are
+        return items
+    try:
+        return with_config(env_class.tidied_items, config)(items)
+    except DataError as error:
+        raise DataError(f"{path!r}: {error}") from error
+
+
+def _items(env: str, split: Split) -> list[list[Task]]:
+    return [[_task(env, name, item) for item in items] for name, items in split.named()]
+
+
+def _task(env: str, split: str, item: dict[str, Any]) -> Task:
+    """Make a task of an item: what is not about the task itself is the environment's."""
+    about = {"id", "task_type", "description"}
+    return Task(
+        id=str(item["id"]),
+        env=env,
+        extras={key: value for key, value in item.items() if key not in about},
+        task_type=str(item.get("task_type", "")),
+        description=str(item.get("description", "")),
+        split=split,
+    )
+
+
+# The adapter class that a configuration names: found, checked without its data, and built.
+
+
+# The adapter that a configuration names, and what its code needs around it while it runs.
+
+
+_log = logging.getLogger(__name__)
+
+
+def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
+    """Find the adapter class that ``env.name`` names; ``None`` for a text environment."""
+    try:
+        with missing_names() as missed, around(env)():
+            found = load_adapter(_import_name(env))
+    except DataError as error:
+        if how_to_play(env.name):
+            raise DataError(f"{error}{how_to_play(env.name)}") from error
+        missing = getattr(error.__cause__, "name", None) or ""
+        if env.compat is None and missing.partition(".")[0] == "skillopt":
+            raise DataError(
+                f"{env.name!r} imports from 'skillopt'. To run it over our code, set env.compat: "
+                "skillopt, or say --compat skillopt"
+            ) from error
+        raise
+    if found is None and env.compat is not None:
+        raise ConfigError(
+            f"{env.name!r} is an environment of ours, and env.compat lends modules to an adapter: "
+            f"leave it out, or name an adapter.{how_to_play(env.name)}"
+        )
+    for said in missed:  # a fallback for an older release, or the beginning of a silent zero
+        _log.warning("%s was loaded without something that it looked for: %s", env.name, said)
+    return found
+
+
+def is_adapter(env: EnvSection) -> bool:
+    """Tell an adapter, which plays by itself, from a text environment; raises as `find_adapter`."""
+    return find_adapter(env) is not None
+
+
+def around(env: EnvSection) -> Around:
+    """Return what opens the modules that the adapter's code imports; see `skillopt_alias`."""
+    return partial(skillopt_alias, _file(env)) if env.compat == "skillopt" else nullcontext
+
+
+async def make_adapter(env: EnvSection, settings: Mapping[str, Any]) -> ForeignAdapter:
+    """Build the adapter that ``env.name`` names, from a flat configuration."""
+    found = find_adapter(env)
+    if found is None:
+        raise ConfigError(f"{env.name!r} is no EnvAdapter, so it has no splits of its own")
+    return await build_adapter(found, settings, env.name, around(env))
+
+
+def _import_name(env: EnvSection) -> str:
+    """Return the name to load it by: ``skillopt.envs.<name>...`` where its file lies so."""
+    file = _file(env)
+    inside = module_of(file) if file is not None and env.compat == "skillopt" else ""
+    return f"{inside}:{env.name.rpartition(':')[2]}" if inside else env.name
+
+
+def _file(env: EnvSection) -> Path | None:
+    module = env.name.rpartition(":")[0]
+    return Path(module) if module.endswith(".py") else None
+
+
+# What `skillwright env check` can ask of an adapter without its data: class, methods, settings.
+
+
+_SETTINGS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_GIVEN = {
+    "build_train_env": ("batch_size", "seed"),
+    "build_eval_env": ("env_num", "split", "seed"),
+    "rollout": ("env_manager", "skill_content", "out_dir"),
+    "reflect": ("results", "skill_content", "out_dir"),
+}
+
+
+def check_adapter_class(name: str, compat: str | None = None) -> ContractReport:
+    """Check an adapter class against the contract, as far as that takes no data and no model.
+
+    `skillwright doctor CONFIG` then builds it with its data.
+    """
+    env = EnvSection.model_validate(
+        {"name": name, "compat": compat, "data": AdapterData().model_dump()}
+    )
+    try:
+        found = find_adapter(env)
+        if found is None:
+            raise ConfigError(f"{name!r} is no EnvAdapter")
+    except SkillwrightError as error:
+        return ContractReport(name, (Check("is an adapter", False, str(error)),))
+    checks = [Check("is an adapter", True, f"{found.__module__}:{found.__qualname__}")]
+    for asked, examine in _ASKED.items():
+        try:
+            checks.append(Check(asked, True, examine(found)))
+        except ConfigError as error:
+            checks.append(Check(asked, False, str(error)))
+    return ContractReport(name, tuple(checks))
+
+
+def _takes_what_it_is_given(adapter: type[EnvAdapter]) -> str:
+    for method, names in _GIVEN.items():
+        parameters = [
+            one
+            for one in inspect.signature(getattr(adapter, method)).parameters.values()
+            if one.name != "self"
+        ]
+        takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters)
+        known = {one.name for one in parameters}
+        missing = [] if takes_any else [one for one in names[-2:] if one not in known]
+        if missing and method.startswith("build"):
+            raise ConfigError(f"{method}() does not take {', '.join(missing)}, which it is given")
+        if not takes_any:
+            return f"{method}() has no **kwargs; what it does not name, it is not given"
+    return "with **kwargs, as documented"
+
+
+def _names_its_settings(adapter: type[EnvAdapter]) -> str:
+    parameters = [
+        one for one in inspect.signature(adapter).parameters.values() if one.kind in _SETTINGS
+    ]
+    needed = [one.name for one in parameters if one.default is inspect.Parameter.empty]
+    if not parameters:
+        return "its constructor takes none"
+    more = f"; env.config must have {', '.join(needed)}" if needed else ""
+    return f"{', '.join(one.name for one in parameters)}{more}"
+
+
+def _reflects(adapter: type[EnvAdapter]) -> str:
+    own = adapter.reflect is not EnvAdapter.reflect
+    return "by analysts of its own" if own else "by our analysts, who read predictions/<id>"
+
+
+_ASKED: Mapping[str, Callable[[type[EnvAdapter]], str]] = {
+    "takes what it is given": _takes_what_it_is_given,
+    "settings": _names_its_settings,
+    "reflects": _reflects,
+}
+
+
+# Which train tasks a bank evolves on; the others are trained on.
+
+
+def evolution_split(train: StudyTasks, nth: int) -> EvolutionTasks:
+    """Take every nth train task of each task type and place, the last of each ``nth``."""
+    if len(train.tasks) < 2:
+        raise ConfigError(
+            f"{len(train.tasks)} train tasks cannot be parted into tasks that a bank evolves on "
+            "and others; add train tasks"
+        )
+    return EvolutionTasks(train, _every(train.tasks, nth))
+
+
+def _every(train: Sequence[Task], nth: int) -> tuple[str, ...]:
+    met: Counter[tuple[str, str]] = Counter()
+    ids = []
+    for task in train:
+        key = (task.task_type, scope_of(task))
+        met[key] += 1
+        if met[key] % nth == 0:
+            ids.append(task.id)
+    if ids:
+        return tuple(ids)
+    # Few tasks of each: then every nth of all.
+    return tuple(task.id for task in train[nth - 1 :: nth]) or (train[-1].id,)
+
+
+# What the environment of a run says about itself; see `skillwright.envs.AboutEnv`.
+
+
+_FORMER_NAME: Final = "tau_bench"
+"""Reports used to have the section of this one environment, under its name."""
+_FORMER_SCORES: Final = ("no_op", "without_free")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvFindings(JsonRecord):
+    """What an environment says of an evaluation beside the success rate.
+
+    Attributes:
+        name: The environment.
+        facts: A JSON object of its own; see `skillwright.envs.EnvReport`.
+        scores: The scores of subsets of the tasks, by name.
+    """
+
+    name: str
+    facts: Mapping[str, Any]
+    scores: Mapping[str, Score]
+
+    @classmethod
+    def read(cls, report: Mapping[str, Any]) -> Self | None:
+        """Read the section out of a stored report, in its present or its former shape."""
+        if former := report.get(_FORMER_NAME):
+            scores = {name: former[name] for name in _FORMER_SCORES}
+            facts = {key: value for key, value in former.items() if key not in scores}
+            return cls.from_dict({"name": _FORMER_NAME, "facts": facts, "scores": scores})
+        found = report.get("environment")
+        return cls.from_dict(found) if found else None
+
+    def lines(self, scores: Mapping[str, str]) -> Iterator[str]:
+        """Put it into lines of rich's markup, with the scores in these words."""
+        return environment_named(self.name).report_lines(self.facts, scores)
+
+
+def environment_of(env: EnvSection) -> type[AboutEnv]:
+    """Return the class that a configuration names; an adapter says nothing about itself here."""
+    return TextEnv if env.compat is not None else environment_named(env.name)
+
+
+def environment_named(name: str) -> type[AboutEnv]:
+    """Return the class of this name; one that says nothing where it is no environment."""
+    try:
+        found = spec(name).find()
+    except DataError:  # whoever builds it says so
+        return TextEnv
+    return found if isinstance(found, type) and issubclass(found, AboutEnv) else TextEnv
+
+
+def user_model(env: EnvSection) -> ModelConfig | None:
+    """Return the model that plays simulated users; ``None`` where no model does.
+
+    Raises:
+        UsageError: A setting is wrong.
+    """
+    return environment_of(env).user_model(env.config)
+
+
+def side_models(env: EnvSection) -> dict[str, ModelConfig]:
+    """Return the models that an environment asks itself: ``user`` and ``judge``, where there are.
+
+    Raises:
+        UsageError: A setting is wrong.
+    """
+    judging = environment_of(env).judging(env.config)
+    found = {"user": user_model(env), "judge": None if judging is None else judging.model}
+    return {role: llm for role, llm in found.items() if llm is not None}
+
+
+def refuse_unasked_data(env: EnvSection) -> None:
+    """Refuse to begin on data that nobody asked for; a run that began on it continues.
+
+    Raises:
+        DataError: The environment has no other data, and the settings do not ask for it.
+    """
+    environment_of(env).refuse_unasked_data(env.config)
+
+
+def env_findings(
+    config: RunConfig, split: str, trials: int, results: Sequence[EpisodeResult]
+) -> EnvFindings | None:
+    """Let the environment look at an evaluation's episodes; ``None`` where it says nothing.
+
+    Raises:
+        DataError: Its data is missing or damaged.
+    """
+    env, threshold = config.env, config.env.success_threshold
+    played = Evaluation(split, trials, env.max_turns, config.rollout.history_turns, threshold)
+    report = environment_of(env).report(env.config, results, played)
+    if report is None:
+        return None
+    scores = {
+        name: Score.of([one for one in results if one.task_id in tasks], threshold)
+        for name, tasks in report.subsets.items()
+    }
+    return EnvFindings(env.name, report.facts, scores)

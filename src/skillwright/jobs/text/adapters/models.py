@@ -1,0 +1,240 @@
+"""The models that an adapter asks through `skillopt.model`: those of its run."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from skillwright.config.env import AdapterData, RatioData, SplitDirData
+from skillwright.config.run import RunConfig
+from skillwright.core import (
+    ChatModel,
+    Completion,
+    ConfigError,
+    Message,
+    ModelError,
+    Purpose,
+    Sampling,
+)
+from skillwright.core.chat import question
+from skillwright.core.jsonio import digest
+from skillwright.jobs.run.money import Budget
+from skillwright.jobs.run.progress import Callback, CallFinished
+from skillwright.models import ExecAgent
+from skillwright.plugins.executors.model import Request
+from skillwright.plugins.skillopt.config.keys import KEYS
+from skillwright.plugins.skillopt.session import NO_RUN, ModelSession, Role, SessionModel
+from skillwright.runs import CallRecord, RunStore
+
+# The models of a run, asked by an adapter: permitted, recorded and counted as any other.
+
+
+@dataclass(slots=True)
+class AdapterCalls:
+    """A chat model for an adapter. Every call is recorded, and none is answered from the store.
+
+    An adapter says nothing of draws: the same question again is meant as a new, independent one. It
+    is the batch that is remembered, so a resumed run asks none of this again. Inside of a batch,
+    whose permit covers it, a call does not wait for one.
+    """
+
+    program: ChatModel
+    store: RunStore
+    callback: Callback
+    budget: Budget
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def identity(self) -> str:
+        """The model's identity."""
+        return self.program.identity
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        """Ask the model, and record what it says."""
+        key = digest(
+            {**question(self.identity, messages, tools, sampling), "purpose": purpose.value}
+        )
+
+        def ask() -> Awaitable[Completion]:
+            return self.program.complete(messages, tools=tools, sampling=sampling, purpose=purpose)
+
+        return await self._recorded(key, messages, purpose, ask)
+
+    async def work(
+        self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
+    ) -> Completion:
+        """Run a command-line agent on the files of a folder, and record what it says."""
+        agent = self.program
+        if not isinstance(agent, ExecAgent):
+            raise TypeError(f"{type(agent).__name__} is no program")
+        request = Request(messages, acts=True, folder=folder, keeps_edits=keeps_edits)
+        key = digest([self.identity, messages[-1]["content"], str(folder)])
+        return await self._recorded(key, messages, Purpose.ROLLOUT, lambda: agent.ask(request))
+
+    async def _recorded(
+        self,
+        key: str,
+        messages: Sequence[Message],
+        purpose: Purpose,
+        ask: Callable[[], Awaitable[Completion]],
+    ) -> Completion:
+        async with self.budget.permit("call"):
+            began = self.clock()
+            call = CallRecord(key, purpose, self.identity, messages, error="not answered")
+            try:
+                answer = await ask()
+            except ModelError as error:
+                spent = replace(error.usage, failed_calls=error.failed_calls)
+                said = str(error) or type(error).__name__
+                self._keep(replace(call, error=said, usage=spent), began)
+                raise
+            self._keep(replace(call, error=None, completion=answer, usage=answer.usage), began)
+            return answer
+
+    def _keep(self, call: CallRecord, began: float) -> None:
+        self.store.record_call(replace(call, wall_s=self.clock() - began))
+        self.budget.note(call.usage)
+        self.callback.on_event(CallFinished(call.purpose.value, call.usage))
+
+
+MakeRole = Callable[[Role], ChatModel]
+
+
+def bound_models(
+    config: RunConfig, make: MakeRole, store: RunStore, callback: Callback, budget: Budget
+) -> AbstractContextManager[ModelSession | None]:
+    """Let an adapter ask the models of its run until the block ends."""
+    return _bound(config, lambda role: AdapterCalls(make(role), store, callback, budget))
+
+
+def named_models(config: RunConfig) -> AbstractContextManager[ModelSession | None]:
+    """Let an adapter read until the block ends which models its run will have; none answers."""
+
+    def refuse(role: Role) -> ChatModel:
+        raise ConfigError(NO_RUN)
+
+    return _bound(config, refuse)
+
+
+def set_up_within(session: ModelSession | None) -> AbstractContextManager[object]:
+    """Let an adapter that is built meanwhile belong to this run, whichever others continue."""
+    return nullcontext() if session is None else session.hear()
+
+
+@contextmanager
+def _bound(config: RunConfig, make: MakeRole) -> Iterator[ModelSession | None]:
+    if config.env.compat is None:
+        yield None
+        return
+
+    def llm(role: Role) -> SessionModel:
+        settings = getattr(config.models, role)
+        effort = getattr(settings, "reasoning_effort", None) or ""
+        name = getattr(settings, "model", None) or settings.backend
+        bound = getattr(settings, "max_tokens", None)
+        return SessionModel(str(name), settings.backend, lambda: make(role), str(effort), bound)
+
+    session = ModelSession(llm("target"), llm("optimizer"), asyncio.get_running_loop())
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+# A run's configuration as SkillOpt's adapters know it: one flat dict of documented names.
+#
+# Secrets are never in it: of the models an adapter gets the names only.
+#
+# Source: SkillOpt (microsoft/SkillOpt) 0.2, its flat keys.
+
+
+_ABSENT = object()
+
+
+def flat_settings(config: RunConfig, out_root: Path) -> dict[str, Any]:
+    """Return what `EnvAdapter.setup` is given; the settings in ``env.config`` beat all others."""
+    return {
+        **_copied(config),
+        **_models(config),
+        **_data(config),
+        "lr_scheduler": (
+            "autonomous"
+            if config.optimizer.lr_control_mode == "autonomous"
+            else config.optimizer.lr_scheduler
+        ),
+        "use_skill_aware_reflection": config.optimizer.skill_aware is not None,
+        "use_gate": config.evaluation.gate.kind != "open",
+        **_turns(config.env.given_turns),
+        "workers": config.rollout.max_concurrent,
+        "env": _short_name(config.env.name),
+        **config.env.config,
+        "out_root": str(out_root),
+    }
+
+
+def _turns(given: int | None) -> dict[str, int]:
+    """Return the bound under both of its names, or neither: then the adapter's default holds."""
+    return {} if given is None else {"max_turns": given, "max_steps": given}
+
+
+def _short_name(name: str) -> str:
+    """Return the class of ``path/to/file.py:Class``; loaders name folders by it."""
+    return re.sub(r"\W+", "_", name.rpartition(":")[2])
+
+
+def _copied(config: RunConfig) -> dict[str, Any]:
+    """Return the keys that mean the same there and here."""
+    found = {
+        key.flat: _read(config, key.ours) for key in KEYS if key.copied and key.ours and key.flat
+    }
+    return {name: value for name, value in found.items() if value is not _ABSENT}
+
+
+def _read(config: RunConfig, path: str) -> Any:
+    value: Any = config
+    for name in path.split("."):
+        value = getattr(value, name, _ABSENT)
+    return value
+
+
+def _models(config: RunConfig) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for role in ("optimizer", "target"):
+        llm = getattr(config.models, role)
+        settings |= {f"{role}_model": llm.model, f"{role}_backend": llm.backend}
+    effort = getattr(config.models.target, "reasoning_effort", None)
+    timeout_s = getattr(config.models.target, "timeout_s", None)
+    settings |= {"reasoning_effort": effort or ""}
+    return settings | ({"exec_timeout": timeout_s} if timeout_s else {})
+
+
+def _data(config: RunConfig) -> dict[str, Any]:
+    limits = config.evaluation
+    settings: dict[str, Any] = {
+        "train_size": 0,
+        "sel_env_num": limits.val_tasks or 0,
+        "test_env_num": limits.test_tasks or 0,
+    }
+    match config.env.data:
+        case AdapterData(train=train, val=val, test=test):
+            given = {"train_size": train, "sel_env_num": val, "test_env_num": test}
+            settings |= {name: count for name, count in given.items() if count}
+        case SplitDirData(path=path):
+            settings |= {"split_mode": "split_dir", "split_dir": path}
+        case RatioData(path=path, ratio=ratio, seed=seed):
+            settings |= {"split_mode": "ratio", "data_path": path}
+            settings |= {"split_ratio": ratio, "split_seed": seed}
+        case _:
+            pass
+    return settings

@@ -1,0 +1,470 @@
+"""An adapter's held-out splits, rolled out whole or in parts, and never twice."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from skillwright.core import (
+    ConfigError,
+    ContractError,
+    EpisodeResult,
+    Failure,
+    FailureCause,
+    skill_hash,
+)
+from skillwright.core.jsonio import digest, text_digest
+from skillwright.datasets import BaseDataLoader, BatchSpec
+from skillwright.datasets.split import shuffled
+from skillwright.jobs.run.bench import SplitName
+from skillwright.jobs.text.adapters.play import (
+    PREDICTIONS,
+    AdapterMemory,
+    Ask,
+    Played,
+    Player,
+    raise_if_hopeless,
+)
+from skillwright.rollout import EngineDown
+from skillwright.rollout.foreign import ForeignAdapter
+from skillwright.rollout.foreign_rows import Item, Row, as_json, items_by_id
+from skillwright.textopt import (
+    AnalystFault,
+    Reflection,
+    Skipped,
+    StepContext,
+    StepSettings,
+    TrainRollouts,
+    Transcripts,
+    read_raw_patches,
+    read_rows,
+)
+
+# The batches of an adapter: what its loader plans, or what seeds alone say.
+#
+# The loader's state is a function of what was planned, so it is kept before every epoch's plan: a
+# resumed run plans the same epoch from the same state.
+#
+# Source: SkillOpt (microsoft/SkillOpt), the batches of its trainer; seeds are equal to its own.
+
+
+THEIR_NAMES: Mapping[SplitName, str] = {
+    "train": "train",
+    "val": "valid_seen",
+    "test": "valid_unseen",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A split that is rolled out: all of it, or its first ``count`` episodes where that is not 0.
+
+    Without a loader there is no batch; the items, by id, are known where the adapter takes them.
+    """
+
+    batch: BatchSpec | None
+    count: int
+    items: Mapping[str, Item] | None
+
+    @property
+    def size(self) -> int | None:
+        """How many episodes it has, or ``None`` where only a rollout tells."""
+        if self.items is not None:
+            return len(self.items)
+        return (self.batch.batch_size if self.batch else self.count) or None
+
+
+@dataclass(slots=True)
+class AdapterPlanner:
+    """Plans batches, and builds what `rollout` takes of them; without a loader, by seeds alone."""
+
+    foreign: ForeignAdapter
+    loader: BaseDataLoader | None
+    memory: AdapterMemory
+    seed: int
+    out_root: str
+    accumulation: int
+    _epochs: dict[int, list[BatchSpec]] = field(default_factory=dict, init=False)
+
+    @property
+    def can_choose(self) -> bool:
+        """Whether the adapter rolls out the very items of a batch, rather than a number of them."""
+        return self.loader is not None and self.foreign.overrides("build_env_from_batch")
+
+    async def epoch(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
+        """Plan an epoch of ``count`` micro-batches of ``size``; asked again, it is the same."""
+        if epoch not in self._epochs:
+            self._epochs[epoch] = await self._planned(epoch, count, size)
+        return self._epochs[epoch]
+
+    async def _planned(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
+        if self.loader is None:
+            bases = BaseDataLoader.make_base_seeds(count, 1, self.seed)
+            seeds = BaseDataLoader.shuffle_epoch_seeds(bases, epoch, self.seed)
+            return [BatchSpec("train", "train", seed, size) for seed in seeds]
+        at = f"epoch {epoch}"
+        await self._start_from(at)
+        planned = await self.foreign.call(
+            self.loader.plan_train_epoch,
+            epoch=epoch,
+            steps_per_epoch=count // self.accumulation,
+            accumulation=self.accumulation,
+            batch_size=size,
+            seed=self.seed,
+            out_root=self.out_root,
+        )
+        if len(planned) != count:
+            raise ContractError(
+                f"plan_train_epoch of {type(self.loader).__name__} planned {len(planned)} batches "
+                f"for epoch {epoch}; steps_per_epoch * accumulation is {count}"
+            )
+        await self.checkpoint(f"after the plan of {at}")
+        return list(planned)
+
+    async def _start_from(self, at: str) -> None:
+        """Give the loader the state that it had here before, or keep the one that it has."""
+        before = self.memory.state(at)
+        if self.loader is not None and before is not None:
+            await self.foreign.call(self.loader.load_state_dict, before)
+        else:
+            await self.checkpoint(at)
+
+    async def checkpoint(self, at: str) -> None:
+        """Keep the state of the loader, if there is one."""
+        if self.loader is not None:
+            self.memory.keep_state(at, await self.foreign.call(self.loader.state_dict))
+
+    async def held_out(self, split: SplitName, count: int) -> HeldOut:
+        """Plan the whole of a split, or its first ``count`` episodes."""
+        if self.loader is None:
+            return HeldOut(None, count, None)
+        build, name = self.loader.build_eval_batch, THEIR_NAMES[split]
+        batch = await self.foreign.call(partial(build, env_num=count, split=name, seed=self.seed))
+        items = items_by_id(batch.payload) if self.can_choose else None
+        if batch.payload is not None and not batch.batch_size and not items:
+            raise ConfigError(f"the {split} split of {type(self.loader).__name__} is empty")
+        return HeldOut(batch, count, items)
+
+    async def sample(self, epoch: int, count: int, seed: int) -> BatchSpec:
+        """Plan the train episodes of the epoch update."""
+        if self.loader is None:
+            return BatchSpec("train", "train", seed, count)
+        at = f"look back on epoch {epoch}"  # stored name
+        await self._start_from(at)
+        batch: BatchSpec = await self.foreign.call(
+            partial(self.loader.build_train_batch, batch_size=count, seed=seed)
+        )
+        await self.checkpoint(f"after the {at}")
+        return batch
+
+    def others(self, taken: Mapping[str, Any]) -> list[Item]:
+        """Return the train items that are not ``taken``, in the order in which samples continue."""
+        pool = items_by_id(getattr(self.loader, "train_items", None)) if self.can_choose else None
+        order = shuffled(list(pool or ()), self.seed)
+        return [(pool or {})[one] for one in order if one not in taken]
+
+    def known_items(self, batch: BatchSpec) -> dict[str, Item] | None:
+        """Return the items that a batch will roll out, where that is known beforehand."""
+        return items_by_id(batch.payload) if self.can_choose else None
+
+    def part(self, split: SplitName, items: list[Item]) -> BatchSpec:
+        """Return a batch of chosen items."""
+        phase = "train" if split == "train" else "eval"
+        return BatchSpec(phase, THEIR_NAMES[split], self.seed, len(items), items)
+
+    def builder(self, batch: BatchSpec) -> Callable[[], Any]:
+        """Return what builds a fresh environment manager of a batch, each time it is called."""
+        adapter, given = self.foreign.adapter, {"out_root": self.out_root}
+        if self.loader is not None:
+            return lambda: self.foreign.call(adapter.build_env_from_batch, batch, **given)
+        size, seed = batch.batch_size, batch.seed
+        if batch.phase == "train":
+            build = partial(adapter.build_train_env, batch_size=size, seed=seed)
+        else:
+            build = partial(adapter.build_eval_env, env_num=size, split=batch.split, seed=seed)
+        return lambda: self.foreign.call(build, **given)
+
+    def held_out_batch(self, split: SplitName, held: HeldOut) -> BatchSpec:
+        """Return the batch that is the whole of a split."""
+        return held.batch or BatchSpec("eval", THEIR_NAMES[split], self.seed, held.count)
+
+
+_FOLDERS: Mapping[SplitName, str] = {
+    "train": "train_eval",
+    "val": "selection_eval",
+    "test": "test_eval",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """Rolls out an adapter's splits."""
+
+    player: Player
+    planner: AdapterPlanner
+    held_out: Mapping[SplitName, HeldOut]
+
+    def ids(self, split: SplitName, kept: int = 0) -> tuple[str, ...] | None:
+        """Return the ids of a split without the last ``kept``.
+
+        ``None`` before the first rollout of a split whose ids only the adapter knows.
+        """
+        items = self.held_out[split].items
+        known = tuple(items) if items else self.player.memory.order(split)
+        return known[: len(known) - kept] if known else None
+
+    def ask(self, batch: BatchSpec, skill: str, split: SplitName, folder: str) -> Ask:
+        """Return the question that a batch is."""
+        items = self.planner.known_items(batch)
+        return Ask(
+            build=self.planner.builder(batch),
+            skill=skill,
+            split=split,
+            phase=split,
+            seed=batch.seed,
+            size=batch.batch_size,
+            folder=folder,
+            ids=tuple(items) if items else None,
+            items=items,
+        )
+
+    async def play(
+        self,
+        split: SplitName,
+        skill: str,
+        phase: str,
+        *,
+        draw: int = 0,
+        ids: Sequence[str] | None = None,
+        step: int | None = None,
+    ) -> list[EpisodeResult]:
+        """Roll out a split, or some of it, and return the results in its order.
+
+        What is known from an earlier rollout is not rolled out again. Where the adapter cannot be
+        asked for single episodes, the whole split is.
+        """
+        held = self.held_out.get(split) or await self.planner.held_out(split, 0)
+        # Named by the text and the draw, so that no two rollouts share an adapter's own files.
+        folder = f"{_FOLDERS[split]}/{skill_hash(skill)}/draw_{draw:02d}"
+
+        def asked(batch: BatchSpec) -> Ask:
+            ask = self.ask(batch, skill, split, folder)
+            return replace(ask, phase=phase, draw=draw, step=step)
+
+        whole = asked(self.planner.held_out_batch(split, held))
+        async with self.player.turn(split, skill, draw):
+            if held.items is None:
+                results = (await self._whole(replace(whole, is_whole=True))).results
+                wanted = tuple(one.task_id for one in results) if ids is None else tuple(ids)
+                found = {one.task_id: one for one in results}
+            else:
+                wanted = tuple(held.items if ids is None else ids)
+                recalled = {one: self.player.recall(whole, one) for one in wanted}
+                found = {one: result for one, result in recalled.items() if result is not None}
+                missing = [one for one in wanted if one not in found]
+                if missing:
+                    part = self.planner.part(split, [dict(held.items[one]) for one in missing])
+                    ask = whole if missing == list(held.items) else asked(part)
+                    fresh = await self.player.play(ask)
+                    found |= {result.task_id: result for result in fresh.results}
+        return [found[one] for one in wanted if one in found]
+
+    async def _whole(self, ask: Ask) -> Played:
+        """Roll out the whole of a split whose ids the adapter alone knows.
+
+        The first rollout says the order of all others, and which rows they miss. So nothing else
+        begins before it is over; else what is missed would depend on when a run was stopped.
+        """
+        known = self.player.memory.order
+        async with self.player.order_of(ask.split):
+            if known(ask.split) is None:
+                return await self.player.play(ask)
+        return await self.player.play(replace(ask, ids=known(ask.split)))
+
+
+def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> None:
+    """Stop where a held-out split has not one score: nothing came back, and that is no zero.
+
+    Raises:
+        EngineDown: There is none.
+    """
+    if any(result.reward is not None for result in results):
+        return
+    said = next((r.failure.message for r in results if r.failure), "no rows came back")
+    raise EngineDown(
+        f"adapter {name!r} gave no score for the {split} split: {said}. Mend it, and the run goes "
+        "on."
+    )
+
+
+# A micro-batch of an adapter, ready for analysts: its own, or ours with its prompts.
+
+
+_PROMPTS = ("analyst_error", "analyst_success")
+_FORMS = ("_rewrite", "_full_rewrite")
+MOST_LOST_REFLECTIONS = 3
+"""So many faults of an adapter's own analysts in a row, and the run stops: each costs a step."""
+
+_log = logging.getLogger(__name__)
+
+
+async def make_train_rollouts(
+    player: Player, played: Played, settings: StepSettings | None
+) -> TrainRollouts:
+    """Prepare a micro-batch for analysts."""
+    if settings is None or not player.foreign.overrides("reflect"):
+        rows = await _with_references(player, played, played.stored)
+        prompts = await _own_prompts(player)
+        return TrainRollouts(await _transcripts(played, rows), played.ask.seed, env_prompts=prompts)
+    transcripts = await _transcripts(played, list(played.stored.values()))
+    # Its own analysts may look for what no store can keep.
+    rows = await _with_references(player, played, played.rows)
+    analysts = _OwnAnalysts(player, played, rows, transcripts, settings)
+    return TrainRollouts(transcripts, played.ask.seed, reflect=analysts.reflect)
+
+
+async def _transcripts(played: Played, rows: Sequence[Row]) -> Transcripts:
+    read = await asyncio.to_thread(read_rows, rows, played.folder / PREDICTIONS)
+    return Transcripts(read.rows, (*read.skipped, *_faults(played)))
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnAnalysts:
+    """An adapter's `reflect`, asked once for every question."""
+
+    player: Player
+    played: Played
+    rows: Sequence[Row]
+    transcripts: Transcripts
+    settings: StepSettings
+
+    async def reflect(self, context: StepContext) -> Reflection:
+        """Ask the adapter's analysts; what they said before a resume they are not asked again.
+
+        Raises:
+            EngineDown: They failed several times in a row.
+            ModelRefused: An endpoint that they use refuses the key or the model.
+            UsageError: What they were asked for cannot be done.
+        """
+        if not self.rows:
+            return Reflection()
+        about = [context.name, context.seed, context.earlier_steps, context.meta_skill]
+        key = digest([self.played.key, text_digest(context.skill), *about])
+        proposed = self.player.memory.patches(key)
+        if proposed is None:
+            try:
+                answer = await self._ask(context)
+            except Exception as error:  # noqa: BLE001 - foreign code; logged, and a fault
+                raise_if_hopeless(error)
+                return Reflection((self._fault(context, error),))
+            self.player.lost_reflections = 0
+            proposed = self.player.memory.keep_patches(key, *_listed(answer))
+        read = read_raw_patches(
+            proposed.patches,
+            name=context.name,
+            transcripts=self.transcripts,
+            settings=self.settings,
+            context=context,
+        )
+        if proposed.note:
+            read = replace(read, notes=(f"{context.name}: {proposed.note}", *read.notes))
+        self._tell(context, proposed.patches, read)
+        return read
+
+    def _tell(self, context: StepContext, patches: Sequence[Any], read: Reflection) -> None:
+        """Show what became of an answer that could not be used as it came, in one line."""
+        # One that is None is how an adapter says of a minibatch that there is nothing to propose.
+        none = {f"{context.name}.a{at}" for at, patch in enumerate(patches) if patch is None}
+        notes = [note for note in read.notes if note.partition(" ")[0] not in none]
+        notes += [f"{patch.call}: {note}" for patch in read.patches for note in patch.notes]
+        if notes:
+            more = f" (and {len(notes) - 1} more, in the store)" if len(notes) > 1 else ""
+            _log.warning("%s: reflect, %s%s", self.player.name, notes[0], more)
+
+    def _fault(self, context: StepContext, error: Exception) -> AnalystFault:
+        player, name = self.player, self.player.name
+        player.foreign.faults.warn(f"{name}: reflect failed for {context.name}", error)
+        said = f"reflect of {name!r} raised {type(error).__name__}: {error}"
+        player.lost_reflections += 1
+        if player.lost_reflections >= MOST_LOST_REFLECTIONS:
+            raise EngineDown(
+                f"{said}. That is {player.lost_reflections} times in a row; mend it, and the run "
+                "continues."
+            ) from error
+        # Analysts call nobody but an endpoint; its faults end the step's run, as ours would.
+        lost = isinstance(error, ConnectionError)
+        cause = FailureCause.MODEL if lost else Failure.of(error).cause
+        return AnalystFault(f"{context.name}.a0", Failure(cause, said), "")
+
+    async def _ask(self, context: StepContext) -> Any:
+        foreign, root = self.player.foreign, self.played.folder.parent  # the step's
+        patches = root / "patches"
+        patches.mkdir(parents=True, exist_ok=True)
+        session = self.player.session
+        with nullcontext() if session is None else session.hear() as hearing:
+            answer = await foreign.call(
+                foreign.adapter.reflect,
+                list(self.rows),
+                context.skill,
+                str(root),
+                prediction_dir=str(self.played.folder / PREDICTIONS),
+                patches_dir=str(patches),
+                random_seed=self.played.ask.seed,
+                step_buffer_context=context.earlier_steps,
+                meta_skill_context=context.meta_skill,
+            )
+        if hearing is not None:
+            hearing.refuse_missing()
+        return answer
+
+
+def _listed(answer: Any) -> tuple[list[Any], str]:
+    """Return patches as JSON, and what is odd about the answer as a whole."""
+    if answer is None:
+        return [], "it returned None; an empty list says that there is nothing to propose"
+    if not isinstance(answer, list | tuple):
+        return [as_json(answer)], f"it returned {type(answer).__name__}, not a list of patches"
+    return [as_json(patch) for patch in answer], ""
+
+
+async def _with_references(player: Player, played: Played, by_id: Mapping[str, Row]) -> list[Row]:
+    """Return the scored rows with what only analysts may know, where their items are known."""
+    rows = [by_id[r.task_id] for r in played.results if r.task_id in by_id]
+    if not rows or not played.items:
+        return rows
+    foreign, items = player.foreign, list(played.items.values())
+    extended = await foreign.consult(rows, foreign.adapter.attach_reference_context, rows, items)
+    if not all(isinstance(row, dict) for row in extended):
+        _log.warning("%s: attach_reference_context returned what are no rows", player.name)
+        return rows
+    named: set[str] = set()
+    for item in items:
+        nothing: dict[str, Any] = {}
+        found = await foreign.consult(nothing, foreign.adapter.get_reference_metadata, item)
+        named |= {str(name) for name in found.get("fields") or ()}
+    if named:
+        _log.info("%s: analysts see reference fields %s", player.name, ", ".join(sorted(named)))
+    return extended
+
+
+def _faults(played: Played) -> list[Skipped]:
+    return [
+        Skipped(result.task_id, f"it has no score: {result.failure.message}")
+        for result in played.results
+        if result.failure is not None
+    ]
+
+
+async def _own_prompts(player: Player) -> dict[str, str]:
+    """Return the prompts that the adapter brings for analysts, by our names for them."""
+    foreign, adapter = player.foreign, player.foreign.adapter
+    found = {
+        "analyst_error": await foreign.consult("", adapter.get_error_minibatch_prompt),
+        "analyst_success": await foreign.consult("", adapter.get_success_minibatch_prompt),
+    }
+    for name in (prompt + form for prompt in _PROMPTS for form in _FORMS):
+        found[name] = await foreign.consult("", adapter._load_env_prompt, name)
+    return {name: text for name, text in found.items() if text}

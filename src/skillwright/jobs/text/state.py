@@ -1,0 +1,359 @@
+"""Where a training run stands, rebuilt from the event log in its store.
+
+Nothing else decides how a run continues, so a resumed run takes the decisions that an uninterrupted
+one would have taken.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from skillwright.config.run import RunConfig
+from skillwright.core.jsonio import JsonRecord
+from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
+from skillwright.jobs.run.resuming import rebuild, train_tasks
+from skillwright.runs import RunStore
+from skillwright.textopt import StepEntry, StepMemory
+
+# What became of a candidate: the records that a run's state is rebuilt from.
+
+
+_ENTERING = ("accept_new_best", "accept", "force_accept", "inject_placeholder")
+
+
+class Judged:
+    """What a record says of its candidate, and what became of it.
+
+    Two skills stand: the current one, which training continues from, and the best one, which has
+    proved itself. They part only where something enters the current skill unmeasured. The actions:
+
+        accept_new_best     it beat both, or the one that is both: it is current and best now
+        accept              it beat the current skill and not the best one
+        force_accept        it is current without having to beat anything
+        inject_placeholder  an empty region entered the current skill
+        reject, undecided   nothing moves
+        skip_...            there was nothing to judge
+    """
+
+    __slots__ = ()
+
+    action: str
+    verdict: Verdict | None
+    best_verdict: Verdict | None
+
+    @property
+    def enters(self) -> bool:
+        """Whether the candidate became the current skill."""
+        return self.action in _ENTERING
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the candidate became the best skill."""
+        beat_best = self.best_verdict is not None and self.best_verdict.accepted
+        return self.action == "accept_new_best" or beat_best
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The gate's judgments, in the order in which they were made."""
+        return tuple(v for v in (self.verdict, self.best_verdict) if v is not None)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the candidate proved itself against the current skill or the best one."""
+        return any(verdict.accepted for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord(Judged, JsonRecord):
+    """A decided step.
+
+    Attributes:
+        step: From 1.
+        epoch: From 1.
+        action: What became of it; see `Judged`.
+        entry: What later steps are shown of it.
+        verdict: The gate's judgment against the current skill, or ``None`` where it was not asked.
+        skill_version: The version of the candidate, or ``None`` where there was none.
+        best_verdict: Its judgment against the best skill, where that is another one and was asked.
+        noted_version: The version that is current because reminders were added to it, unmeasured;
+            or ``None``.
+    """
+
+    step: int
+    epoch: int
+    action: str
+    entry: StepEntry
+    verdict: Verdict | None = None
+    skill_version: int | None = None
+    best_verdict: Verdict | None = field(default=None, kw_only=True)
+    noted_version: int | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord(Judged, JsonRecord):
+    """The update of an epoch.
+
+    Attributes:
+        epoch: From 1.
+        steps_ended_with: The skill version after the epoch's last step, before its slow update.
+        action: What became of the slow update, ``""`` where none was due; see `Judged`.
+        meta_skill: What the optimizer is given in the next epoch.
+        verdict: The gate's judgment of the slow update against the current skill, or ``None``
+            where it was not asked.
+        skill_version: The version of the slow update's candidate, or ``None``.
+        best_verdict: Its judgment against the best skill, where that is another one and was asked.
+    """
+
+    epoch: int
+    steps_ended_with: int
+    action: str = ""
+    meta_skill: str = ""
+    verdict: Verdict | None = None
+    skill_version: int | None = None
+    best_verdict: Verdict | None = field(default=None, kw_only=True)
+
+
+class Kind(StrEnum):
+    """What an event says."""
+
+    BASELINE = "baseline"
+    """The initial skill has its score on val."""
+    STEP = "step"
+    """A step is decided."""
+    EPOCH = "epoch"
+    """An epoch is updated."""
+    FINAL = "final"
+    """The last skill, where it is not the best one, was judged against that."""
+    TEST_OPENED = "test_opened"
+    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
+    TEST = "test"
+    """The artifacts have their scores on test."""
+    CONFIRMED = "confirmed"
+    """The initial and the best skill have their scores on the tasks that no gate has drawn."""
+    FINISHED = "finished"
+    """Nothing is left to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation(JsonRecord):
+    """How the best skill does on val tasks that no gate has drawn.
+
+    Attributes:
+        report: The scores there of the initial and the best skill.
+        bias: How far the gates saw more than that, because a gate chooses what looks best.
+    """
+
+    report: SplitReport
+    bias: SelectionBias
+
+
+@dataclass(frozen=True, slots=True)
+class MetBest:
+    """A candidate met the best skill."""
+
+    best_version: int
+    version: int
+    accepts: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class TrainState:
+    """What a run knows.
+
+    Attributes:
+        memory: What earlier steps tried, for analysts.
+        ledger: The alpha that is left.
+        skill_version: The current skill, which training continues from.
+        best_version: The best skill, which only a gate moves.
+        accepts: How many duels candidates passed, two of them where it beat the current and the
+            best skill apart. The gate's next draws follow from it.
+        idle_steps: Steps since something was accepted.
+        baseline: The initial skill's score on val, or ``None`` before it is measured.
+        steps: The decided steps, in order.
+        epochs: The epochs that were updated, in order.
+        met_best: The latest candidate that the gate judged against a best skill that was not the
+            current one, or ``None``.
+        final: The gate's judgment of the last skill against the best, or ``None`` where it was not
+            asked.
+        sealed: Whether the test split is still closed.
+        report: The test report, or ``None`` before the end and where the run does not test.
+        confirmation: The report on tasks that no gate has drawn, or ``None``.
+        finished: Whether nothing is left to do.
+        ran_out_of_patience: Whether it ended because nothing was accepted for too long.
+    """
+
+    memory: StepMemory
+    ledger: AlphaLedger
+    skill_version: int = 0
+    best_version: int = 0
+    accepts: int = 0
+    idle_steps: int = 0
+    baseline: ScoreTable | None = None
+    steps: tuple[StepRecord, ...] = ()
+    epochs: tuple[EpochRecord, ...] = ()
+    met_best: MetBest | None = None
+    final: Verdict | None = None
+    sealed: bool = True
+    report: SplitReport | None = None
+    confirmation: Confirmation | None = None
+    finished: bool = False
+    ran_out_of_patience: bool = False
+
+    @property
+    def two_levels(self) -> bool:
+        """Whether steps change the current skill only, and a release test what is released."""
+        return bool(self.ledger.shares)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What the gate said of steps, then of epochs."""
+        return tuple(said for one in (*self.steps, *self.epochs) for said in one.verdicts)
+
+    @property
+    def release_text(self) -> str:
+        """Say what is released and what was proven; "" where every accept is a release."""
+        current, released = self.skill_version, self.best_version
+        if not self.two_levels:
+            return ""
+        if self.final is not None and self.final.accepted:
+            return f"Version {current} is released. {self.final.reason}"
+        if current == released:
+            return f"Version {released} is current and released: nothing else was accepted."
+        if self.final is None:
+            return (
+                f"Version {current} is current and not tested yet; version {released} is released."
+            )
+        return (
+            f"Version {released} stays released; version {current} is current. {self.final.reason}"
+        )
+
+    @property
+    def last_step(self) -> int:
+        """The last decided step, 0 before the first."""
+        return self.steps[-1].step if self.steps else 0
+
+    @property
+    def last_epoch(self) -> int:
+        """The last epoch that was updated, 0 before the first."""
+        return self.epochs[-1].epoch if self.epochs else 0
+
+    @property
+    def meta_skill(self) -> str:
+        """What the optimizer has learned about optimizing, or ``""``."""
+        return self.epochs[-1].meta_skill if self.epochs else ""
+
+    @property
+    def proofs(self) -> tuple[Verdict, ...]:
+        """The judgments that led from the initial skill to the best one."""
+        moved = [record for record in (*self.steps, *self.epochs) if record.is_best]
+        judged = [record.best_verdict or record.verdict for record in moved]
+        promoted = [self.final] if self.final is not None and self.final.accepted else []
+        return tuple(verdict for verdict in (*judged, *promoted) if verdict is not None)
+
+    def measured(self, version: int) -> int:
+        """Return the version whose score a version has where scores stand for the whole run.
+
+        It is another one only where nothing but an empty region was put in since.
+        """
+        for record in self.epochs:
+            if record.action == "inject_placeholder" and record.skill_version == version:
+                return record.steps_ended_with
+        return version
+
+    @property
+    def unmeasured(self) -> frozenset[int]:
+        """The versions that became current without having been judged: guidance and reminders."""
+        forced = {one.skill_version for one in self.epochs if one.enters and not one.verdicts}
+        noted = {one.noted_version for one in self.steps}
+        return frozenset(version for version in forced | noted if version is not None)
+
+    def memory_in(self, epoch: int) -> StepMemory:
+        """Return what the next step remembers, in this epoch or as the first of a new one."""
+        is_new = bool(self.steps) and self.steps[-1].epoch < epoch
+        return self.memory.start_epoch() if is_new else self.memory
+
+    def after(self, kind: str, payload: dict[str, Any]) -> Self:
+        """Return the state after one more event; events of other kinds change nothing."""
+        match kind:
+            case Kind.BASELINE:
+                return replace(self, baseline=ScoreTable.from_dict(payload))
+            case Kind.STEP:
+                return self._after_step(StepRecord.from_dict(payload))
+            case Kind.EPOCH:
+                return self._after_epoch(EpochRecord.from_dict(payload))
+            case Kind.FINAL:
+                return self._after_final(Verdict.from_dict(payload))
+            case Kind.TEST_OPENED:
+                return replace(self, sealed=False)
+            case Kind.TEST:
+                return replace(self, report=SplitReport.from_dict(payload))
+            case Kind.CONFIRMED:
+                return replace(self, confirmation=Confirmation.from_dict(payload))
+            case Kind.FINISHED:
+                impatient = payload.get("ran_out_of_patience", False)
+                return replace(self, finished=True, ran_out_of_patience=impatient)
+            case _:
+                return self
+
+    def _after_step(self, record: StepRecord) -> Self:
+        judged = self.judged(record, record.skill_version)
+        noted = record.noted_version
+        return replace(
+            judged,
+            skill_version=judged.skill_version if noted is None else noted,
+            memory=self.memory_in(record.epoch).remember(record.entry),
+            steps=(*self.steps, record),
+            idle_steps=0 if record.accepted else self.idle_steps + 1,
+        )
+
+    def _after_epoch(self, record: EpochRecord) -> Self:
+        judged = self.judged(record, record.skill_version)
+        idle = 0 if record.accepted else self.idle_steps
+        return replace(judged, epochs=(*self.epochs, record), idle_steps=idle)
+
+    def _after_final(self, verdict: Verdict) -> Self:
+        best = self.skill_version if verdict.accepted else self.best_version
+        state = replace(self.spent(verdict), final=verdict, best_version=best)
+        if self.report is None or not verdict.accepted:
+            return state
+        # Proven by a second test, after the sealed one: what was tested as current is released now.
+        return replace(state, report=self.report.renamed("final", "best"), confirmation=None)
+
+    def judged(self, record: Judged, version: int | None) -> Self:
+        """Return what became of a candidate; without a version nothing moves."""
+        state = self.spent(*record.verdicts)
+        if version is None:
+            return state
+        met = self.met_best
+        if record.best_verdict is not None:
+            before = state.accepts - record.best_verdict.accepted
+            met = MetBest(self.best_version, version, before, record.best_verdict)
+        return replace(
+            state,
+            met_best=met,
+            skill_version=version if record.enters else self.skill_version,
+            best_version=version if record.is_best else self.best_version,
+        )
+
+    def spent(self, *verdicts: Verdict) -> Self:
+        """Return the state with the gate's judgments counted: their alpha, and their accepts."""
+        ledger = self.ledger
+        for verdict in verdicts:
+            ledger = ledger.spend(verdict)
+        accepts = self.accepts + sum(verdict.accepted for verdict in verdicts)
+        return replace(self, ledger=ledger, accepts=accepts)
+
+
+def restore(config: RunConfig, store: RunStore) -> TrainState:
+    """Return where a run stands; nothing but its configuration and its store is needed."""
+    return rebuild(beginning(config, store), store.events())
+
+
+def beginning(config: RunConfig, store: RunStore) -> TrainState:
+    """Return where a run stood before anything was decided."""
+    optimizer = config.optimizer
+    memory = StepMemory(
+        max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
+    )
+    return TrainState(memory, config.ledger(train_tasks(store) or 1))

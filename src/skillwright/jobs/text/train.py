@@ -1,0 +1,226 @@
+"""Train a skill document: from the initial skill to the sealed test.
+
+    initial skill -> baseline on val, beside the first step
+    [ [ train batch -> rollouts -> analysts -> merge -> budget -> candidate -> gate ] x steps
+      epoch update: slow update -> gate, meta skill ] x epochs
+    the last skill against the best, where they are not one
+    test, opened once: initial, best, final
+
+The learner returns values; the job writes. Every decision is one transaction, and the state that
+the next step starts from is rebuilt from the store, so a run that was killed continues as if it had
+not been.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from skillwright.config.run import RunConfig
+from skillwright.core import ConfigError
+from skillwright.evaluation import SplitReport
+from skillwright.jobs.run.bank_source import injected_lines
+from skillwright.jobs.run.bench import StepRef
+from skillwright.jobs.run.money import budget_gaps, priced_models
+from skillwright.jobs.run.progress import RunStarted, Scored
+from skillwright.jobs.run.resuming import refuse_other_tasks, write_down
+from skillwright.jobs.text.bets import Bets, after_step, beside_update
+from skillwright.jobs.text.judging import end_epoch, judge_last, open_sealed, run_release_test
+from skillwright.jobs.text.state import Kind, TrainState, restore
+from skillwright.jobs.text.step import take_step
+from skillwright.jobs.text.wiring import Assembly, expected_episodes, refuse_hopeless_gate
+from skillwright.plugins.skillopt.parity_report import mode_line
+from skillwright.runs import RunFolder, RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class TrainReport:
+    """What a finished run has to show.
+
+    Attributes:
+        state: Where it stands.
+        initial_skill: The text it began with.
+        best_skill: The text that proved itself.
+        final_skill: The text that training ended with; another one only where something entered it
+            unmeasured.
+    """
+
+    state: TrainState
+    initial_skill: str
+    best_skill: str
+    final_skill: str
+
+    @property
+    def test(self) -> SplitReport | None:
+        """Scores on test, or ``None`` where the run does not test."""
+        return self.state.report
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        state = self.state
+        return {
+            "steps": [step.to_dict() for step in state.steps],
+            "epochs": [epoch.to_dict() for epoch in state.epochs],
+            "ran_out_of_patience": state.ran_out_of_patience,
+            "baseline": state.baseline.to_dict() if state.baseline else None,
+            "final": state.final.to_dict() if state.final else None,
+            "test": self.test.to_dict() if self.test else None,
+            "confirmation": state.confirmation.to_dict() if state.confirmation else None,
+            "initial_skill": self.initial_skill,
+            "best_skill": self.best_skill,
+            "final_skill": self.final_skill,
+        }
+
+
+async def train(run: Assembly, folder: RunFolder) -> TrainReport:
+    """Train, or continue training, and return the report; a finished run returns at once.
+
+    Args:
+        run: The parts, assembled from the run's configuration; the initial skill is in the
+            store as version 0.
+        folder: Where it is written.
+
+    Raises:
+        DataError: The tasks are not those that the run began with.
+        ConfigError: No candidate could ever pass the gate on so few val tasks.
+        ModelRefused: An endpoint refuses the key or the model; mend it, and the run continues.
+        EngineDown: Nothing but failures came back; the run can be resumed.
+        RunError: The folder cannot be written.
+    """
+    refuse_other_tasks(run.store, run.bench.facts)
+    state = restore(run.config, run.store)
+    sizes = run.bench.sizes
+    if not state.steps and sizes.val is not None:
+        refuse_hopeless_gate(run.config, sizes.train, sizes.val)
+    _publish(run.store, state, folder)
+    _introduce(run, state, folder)
+    if state.finished:
+        return _report(run.store, state)
+    async with Bets(run.bench.ahead if run.config.train.speculate else None) as bets:
+        for epoch in range(1, run.config.train.epochs + 1):
+            state = await _live_epoch(run, state, epoch, folder, bets)
+    state = await judge_last(run, state)
+    state = await open_sealed(run, state)
+    _publish(run.store, state, folder)
+    is_cut = _is_over(run, state) and state.last_step < run.steps
+    impatient = {"ran_out_of_patience": True} if is_cut else {}
+    state = write_down(run.store, state, Kind.FINISHED, impatient)
+    return _report(run.store, state)
+
+
+async def prove(run: Assembly, folder: RunFolder) -> TrainReport:
+    """Test once more what a finished run could not prove: fresh draws, the alpha kept for it."""
+    refuse_other_tasks(run.store, run.bench.facts)
+    state, test = restore(run.config, run.store), run.gate.release
+    if test is None:
+        raise ConfigError(f"run {folder.name!r} has nothing to prove: {why_not_again(state)}")
+    state = await run_release_test(run, state, test)
+    _publish(run.store, state, folder)
+    return _report(run.store, state)
+
+
+def why_not_again(state: TrainState) -> str:
+    """Say why a run's release cannot be tested once more, or return ""."""
+    if not state.two_levels:
+        return "its gate proves each step, and has no release test"
+    if not state.finished:
+        return "it is not finished; resume it first, which tests what it ends with"
+    if state.final is None or state.final.accepted:
+        return "what it ended with is released" if state.final else "nothing was accepted in it"
+    if not state.ledger.share:
+        return "its alpha is spent on two tests; a new run has an alpha of its own"
+    return ""
+
+
+def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> TrainReport | None:
+    """Return the report of a run that is finished, or ``None``; nobody is asked for anything."""
+    state = restore(config, store)
+    if not state.finished:
+        return None
+    _publish(store, state, folder)
+    return _report(store, state)
+
+
+async def _live_epoch(
+    run: Assembly, state: TrainState, epoch: int, folder: RunFolder, bets: Bets
+) -> TrainState:
+    """Take the steps of an epoch that are left to take, and run its epoch update.
+
+    Where patience is used up the rest of an epoch is not played. An epoch whose last step used it
+    up still gets its update: its guidance is one more candidate, and where that is accepted
+    training continues.
+    """
+    each, last = run.config.train.accumulation, epoch * run.steps_per_epoch
+    before = last - run.steps_per_epoch
+    todo = range(max(state.last_step, before) + 1, last + 1)
+    batches = []
+    if todo:
+        if _is_over(run, state):
+            return state
+        size = run.config.train.batch_size
+        batches = await run.bench.batches(epoch, run.steps_per_epoch * each, size)
+    for step in todo:
+        first = (step - 1 - before) * each
+        now, later = batches[first : first + each], batches[first + each : first + 2 * each]
+        place = StepRef(step, epoch)
+        bet = partial(bets.place, after_step(run, state, place, later))
+        state = await bets.settled(state, take_step(run, state, now, place, bet))
+        _publish(run.store, state, folder)
+        if _is_over(run, state) and step < last:
+            return state
+    if run.config.optimizer.updates_epoch and state.last_epoch < epoch:
+        bets.place(beside_update(run, state, StepRef(last, epoch)))
+        state = await bets.settled(state, end_epoch(run, state, epoch))
+        _publish(run.store, state, folder)
+    return state
+
+
+def _is_over(run: Assembly, state: TrainState) -> bool:
+    """Tell whether nothing was accepted for so long that no further step is worth it."""
+    patience = run.config.train.patience
+    return patience is not None and state.idle_steps >= patience
+
+
+def _report(store: RunStore, state: TrainState) -> TrainReport:
+    return TrainReport(
+        state=state,
+        initial_skill=store.skill(0),
+        best_skill=store.skill(state.best_version),
+        final_skill=store.skill(state.skill_version),
+    )
+
+
+def _publish(store: RunStore, state: TrainState, folder: RunFolder) -> None:
+    """Write the files that people read; the store has it all, so they can be written again."""
+    for version in store.skills():
+        folder.write_skill_version(version.version, store.skill(version.version))
+    folder.write_best_skill(store.skill(state.best_version))
+    if state.two_levels:
+        folder.write_current_skill(store.skill(state.skill_version), state.release_text)
+
+
+def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
+    config, sizes, todo = run.config, run.bench.sizes, state.last_step + 1
+    val, test = ("all" if size is None else str(size) for size in (sizes.val, sizes.test))
+    kept = config.evaluation.confirm_tasks
+    run.callback.on_event(
+        RunStarted(
+            name=folder.name,
+            folder=str(folder.path),
+            llms={"target": run.target_identity, "optimizer": run.calls.identity},
+            facts=(
+                f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
+                + (f", {kept} kept to confirm" if kept else ""),
+                f"{run.steps} steps, {config.evaluation.gate.kind} gate",
+                *((mode_line(config),) if config.run.parity else ()),
+                *injected_lines(run.store),
+                *budget_gaps(config),
+                *(llm.line() for llm in priced_models(config) if not llm.is_free),
+            ),
+            steps=run.steps,
+            epochs=config.train.epochs,
+            episodes=expected_episodes(config, sizes, starts_blank=not run.store.skill(0).strip()),
+            resumed_at=todo if state.baseline and todo <= run.steps else None,
+        )
+    )
+    if state.baseline is not None:
+        run.callback.on_event(Scored("initial skill", "val", state.baseline.overall))

@@ -1,0 +1,201 @@
+"""Begin a run of the recipe, find one again, and play it: for the command line and for scripts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillwright.config.load import dump_rl_config, is_rl_config, load_rl_config
+from skillwright.config.rl import RlConfig
+from skillwright.core import ConfigError, RunError
+from skillwright.jobs.run.opened import MakeModel
+from skillwright.jobs.run.resuming import refuse_all_but_budget
+from skillwright.jobs.run.tracking import tracked
+from skillwright.jobs.text.launch.runs import (
+    MakeReport,
+    OpenRun,
+    find_run,
+    make_run,
+    reopen,
+    secrets_of,
+    session,
+)
+from skillwright.jobs.weights.state import RlCallback, RlReport, RlState, restore, selected
+from skillwright.jobs.weights.tracking import RlMeasures, past_events
+from skillwright.models import is_scripted_model, make_model
+from skillwright.runs.folder import CONFIG_NAME
+
+if TYPE_CHECKING:
+    from skillwright.jobs.weights.wiring import PolicyMaker
+
+JOB = "rl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RlRun(OpenRun):
+    """A run of the recipe that this process works on, until it is closed.
+
+    Attributes:
+        config: Its configuration.
+    """
+
+    config: RlConfig
+
+    @property
+    def state(self) -> RlState:
+        """Where it stands."""
+        return restore(self.config, self.store)
+
+
+def refuse_without_torch() -> None:
+    """Say what to install, where the libraries of the policy are not there.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    if find_spec("torch") is None:
+        raise ConfigError(
+            "training a policy needs torch, which is not installed here. Run:  "
+            "pip install 'skillwright[train]'"
+        )
+
+
+def start_rl(config: RlConfig) -> RlRun:
+    """Make a run's folder and write down what it is for. Check the configuration before.
+
+    Returns:
+        The run. It has the configuration's name, with a number behind it where that is taken.
+
+    Raises:
+        RunError: The folder cannot be made, or the disk is full; nothing is left of it.
+    """
+    root, text, secrets = Path(config.run.root), dump_rl_config(config), _secrets(config)
+    named = config.run.name
+    folder, store = make_run(root, named, text, secrets, lambda path, store: {"job": JOB})
+    return RlRun(config=config, folder=folder, store=store)
+
+
+def supervised(config: RlConfig) -> RlConfig:
+    """Return a configuration that stops after the cold start, and judges it.
+
+    There is no reinforcement, the bank stays as it is, and what the release test compares with are
+    the weights that the run began with.
+
+    Raises:
+        ConfigError: There is no cold start.
+    """
+    if config.cold_start is None:
+        raise ConfigError(
+            "cold_start is null, so there is nothing to learn from; give it at least {}"
+        )
+    return config.model_copy(
+        update={
+            "grpo": config.grpo.model_copy(update={"iterations": 0}),
+            "evolve": None,
+            "internalize": None,
+            "evaluation": config.evaluation.model_copy(update={"baseline": "start"}),
+        }
+    )
+
+
+def coevolving(config: RlConfig) -> RlConfig:
+    """Return a configuration by which bank and weights change in turns, each judged by the gate.
+
+    Where ``grpo.gate_every`` is unset, a policy step is as long as the bank's (``evolve.every``).
+
+    Raises:
+        ConfigError: The bank does not change, so there are no turns.
+    """
+    if config.evolve is None or not config.evolutions:
+        why = "evolve is null" if config.evolve is None else "evolve.every is above iterations"
+        raise ConfigError(
+            f"coevolve changes bank and weights in turns, and {why}, so the bank never changes; "
+            "let it evolve, or use `skillwright rl`"
+        )
+    if config.grpo.gate_every is not None:
+        return config
+    grpo = config.grpo.model_copy(update={"gate_every": config.evolve.every})
+    return config.model_copy(update={"grpo": grpo})
+
+
+def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
+    """Tell whether a run is one of the recipe; ``False`` also where there is no such run."""
+    try:
+        # Not its store, which may be damaged: `open_rl` says so.
+        return is_rl_config(find_run(run, root) / CONFIG_NAME)
+    except (ConfigError, RunError):
+        return False
+
+
+def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()) -> RlRun:
+    """Open a run to resume it.
+
+    Args:
+        run: Its folder, or its name below ``root``.
+        root: The folder that holds runs.
+        overrides: ``budget.minutes=60`` and its like; nothing else of a run can change.
+
+    Raises:
+        RunError: There is no such run, another process works on it, or its store is damaged.
+        ConfigError: Its configuration cannot be read, or was edited.
+    """
+    path = find_run(run, root)
+    refuse_all_but_budget(overrides)
+    config = load_rl_config(path / CONFIG_NAME, overrides)
+    folder, store, _ = reopen(path, _secrets(config))
+    return RlRun(config=config, folder=folder, store=store)
+
+
+async def run_rl(
+    run: RlRun,
+    callback: RlCallback,
+    make: MakeModel = make_model,
+    maker: "PolicyMaker | None" = None,
+    make_report: MakeReport | None = None,
+) -> RlReport:
+    """Run the recipe from the beginning, or from where the run was left.
+
+    A finished run returns its report; nobody is asked, and nothing is loaded.
+
+    Args:
+        run: From `start_rl` or `open_rl`.
+        callback: Is called with every event.
+        make: Makes the models; a notebook or a test may hand in its own.
+        maker: Builds the policy; the configuration's, by default.
+        make_report: Writes the run's report, for its trackers.
+
+    Raises:
+        SkillwrightError: As `skillwright.jobs.weights.recipe.rl`.
+    """
+    state = run.state
+    if state.finished:
+        return RlReport(state, selected(run.config, state))
+    refuse_without_torch()
+    from skillwright.jobs.weights.recipe import rl
+    from skillwright.jobs.weights.wiring import workshop
+
+    follow = tracked(
+        run.config.run.trackers,
+        run.store,
+        lambda named: RlMeasures(named, run.store),
+        callback,
+        secrets=lambda: _secrets(run.config),
+        past=lambda: past_events(run.config, run.store),
+        make_report=make_report,
+    )
+    with session(run.store):
+        async with (
+            follow as seen,
+            workshop(run.config, run.store, seen, make, maker) as parts,
+        ):
+            return await rl(parts, run.folder)
+
+
+def rl_has_scripted_models(config: RlConfig) -> bool:
+    """Tell whether a scripted model takes part; whoever shows the run's results must say so."""
+    return any(is_scripted_model(llm) for llm in config.llms.values())
+
+
+def _secrets(config: RlConfig) -> list[str]:
+    return secrets_of(config.env, list(config.llms.values()))

@@ -1,0 +1,451 @@
+"""The recipe: from base trajectories to a policy that was taught, rewarded, and tested.
+
+    base trajectories -> distilled bank
+    expert, with the bank's skills -> verified wins -> cold start: the reference
+    [ groups of rollouts under the same skills -> advantages -> update
+      every m iterations, if wanted: gate -> weights that lose are taken back
+      every N epochs: failures of the evolution split -> teacher -> gate -> next bank
+      every k iterations: val ] x iterations
+    release test: the selected policy and its bank against the cold start and the first bank
+    if wanted, skills distilled into the weights -> release test -> skills retired
+    test, opened once: cold start, selected policy, and the controls
+
+What was decided is in the run's store, weights in its checkpoints, and the bank in a file of
+its own. A run that was killed goes back to the latest checkpoint; what it plays again on the way
+ends as before, because nothing depends on time.
+
+Source: SkillRL (arXiv 2602.08234).
+"""
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from skillwright.bank import CountedEpisode, count_skills, to_markdown
+from skillwright.config.rl import ColdStartSection, RlConfig
+from skillwright.core import (
+    EpisodeResult,
+    EpisodeSpec,
+    SkillContext,
+    SkillSource,
+    Task,
+    TurnContext,
+)
+from skillwright.core.jsonio import write_text
+from skillwright.core.seeds import derive_seed
+from skillwright.jobs.run.progress import RunStarted, StageStarted
+from skillwright.jobs.run.resuming import refuse_other_tasks, write_down
+from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
+from skillwright.jobs.weights.demonstrations import CHATS, as_read, chat_rows, episodes_of_run
+from skillwright.jobs.weights.estimate import expected_episodes, retirement_text
+from skillwright.jobs.weights.injected import Remembered, SometimesNothing
+from skillwright.jobs.weights.internalize import internalize
+from skillwright.jobs.weights.machine import slow_precision
+from skillwright.jobs.weights.measure import Checkpoints, open_sealed, release, validate
+from skillwright.jobs.weights.policy_step import ends_policy_step, judge_policy
+from skillwright.jobs.weights.state import (
+    START,
+    TIMING,
+    ColdStartEnded,
+    IterationEnded,
+    IterationRecord,
+    RlKind,
+    RlReport,
+    RlState,
+    restore,
+    selected,
+)
+from skillwright.jobs.weights.tasks import again_tasks, harder_tasks, tasks_of_iteration
+from skillwright.jobs.weights.wiring import (
+    Workshop,
+    as_commands,
+    group_settings,
+    grpo_settings,
+    openings,
+    turns_of,
+)
+from skillwright.policy import (
+    GroupReport,
+    PolicyAgent,
+    PolicyBackend,
+    Schedule,
+    SkillDropout,
+    UpdateReport,
+    check_reference,
+    demonstrations,
+    teach,
+    update,
+)
+from skillwright.rollout import refuse_no_score
+from skillwright.runs import RunFolder
+
+# The cold start: the policy is built, and learns from what an expert solved with the same skills.
+
+
+async def start_cold(
+    run: Workshop, state: RlState, checkpoints: Checkpoints
+) -> tuple[PolicyBackend, RlState]:
+    """Build the policy and teach it what the expert does; done already, return it as it began.
+
+    What it is then becomes the reference of the divergence.
+    """
+    if state.cold_start is not None and state.policy is not None:
+        return run.maker.make(state.policy), state
+    shown, skills = await _demonstrations(run, state)
+    if state.policy is None:
+        turns = await _turns(run, shown, skills) if run.maker.needs_turns else []
+        state = write_down(run.store, state, RlKind.POLICY, run.maker.recipe(turns))
+    policy = run.maker.make(state.policy or {})
+    if run.config.evaluation.baseline == "start":
+        checkpoints.save(policy, START, state.first_version)
+        state = await validate(run, state, policy, START)
+    facts: dict[str, Any] = {}
+    if run.config.cold_start is not None:
+        results = as_commands(shown) if run.maker.chooses else list(shown)
+        facts = _teach(run, policy, results, skills)
+    # Without a divergence nothing is compared with it, and it would take as much as the weights.
+    compares = run.config.grpo.kl_weight > 0 and run.config.grpo.iterations > 0
+    facts["reference"] = policy.freeze_reference() if compares else ""
+    facts["policy"] = policy.identity
+    checkpoints.save(policy, 0, state.first_version)
+    return policy, write_down(run.store, state, RlKind.COLD_START, facts)
+
+
+async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
+    """Let the expert act, and sometimes without skills; return what the policy is to read there."""
+    source = run.source(state.first_version)
+    section = run.config.cold_start
+    if section is None:
+        return [], source
+    seed = run.config.run.seed
+    drawn = derive_seed("cold start", seed)
+    read = Remembered(SometimesNothing(source, section.without_skills, drawn))
+    if section.demonstrations:
+        return as_read(_known_episodes(run, section), read), read
+    given = read
+    if section.expert_reads == "skills":
+        whole = run.injector.whole(run.bank_store.load(state.first_version))
+        given = Remembered(SometimesNothing(whole, section.without_skills, drawn))
+    specs = _specs(run, section)
+    run.callback.on_event(StageStarted("expert", episodes=len(specs)))
+    results = await run.model_engine("expert").run(specs, given)
+    refuse_no_score(results)
+    if given is not read:
+        results = as_read(results, read)
+    return results, read
+
+
+def _known_episodes(run: Workshop, section: ColdStartSection) -> list[EpisodeResult]:
+    """Return the episodes of another run; chats are no episodes, and are read on their own."""
+    if section.demonstrations.endswith(CHATS):
+        return []
+    return episodes_of_run(
+        section.demonstrations,
+        run.config.run.root,
+        run.tasks.training[: section.tasks],
+        run.config.env.success_threshold,
+    )
+
+
+def _specs(run: Workshop, section: ColdStartSection) -> list[EpisodeSpec]:
+    seed = run.config.run.seed
+    return [
+        EpisodeSpec(task, derive_seed("expert", seed, task.id, draw), draw, "expert")
+        for task in run.tasks.training[: section.tasks]
+        for draw in range(section.episodes)
+    ]
+
+
+async def _turns(
+    run: Workshop, shown: Sequence[EpisodeResult], skills: SkillSource
+) -> list[TurnContext]:
+    """Return turns that hold the words of the tasks, of the places, and of the skills."""
+    if shown:
+        return turns_of(shown, skills)
+    tasks = run.tasks.training
+    found = await openings(tasks, run.make_env)
+    found = [
+        replace(turn, skill=context.text)
+        for turn, context in zip(found, skills.contexts(tasks), strict=True)
+    ]
+    if run.config.distill is not None and run.config.bank.inject != "none":
+        found += turns_of(await base_episodes(run), None)
+    return found
+
+
+def _teach(
+    run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
+) -> dict[str, Any]:
+    section = run.config.cold_start
+    if section is not None and section.demonstrations.endswith(CHATS):
+        rows, coverage = chat_rows(policy, Path(section.demonstrations))
+    else:
+        threshold = run.config.env.success_threshold
+        rows, coverage = demonstrations(policy, results, skills, threshold=threshold)
+    run.callback.on_event(StageStarted("cold start"))
+    done = run.learn(policy, rows, section, "cold start")
+    first, last = done.losses[0].surprise, done.losses[-1].surprise
+    run.callback.on_event(ColdStartEnded(coverage.episodes, coverage.wins, coverage.rows, last))
+    return {
+        "coverage": asdict(coverage) | {"citation_rate": coverage.citation_rate},
+        "steps": len(done.steps),
+        "skipped": done.skipped_steps,
+        "surprise": [first, last],
+    }
+
+
+# One iteration: groups of rollouts under the same skills, compared, and learned from.
+
+
+async def train_on(
+    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
+) -> IterationEnded:
+    """Play an iteration and learn from it; the policy is another one afterwards."""
+    section, seed = run.config.grpo, run.config.run.seed
+    if section.kl_weight > 0:
+        check_reference(policy, state.reference)
+    tasks = _tasks(run, state, iteration)
+    bank = run.bank_store.load(bank_version)
+    dropping = derive_seed("dropout", seed, iteration)
+    whole = run.injector.source(bank)
+    skills = Remembered(SkillDropout(whole, section.skill_dropout, seed=dropping))
+    agent = PolicyAgent(policy, section.temperature)
+    specs = [
+        EpisodeSpec(
+            task, derive_seed("grpo", seed, iteration, task.id, draw), draw, "grpo", iteration
+        )
+        for task in tasks
+        for draw in range(section.group_size)
+    ]
+    run.callback.on_event(StageStarted("rollouts", step=iteration, episodes=len(specs)))
+    started = time.monotonic()
+    results = await run.training_engine(agent).run(specs, skills)
+    refuse_no_score(results)
+    rolled_out = time.monotonic()
+    rows, groups = teach(results, agent.rows, group_settings(section))
+    schedule = Schedule(**section.schedule.model_dump())
+    rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
+    dealing = derive_seed("update", seed, iteration)
+    report = update(policy, rows, grpo_settings(section), seed=dealing, learning_rate=rate)
+    contexts = skills.contexts(tasks)
+    _count(run, results, tasks, contexts)
+    summary = _summary(results, run.config.env.success_threshold)
+    record = IterationRecord(
+        iteration=iteration,
+        bank_version=bank_version,
+        **summary,
+        **_learned(groups, report),
+        rows=len(rows),
+        learning_rate=rate,
+        skills=fmean(len(one.skill_ids) for one in contexts),
+        told=_injected(contexts, section.group_size),  # stored name
+        won=_solved(results, run.config.env.success_threshold),  # stored name
+    )
+    return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
+
+
+def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
+    section, seed = run.config.grpo, run.config.run.seed
+    count, tasks = section.tasks_per_iteration, run.tasks.training
+    if section.harder:
+        chosen = harder_tasks(tasks, iteration, count, seed, state.success_rates(iteration))
+    else:
+        chosen = tasks_of_iteration(tasks, iteration, count, seed)
+    most = int(count * section.again)
+    again = again_tasks(tasks, iteration, most, seed, set(state.undecided(iteration)))
+    chosen = (*again, *(task for task in chosen if task not in again))[:count]
+    # A group is compared in the same world; else each episode would have a seed of its own.
+    return [
+        replace(
+            task, extras={"seed": derive_seed("world", seed, iteration, task.id), **task.extras}
+        )
+        for task in chosen
+    ]
+
+
+def _count(
+    run: Workshop,
+    results: Sequence[EpisodeResult],
+    tasks: Sequence[Task],
+    contexts: Sequence[SkillContext],
+) -> None:
+    """Count which skills episodes had, and how these ended; each episode once."""
+    if not run.bank_store.newest:
+        return
+    threshold = run.config.env.success_threshold
+    injected = {task.id: one.skill_ids for task, one in zip(tasks, contexts, strict=True)}
+    run.bank_store.count(
+        CountedEpisode(
+            key=one.key,
+            skill_ids=injected[one.task_id],
+            solved=None if one.reward is None else one.is_success(threshold),
+        )
+        for one in results
+    )
+
+
+def _summary(results: Sequence[EpisodeResult], threshold: float) -> dict[str, Any]:
+    scored = [one for one in results if one.reward is not None]
+    task_types: defaultdict[str, list[bool]] = defaultdict(list)
+    for one in scored:
+        task_types[one.task_type].append(one.is_success(threshold))
+    by_type = {name: (sum(one), len(one)) for name, one in sorted(task_types.items())}
+    turns = [len(one.trajectory.turns) for one in scored]
+    tokens = [sum(len(turn.act.token_ids or ()) for turn in one.trajectory.turns) for one in scored]
+    return {
+        "episodes": len(scored),
+        "reward": fmean(one.reward for one in scored if one.reward is not None),
+        "success": fmean(one.is_success(threshold) for one in scored),
+        "families": by_type,  # stored name
+        "turns": fmean(turns),
+        "tokens": fmean(tokens),
+    }
+
+
+def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
+    total = report.total()
+    norms = [step.grad_norm for step in report.steps if not step.skipped]
+    return {
+        "groups": groups.groups,
+        "flat": groups.zero_variance,  # stored name
+        "lone": groups.lone,
+        "failures": groups.failures,
+        "truncated": groups.truncated,
+        "malformed": groups.malformed,
+        "steps": len(report.steps),
+        "skipped": report.skipped_steps,
+        "loss": _finite(total.loss / len(report.steps) if report.steps else 0.0),
+        "kl": _finite(total.kl),
+        "entropy": _finite(total.entropy),
+        "clip_fraction": total.clip_fraction,
+        "drift": _finite(total.drift_max),
+        "grad_norm": _finite(fmean(norms)) if norms else None,
+    }
+
+
+def _injected(contexts: Sequence[SkillContext], group_size: int) -> dict[str, int]:
+    counts = Counter(skill_id for one in contexts for skill_id in one.skill_ids)
+    return {skill_id: counts[skill_id] * group_size for skill_id in sorted(counts)}
+
+
+def _solved(results: Sequence[EpisodeResult], threshold: float) -> dict[str, float]:
+    groups: defaultdict[str, list[bool]] = defaultdict(list)
+    for one in results:
+        if one.reward is not None:
+            groups[one.task_id].append(one.is_success(threshold))
+    return {task_id: fmean(one) for task_id, one in sorted(groups.items())}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+async def rl(run: Workshop, folder: RunFolder) -> RlReport:
+    """Run the recipe, or resume it."""
+    refuse_other_tasks(run.store, run.tasks.facts)
+    state = restore(run.config, run.store)
+    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+    _introduce(run, state, folder, checkpoints)
+    run, state = await make_first_bank(run, state)
+    policy, state = await start_cold(run, state, checkpoints)
+    state = await _train(run, state, policy, checkpoints)
+    state = await release(run, state, policy, checkpoints)
+    state = await internalize(run, state, policy, checkpoints)
+    state = await open_sealed(run, state, policy, checkpoints)
+    _publish(run, state)
+    state = write_down(run.store, state, RlKind.FINISHED, {})
+    return RlReport(state, selected(run.config, state))
+
+
+async def _train(
+    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+) -> RlState:
+    """Take the iterations that are left to take, from the latest checkpoint on."""
+    section, last = run.config.grpo, run.config.grpo.iterations
+    done = checkpoints.latest(policy, last)
+    if not done:
+        state = await validate(run, state, policy, 0)
+    for iteration in range(done + 1, last + 1):
+        version = state.version_after(iteration - 1)
+        ended = await train_on(run, state, policy, iteration, version)
+        state = _note(run, state, ended)
+        steps = ends_policy_step(run, iteration)
+        if steps:
+            state = await judge_policy(run, state, policy, iteration, checkpoints)
+        evolves = _evolves(run, iteration)
+        if evolves and iteration not in state.evolutions:
+            state = await evolve_bank(run, state, policy, iteration)
+        validates = iteration % run.config.evaluation.val_every == 0 or iteration == last
+        if validates:
+            state = await validate(run, state, policy, iteration)
+        if steps or evolves or validates or iteration % section.checkpoint_every == 0:
+            checkpoints.save(policy, iteration, state.version_after(iteration))
+            checkpoints.prune(state, iteration)
+    return state
+
+
+def _evolves(run: Workshop, iteration: int) -> bool:
+    evolve = run.config.evolve
+    return evolve is not None and iteration % evolve.every == 0
+
+
+def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
+    """Write an iteration down, unless it was written before a kill."""
+    record = ended.record
+    run.callback.on_event(ended)
+    if state.iterations.get(record.iteration) == record:
+        return state
+    timing = {"rollout_s": ended.rollout_s, "learning_s": ended.learning_s}
+    return write_down(run.store, state, RlKind.ITERATION, {**record.to_dict(), TIMING: timing})
+
+
+def _publish(run: Workshop, state: RlState) -> None:
+    """Write the bank of the released policy for people to read."""
+    report = RlReport(state, selected(run.config, state))
+    bank = run.bank_store.load(report.bank_version)
+    write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
+
+
+def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Checkpoints) -> None:
+    config, tasks, last = run.config, run.tasks, state.last_iteration
+    saved = max((one for one in checkpoints.iterations if one <= last), default=0)
+    resumes = state.cold_start is not None and last < config.grpo.iterations
+    lost = f"iterations {saved + 1} to {last} are played again: weights were saved after {saved}"
+    evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
+    bank = count_skills(run.bank_store.load())
+    names = {role: llm.identity for role, llm in run.llms.items()}
+    iterations = config.grpo.iterations
+    run.callback.on_event(
+        RunStarted(
+            name=folder.name,
+            folder=str(folder.path),
+            llms={"policy": config.policy.label, **names},
+            facts=(
+                f"{config.env.name}: {len(tasks.training)} tasks to train on, {len(tasks.base)} "
+                f"for base trajectories, {evolution} of the evolution split, {len(tasks.val)} val, "
+                f"{len(tasks.splits.test)} sealed test tasks",
+                f"{iterations} iterations of {config.grpo.tasks_per_iteration} x "
+                f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
+                "bank",
+                *_judged(config, len(tasks.val)),
+                *([f"bank: {bank.headline}"] if bank.total else []),
+                *([slow] if (slow := slow_precision(config)) else []),
+                *([lost] if resumes and saved < last else []),
+            ),
+            steps=iterations,
+            episodes=max(expected_episodes(config, tasks) - run.store.counts()["episodes"], 0),
+            resumed_at=saved + 1 if resumes else None,
+        )
+    )
+
+
+def _judged(config: RlConfig, val: int) -> list[str]:
+    """Say what is judged beside the bank."""
+    every, steps = config.grpo.gate_every, config.policy_steps
+    said = [f"the gate judges the weights {steps} times, every {every} iterations"] if steps else []
+    return said + ([retirement_text(config, val)] if config.internalize else [])

@@ -1,0 +1,121 @@
+"""Which tasks each stage of the recipe may touch.
+
+train  = training (cold start, GRPO) + evolution split + survey (read, never trained on)
+base   = train without the evolution split
+val    = gate and validation          test = sealed
+"""
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skillwright.config.rl import RlConfig
+from skillwright.core import ConfigError, Task
+from skillwright.core.jsonio import digest
+from skillwright.core.seeds import derive_seed
+from skillwright.core.waits import waiting
+from skillwright.datasets import EvolutionTasks, Splits
+from skillwright.datasets.split import tasks_digest
+from skillwright.envs.about import SURVEY
+from skillwright.jobs.run.tasks import evolution_split, find_tasks, refuse_untrainable
+
+_LEAST_WEIGHT = 0.08
+"""Of a task type that is always solved: it is drawn now and then, or it is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class RlTasks:
+    """The tasks of a run."""
+
+    splits: Splits
+    training: tuple[Task, ...]
+    base: tuple[Task, ...]
+    evolution: EvolutionTasks | None
+
+    @property
+    def val(self) -> tuple[Task, ...]:
+        """The tasks that decide."""
+        return self.splits.val.tasks
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What tells the tasks from others, by split; a resume compares it."""
+        named = {"train": self.splits.train.tasks, "val": self.val}
+        facts: dict[str, Any] = {
+            split: {
+                "tasks": len(tasks),
+                "sha256": digest([task.id for task in tasks]),
+                "content": tasks_digest(tasks),
+            }
+            for split, tasks in named.items()
+        }
+        test = self.splits.test
+        return {**facts, "test": {"tasks": len(test), "content": test.sha256}}
+
+
+def find_rl_tasks(config: RlConfig) -> RlTasks:
+    """Find the tasks that a configuration names, and seal the test split."""
+    with waiting(f"reading the tasks of {config.env.name}"):
+        train, val, test = find_tasks(config.env)
+    limits = config.evaluation
+    refuse_untrainable(len(train), len(val))
+    splits = Splits.of(train, val[: limits.val_tasks], test[: limits.test_tasks])
+    evolution = None
+    if config.evolve is not None:
+        evolution = evolution_split(splits.train, config.evolve.nth)
+    apart = set(evolution.ids) if evolution else set()
+    base = tuple(task for task in train if task.id not in apart)
+    training = tuple(task for task in base if task.split != SURVEY)
+    if not training:
+        raise ConfigError(
+            f"all {len(train)} train tasks are of the evolution split or the survey, and none is "
+            "left to train on; raise evolve.nth, or add train tasks"
+        )
+    return RlTasks(splits, training, base, evolution)
+
+
+def tasks_of_iteration(
+    tasks: Sequence[Task], iteration: int, count: int, seed: int
+) -> tuple[Task, ...]:
+    """Return the tasks of an iteration: a portion of a pass, which has an order of its own.
+
+    What is left of a pass when no whole portion is, is left out of it.
+    """
+    portions = max(1, len(tasks) // count)
+    number, at = divmod(iteration - 1, portions)
+    order = _shuffled(tasks, derive_seed("practice", seed, number))  # stored name
+    return tuple(order[at * count : (at + 1) * count])
+
+
+def harder_tasks(
+    tasks: Sequence[Task], iteration: int, count: int, seed: int, wins: Mapping[str, float]
+) -> tuple[Task, ...]:
+    """Draw an iteration's tasks; task types that fail more often are drawn more often."""
+    rng = random.Random(derive_seed("harder", seed, iteration))
+    pools: dict[str, list[Task]] = {}
+    for task in _shuffled(tasks, derive_seed("harder order", seed, iteration)):
+        pools.setdefault(task.task_type, []).append(task)
+    drawn: list[Task] = []
+    while len(drawn) < count and pools:
+        names = sorted(pools)
+        weights = [max(_LEAST_WEIGHT, 1 - wins.get(name, 0.5)) for name in names]
+        (name,) = rng.choices(names, weights)
+        drawn.append(pools[name].pop())
+        if not pools[name]:
+            del pools[name]
+    return tuple(drawn)
+
+
+def again_tasks(
+    tasks: Sequence[Task], iteration: int, count: int, seed: int, undecided: Collection[str]
+) -> tuple[Task, ...]:
+    """Draw tasks that have something left to teach."""
+    found = [task for task in tasks if task.id in undecided]
+    return tuple(_shuffled(found, derive_seed("again", seed, iteration))[:count])
+
+
+def _shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
+    order = list(tasks)
+    random.Random(seed).shuffle(order)
+    return order

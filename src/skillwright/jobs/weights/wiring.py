@@ -1,0 +1,475 @@
+"""Where the recipe's configuration becomes objects."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, assert_never
+
+import torch
+
+from skillwright.bank import BankStore, Embedder
+from skillwright.bank.teaching.teacher import Teacher
+from skillwright.config.rl import (
+    ENGINE_SHARE,
+    GrpoSection,
+    HfPolicyConfig,
+    RlConfig,
+    ScorerPolicyConfig,
+    SupervisedSection,
+)
+from skillwright.core import (
+    Agent,
+    ChatModel,
+    ConfigError,
+    EpisodeResult,
+    ModelRefused,
+    PlainSkill,
+    SkillSource,
+    Task,
+    TurnContext,
+)
+from skillwright.core.agent import action_in
+from skillwright.core.seeds import derive_seed
+from skillwright.core.waits import waiting
+from skillwright.envs.drive import open_env
+from skillwright.evaluation import Terms
+from skillwright.jobs.bank.session import make_teacher
+from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
+from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
+from skillwright.jobs.run.opened import MakeModel, Opened, make_engine, make_env, opened
+from skillwright.jobs.text.wiring import terms_of
+from skillwright.jobs.weights.injected import Injector
+from skillwright.jobs.weights.start import FolderWeights, RunWeights, starting_weights
+from skillwright.jobs.weights.state import ColdStartStep, RlCallback
+from skillwright.jobs.weights.tasks import RlTasks, find_rl_tasks
+from skillwright.models import agent_of, make_model
+from skillwright.policy import (
+    AdvantageSettings,
+    GroupSettings,
+    GrpoObjective,
+    GrpoSettings,
+    LossReport,
+    PolicyAgent,
+    PolicyBackend,
+    Row,
+    Schedule,
+    SftSettings,
+    StepAdvantage,
+    StepReport,
+    UpdateReport,
+    contexts_of,
+    train,
+)
+from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
+from skillwright.rollout import Engine, EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout.engine import render
+from skillwright.rollout.player import Mode
+from skillwright.runs import RunStore
+
+# The policy that a configuration names, as a backend that samples and learns.
+
+
+Recipe = Mapping[str, Any]
+"""What a policy is built of, as JSON values: kept with the run, and enough to build it again."""
+
+
+class PolicyMaker:
+    """Builds the policy of a configuration; a caller may hand in one with a policy of its own."""
+
+    def __init__(self, config: RlConfig) -> None:
+        self._config = config
+        self._ready: PolicyBackend | None = None
+
+    @property
+    def _seed(self) -> int:
+        return derive_seed("weights", self._config.run.seed)
+
+    @cached_property
+    def _start(self) -> RunWeights | FolderWeights | None:
+        return starting_weights(self._config)
+
+    @property
+    def needs_turns(self) -> bool:
+        """Whether it has to see turns before it can be built: a new scorer needs their words."""
+        return isinstance(self._config.policy, ScorerPolicyConfig) and self._start is None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it takes actions off the environment's list, and nothing around them."""
+        policy = self._config.policy
+        return isinstance(policy, ScorerPolicyConfig) or policy.restrict
+
+    def recipe(self, turns: Sequence[TurnContext]) -> Recipe:
+        """Say what the policy is built of."""
+        start = self._start
+        begun = {} if start is None else {"start": dict(start.facts)}
+        match self._config.policy:
+            case ScorerPolicyConfig() if isinstance(start, RunWeights):
+                return {"words": list((start.state.policy or {})["words"]), **begun}
+            case ScorerPolicyConfig():
+                known = ScorerPolicy.for_turns(turns, ScorerSettings()).vocabulary
+                return {"words": list(known.words)}
+            case HfPolicyConfig(model=model):
+                return {"model": model, **begun}
+            case never:
+                assert_never(never)
+
+    def check(self) -> None:
+        """Find out before a run begins whether the policy can be built; what was, is used then."""
+        for section in (self._config.cold_start, self._config.internalize):
+            sft_settings(section)
+        grpo_settings(self._config.grpo)
+        group_settings(self._config.grpo)
+        match self._config.policy:
+            case ScorerPolicyConfig():
+                self.make({"words": []} if self._start is None else self.recipe([]))
+            case HfPolicyConfig() as policy:
+                self._ready = _language_model(policy, self._start, self._seed)
+
+    def make(self, recipe: Recipe) -> PolicyBackend:
+        """Build the policy, before it has learned anything.
+
+        Raises:
+            ConfigError: The weights that it is to begin with are gone, or others than at first.
+        """
+        start = self._start
+        if recipe.get("start") != (None if start is None else dict(start.facts)):
+            raise ConfigError(
+                f"the weights at policy.start {self._config.policy.start!r} are not those that the "
+                "run began with; bring those back, then resume"
+            )
+        match self._config.policy:
+            case ScorerPolicyConfig() as policy:
+                scorer = _scorer(policy, recipe, self._seed)
+                if isinstance(start, RunWeights):
+                    start.put_into(scorer)
+                return scorer
+            case HfPolicyConfig() as policy:
+                ready, self._ready = self._ready, None
+                return ready or _language_model(policy, start, self._seed)
+            case never:
+                assert_never(never)
+
+
+def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
+    # Sums that threads share are rounded in another order, as many threads as there are.
+    torch.set_num_threads(policy.threads)
+    settings = ScorerSettings(
+        architecture=Architecture(
+            width=policy.width,
+            layers=policy.layers,
+            hidden=policy.hidden,
+        ),
+        seed=seed,
+    )
+    with waiting("building the command scorer"):  # torch loads more of itself
+        return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
+
+
+def _language_model(
+    policy: HfPolicyConfig, start: RunWeights | FolderWeights | None, seed: int
+) -> PolicyBackend:
+    if isinstance(start, RunWeights):
+        # Built as the run built its own: an adapter fits over the very weights it was trained on.
+        learned = _language_model(policy, starting_weights(start.config), seed)
+        start.put_into(learned)
+        return learned
+    with waiting("loading transformers", f"model {policy.model} is loaded"):
+        # It takes a second, which no scorer should wait for.
+        from skillwright.policy.hf import (
+            Engine,
+            HfPolicy,
+            HfSettings,
+            LoraSettings,
+            refuse_missing_engine,
+        )
+
+    lora = None
+    if policy.lora is not None:
+        lora = LoraSettings(policy.lora.rank, policy.lora.alpha)
+    settings = HfSettings(
+        lora=lora,
+        precision=policy.precision,
+        optimizer=policy.optimizer,
+        device=policy.device,
+        max_new_tokens=policy.max_new_tokens,
+        context_tokens=policy.context_tokens,
+        sample_rows=policy.sample_rows,
+        micro_tokens=policy.micro_tokens,
+        restrict=policy.restrict,
+        gradient_checkpointing=policy.gradient_checkpointing,
+        template=policy.template,
+    )
+    if policy.sampler != "own":
+        refuse_missing_engine(policy.sampler)
+    # An adapter begins with numbers that are drawn.
+    with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = HfPolicy.load_pretrained(
+            policy.model,
+            settings,
+            download=policy.download,
+            start=None if start is None else start.path,
+        )
+    if policy.sampler != "own":
+        made.engine = Engine(policy.sampler, made, ENGINE_SHARE)
+    return made
+
+
+async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:
+    """Return the first turn of tasks without skills, for a policy that acts before it learns."""
+    found = []
+    for task in tasks:
+        env = make_env(task)
+        try:
+            opening = await open_env(env)
+        finally:
+            env.close()
+        messages = render(PromptStyle(), opening.messages, (), "")
+        found.append(TurnContext(messages, 0, opening.metadata))
+    return found
+
+
+def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> list[TurnContext]:
+    """Return every turn of episodes, with the skills that were injected."""
+    source = skills or PlainSkill("")
+    return [
+        context
+        for result in results
+        if result.reward is not None
+        for context in contexts_of(result, source.context(result.spec.task).text)
+    ]
+
+
+def as_commands(results: Sequence[EpisodeResult]) -> list[EpisodeResult]:
+    """Keep only the command of each answer, where the environment lists it.
+
+    A policy that chooses from a list says nothing around its choice, and could not imitate it.
+    """
+    return [_as_commands(one) for one in results]
+
+
+def _as_commands(result: EpisodeResult) -> EpisodeResult:
+    played = result.trajectory
+    offered = [played.metadata, *(turn.metadata for turn in played.turns)]
+    turns = []
+    for turn, before in zip(played.turns, offered, strict=False):
+        command = action_in(turn.act.text)
+        if command in (before.get("admissible_commands") or ()):
+            turn = replace(turn, act=replace(turn.act, text=command))
+        turns.append(turn)
+    return replace(result, trajectory=replace(played, turns=tuple(turns)))
+
+
+def sft_settings(section: SupervisedSection | None) -> SftSettings:
+    """Return how supervised steps learn; where there are none, as they would by default."""
+    section = section or SupervisedSection()
+    return SftSettings(
+        steps=section.steps,
+        batch_rows=section.batch_rows,
+        learning_rate=section.learning_rate,
+        schedule=Schedule(**section.schedule.model_dump()),
+        join_turns=section.join_turns,
+        whole_episodes=section.whole_episodes,
+    )
+
+
+def grpo_settings(section: GrpoSection) -> GrpoSettings:
+    """Return how an iteration's rows are learned from."""
+    objective = GrpoObjective(
+        clip_high=section.clip_high,
+        kl_weight=section.kl_weight,
+        entropy_weight=section.entropy_weight,
+    )
+    return GrpoSettings(
+        objective=objective,
+        learning_rate=section.learning_rate,
+        epochs=section.epochs,
+        minibatch_rows=section.minibatch_rows,
+        rows=section.rows,
+    )
+
+
+def group_settings(section: GrpoSection) -> GroupSettings:
+    """Return how the episodes of a task are compared."""
+    step = section.step_advantage
+    return GroupSettings(
+        size=section.group_size,
+        advantage=AdvantageSettings(
+            statistics=section.statistics,
+            scale_by_std=section.scale_by_std,
+        ),
+        step_advantage=None if step is None else StepAdvantage(**step.model_dump()),
+        penalty=section.penalty,
+    )
+
+
+class KeptOnly:
+    """A recorder that keeps episodes and never gives one back: a policy learns from fresh ones."""
+
+    def __init__(self, recorder: EpisodeRecorder) -> None:
+        self._recorder = recorder
+
+    def find(self, key: str) -> EpisodeResult | None:
+        """Find nothing."""
+        del key
+        return None
+
+    def known_to_fail(self, key: str) -> bool:
+        """Ask the recorder."""
+        return self._recorder.known_to_fail(key)
+
+    def record(self, result: EpisodeResult) -> EpisodeResult:
+        """Keep a result, and return it as it was played, with what was sampled."""
+        self._recorder.record(result)
+        return result
+
+    def adopt(self, result: EpisodeResult) -> None:
+        """Tell the recorder."""
+        self._recorder.adopt(result)
+
+    def abandon(self, result: EpisodeResult) -> None:
+        """Keep what it consumed."""
+        self._recorder.abandon(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What it takes to run the recipe."""
+
+    config: RlConfig
+    store: RunStore
+    bank_store: BankStore
+    tasks: RlTasks
+    llms: Mapping[str, ChatModel]
+    maker: PolicyMaker
+    injector: Injector
+    terms: Terms
+    make_env: MakeEnv
+    opened: Opened
+    ledger: EmbedderLedger
+    callback: RlCallback
+    checkpoints: Path
+
+    def model_engine(self, role: str, max_turns: int | None = None) -> Engine:
+        """Return an engine in which a model acts, each episode at its own pace."""
+        agent = agent_of(self.llms[role])
+        kept = StoredEpisodes(self.store, agent.identity)
+        engine = self._engine(agent, kept, "free", max_turns)
+        return self.opened.elsewhere.placed(engine, self.config.llms[role])
+
+    def measuring_engine(
+        self, backend: PolicyBackend, temperature: float, max_turns: int | None = None
+    ) -> LocalEngine:
+        """Return an engine in which the present weights act; an episode is played once."""
+        backend.forget()
+        agent = PolicyAgent(backend, temperature, remembers=False)
+        kept = StoredEpisodes(self.store, agent.identity)
+        return self._engine(agent, kept, "lockstep", max_turns)
+
+    def training_engine(self, agent: PolicyAgent) -> LocalEngine:
+        """Return an engine whose episodes are learned from, by the agent that remembers them."""
+        agent.backend.forget()
+        recorder = None
+        if self.config.grpo.keep_rollouts:
+            recorder = KeptOnly(StoredEpisodes(self.store, agent.identity))
+        return self._engine(agent, recorder, "lockstep")
+
+    def teacher(self, stage: str) -> Teacher:
+        """Return the teacher, with a seed for the stage."""
+        calls = self.opened.calls(self.llms["teacher"], self.permit)
+        return make_teacher(calls, self.config.llms["teacher"], self.config.run.seed, stage)
+
+    def source(self, version: int) -> SkillSource:
+        """Return the source of the skills of a version of the bank."""
+        return self.injector.source(self.bank_store.load(version))
+
+    def learn(
+        self,
+        policy: PolicyBackend,
+        rows: Sequence[Row],
+        section: SupervisedSection | None,
+        name: str,
+    ) -> UpdateReport:
+        """Take the supervised steps of a section, and report each; ``name`` seeds their order."""
+        settings = sft_settings(section)
+
+        def on_step(step: int, loss: LossReport, report: StepReport) -> None:
+            done = ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm)
+            self.callback.on_event(done)
+
+        seed = derive_seed(name, self.config.run.seed)
+        return train(policy, rows, settings, seed=seed, on_step=on_step)
+
+    @asynccontextmanager
+    async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
+        """Ask the budget before something begins, once it knows what embedding has cost."""
+        self.ledger.settle()
+        async with self.opened.budget.permit(kind):
+            yield
+
+    def _engine(
+        self,
+        agent: Agent,
+        recorder: EpisodeRecorder | None,
+        mode: Mode,
+        max_turns: int | None = None,
+    ) -> LocalEngine:
+        seen = self.opened.seen
+        return make_engine(
+            self.config, agent, recorder, seen, self.permit, mode=mode, max_turns=max_turns
+        )
+
+
+def stop_if_refused(teacher: Teacher) -> None:
+    """Stop where the teacher's endpoint refuses every request: a wrong key does not mend itself."""
+    refusal = teacher.model.refusal if isinstance(teacher.model, StoredCalls) else None
+    if refusal is not None:
+        raise ModelRefused(f"the teacher was refused: {refusal}")
+
+
+@asynccontextmanager
+async def workshop(
+    config: RlConfig,
+    store: RunStore,
+    callback: RlCallback,
+    make: MakeModel = make_model,
+    maker: PolicyMaker | None = None,
+) -> AsyncIterator[Workshop]:
+    """Make the parts of a run; what they hold open is closed at the end."""
+    async with opened(config, store, callback, make) as parts:
+        held, llms = parts.held, {role: parts.model(llm) for role, llm in config.llms.items()}
+        embedder = held.enter_context(opened_embedder(config.bank.embedder))
+        ledger = EmbedderLedger(embedder, store)
+        held.callback(ledger.settle)
+        bank_store = held.enter_context(BankStore.open(store.folder / "bank" / "bank.sqlite"))
+        yield Workshop(
+            config=config,
+            store=store,
+            bank_store=bank_store,
+            tasks=find_rl_tasks(config),
+            llms=llms,
+            maker=maker or PolicyMaker(config),
+            injector=make_injector(config, embedder),
+            terms=terms_of(config),
+            make_env=make_env(config.env),
+            opened=parts,
+            ledger=ledger,
+            callback=callback,
+            checkpoints=store.folder / "checkpoints",
+        )
+
+
+def make_injector(config: RlConfig, embedder: Embedder) -> Injector:
+    """Return what injects the skills; it gets base trajectories once they are played."""
+    bank = config.bank
+    return Injector(
+        embedder=embedder,
+        settings=bank.retrieval,
+        budget=bank.budget,
+        hierarchy=bank.hierarchy,
+        raw=PlainSkill("") if bank.inject == "none" else None,
+        part=bank.inject if bank.inject in ("principles", "facts") else "skills",
+    )

@@ -1,0 +1,396 @@
+"""Scripted teachers: they read the prompts of a skill bank's learner and write skills."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from skillwright.core import Completion, Message, Purpose, Sampling, Usage
+from skillwright.core.jsonio import digest, dumps
+from skillwright.core.seeds import SEED_BITS, derive_seed
+from skillwright.models.scripted.prompts import (
+    Assignment,
+    KnownSkill,
+    episode_texts,
+    last_turns,
+    read_assignment,
+)
+
+# What every scripted model is: a program that answers as a chat model would, offline.
+
+
+_CHARS_PER_TOKEN: Final = 4
+_SKILL_MARK: Final = "## Skill\n"
+
+
+class ScriptedModel(ABC):
+    """A program in the place of a language model.
+
+    It looks at the text of its messages and at ``sampling.seed``, and at nothing else; equal
+    questions get equal answers. Its identity begins with ``scripted:``.
+    """
+
+    identity: str
+    is_scripted = True
+
+    @abstractmethod
+    def reply(self, messages: Sequence[Message], seed: int) -> str:
+        """Return what it says."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] = (),
+        sampling: Sampling = Sampling(),
+        purpose: Purpose,
+    ) -> Completion:
+        """Answer, with about the tokens that a language model would have taken."""
+        del tools, purpose
+        text = self.reply(messages, sampling.seed or 0)
+        read = sum(len(message["content"]) for message in messages)
+        usage = Usage(
+            calls=1,
+            input_tokens=read // _CHARS_PER_TOKEN,
+            output_tokens=len(text) // _CHARS_PER_TOKEN,
+        )
+        return Completion(text, model=self.identity, usage=usage)
+
+
+def skill_in(messages: Sequence[Message]) -> str:
+    """Return the text under the skill heading of the first system message, or ""."""
+    return first_of(messages, "system").partition(_SKILL_MARK)[2]
+
+
+def first_of(messages: Sequence[Message], role: str) -> str:
+    """Return the first message of a role, or ""; what follows it is a complaint about the answer.
+
+    Half a surrogate pair is no text, and nothing could be derived from it: it is replaced.
+    """
+    text = next((m["content"] for m in messages if m["role"] == role), "")
+    return text.encode(errors="replace").decode()
+
+
+def heading_of(prompt: str) -> str:
+    """Return the first line of a prompt, which says what is asked for."""
+    return prompt.strip().partition("\n")[0].strip()
+
+
+# The random draws of one turn: every kind of choice has its own, so none disturbs another.
+#
+# Two agents with the same seed that differ in one rule still make all other choices alike.
+
+
+class Randomness:
+    """What a turn draws from its seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def chance(self, kind: str) -> float:
+        """Draw a number in [0, 1); the same one for the same kind of choice."""
+        return derive_seed("household", kind, self._seed) / (1 << SEED_BITS)
+
+    def pick(self, kind: str, options: Iterable[str]) -> str:
+        """Choose one of several options, which must not be empty.
+
+        Each option draws a number of its own and the lowest is chosen: leaving
+        another one out does not change that.
+        """
+        prefix = f"{kind}|{self._seed}|"
+        return min(options, key=lambda option: blake2b((prefix + option).encode()).digest())
+
+
+# Something that a teacher can teach, as a principle and as a lesson.
+
+
+Evidence = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Teaching:
+    """Something worth knowing."""
+
+    key: str  # what it is about: a rule, or the name of another insight
+    category: str  # the category that it is for, "" for every one
+    name: str  # two to five words
+    principles: tuple[str, ...]  # Sentences, any of which teaches it; the first is used first
+    applicability: str  # when it applies; reads well after "Apply"
+    failure_point: str  # the mistake; reads well after "Avoid:"
+    flawed_reasoning: str  # what whoever makes it believes
+    corrective_action: str  # what to do; reads well after "Instead:"
+
+    def principle(self, evidence: Evidence, wording: int = 0) -> dict[str, Any]:
+        """Write it as a skill."""
+        return {
+            "name": self.name,
+            "principle": self.principles[wording % len(self.principles)],
+            "applicability": self.applicability,
+            "evidence": evidence,
+        }
+
+    def lesson(self, evidence: Evidence, wording: int = 0) -> dict[str, Any]:
+        """Write it as a lesson."""
+        return {
+            **self.principle(evidence, wording),
+            "failure_point": self.failure_point,
+            "flawed_reasoning": self.flawed_reasoning,
+            "corrective_action": self.corrective_action,
+        }
+
+
+def cited(shown: Mapping[str, Sequence[int]]) -> Evidence:
+    """Cite turns, as the prompts ask for it."""
+    return [{"id": name, "turns": list(turns)} for name, turns in shown.items()]
+
+
+def whole(names: Iterable[str]) -> Evidence:
+    """Cite whole trajectories, each once."""
+    return [{"id": name, "turns": []} for name in dict.fromkeys(names)]
+
+
+# How many skills an update may still add.
+
+
+class Slots:
+    """The additions of one update."""
+
+    def __init__(self, asked: Assignment) -> None:
+        self._limits = asked.limits
+        self._weakest = asked.weakest
+        self._added: Counter[str] = Counter()
+        self._extra = 0
+
+    def within(self, changes: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Leave out the additions for which there is no room."""
+        for change in changes:
+            if change["op"] != "add" or self._take(change.get("category", "")):
+                yield change
+
+    def _take(self, category: str) -> bool:
+        limits = self._limits
+        full = self._added[category] >= limits.per_category
+        if not full and self._added.total() < limits.total:
+            self._added[category] += 1
+            return True
+        if category == self._weakest and self._extra < limits.extra:
+            self._extra += 1
+            return True
+        return False
+
+
+# A scripted teacher as a chat model: it reads the prompt, and each world answers in its way.
+
+
+_PROSE = (
+    "I am a scripted teacher. I read trajectories and write skills; I cannot tell what this "
+    "message asks for, or there is nothing in it that I can read."
+)
+
+Written = dict[str, Any]
+"""A skill, a lesson or a change, as the prompt asks for it."""
+
+
+class ScriptedTeacher(ScriptedModel):
+    """Writes skills from trajectories, as a language model would.
+
+    Its methods return ``None`` where they can read nothing. It is no better than a language model:
+    now and then it takes chance for a lesson.
+    """
+
+    @abstractmethod
+    def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
+        """Write the principles that successes of a category show."""
+
+    @abstractmethod
+    def failures(self, asked: Assignment) -> list[Written] | None:
+        """Write the lessons that failures of a category teach."""
+
+    @abstractmethod
+    def general(self, asked: Assignment) -> list[Written] | None:
+        """Write what helps in every category."""
+
+    @abstractmethod
+    def place(self, asked: Assignment) -> list[Written] | None:
+        """Write what holds in one place."""
+
+    @abstractmethod
+    def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
+        """Write the changes of a bank that failures ask for."""
+
+    def reply(self, messages: Sequence[Message], seed: int) -> str:
+        """Return the JSON that the prompt asks for, or prose where it asks for none."""
+        # The draws hang on the heading as it was first spelled.
+        title = heading_of(first_of(messages, "system"))
+        title = title.replace("# Distill: ", "# Distil: ")  # stored name
+        asked = read_assignment(first_of(messages, "user"))
+        rng = Randomness(
+            derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories]))
+        )
+        name, preface, written = "skills", {}, None
+        match title.removeprefix("# Distil: "):  # stored name
+            case "successes":
+                written = self.successes(asked, rng)
+            case "failures":
+                name, written = "lessons", self.failures(asked)
+            case "general":
+                written = self.general(asked)
+            case "place":
+                written = self.place(asked)
+            case "# Evolve":
+                preface = {"reasoning": f"{len(asked.trajectories)} failures were read."}
+                name, written = "changes", self.evolve(asked, rng)
+        return _PROSE if written is None else dumps({**preface, name: written}, indent=1)
+
+
+# A teacher that knows what to look for in the text of an episode, and how to teach it.
+
+
+_BELIEVES: Final = 0.2
+_MOST_TURNS_CITED: Final = 3
+
+Tells = Callable[[str], bool]
+"""Tells from the text of an episode whether something is so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Insight:
+    """Something to look for."""
+
+    teaching: Teaching  # how to teach it
+    was_missing: Tells  # a failed episode went wrong for want of it
+    was_kept: Tells  # a successful episode did it
+
+
+class InsightTeacher(ScriptedTeacher):
+    """A teacher made of insights.
+
+    Args:
+        identity: Names it in records.
+        reads: An episode is of its world.
+        insights: What to look for, the commonest first.
+        fallback: What is always true, where nothing else shows.
+        beliefs: Good-sounding advice that harms; now and then one is proposed.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        reads: Tells,
+        insights: Sequence[Insight],
+        fallback: Teaching,
+        beliefs: Sequence[Teaching],
+    ) -> None:
+        self.identity = identity
+        self._reads = reads
+        self._insights = insights
+        self._fallback = fallback
+        self._beliefs = beliefs
+
+    def insights_about(self, asked: Assignment) -> Sequence[Insight]:
+        """Return what to look for in episodes of one category."""
+        del asked
+        return self._insights
+
+    def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
+        """Name what the episodes that succeeded did."""
+        shown = self._episodes(asked, "success")
+        if not shown:
+            return None
+        kept = [
+            (one, [name for name, text in shown.items() if one.was_kept(text)])
+            for one in self.insights_about(asked)
+        ]
+        written = [one.teaching.principle(whole(names)) for one, names in kept if names]
+        written += [one.principle(whole(shown)) for one in self._believed(asked, rng)]
+        return (written or [self._fallback.principle(whole(shown))])[: asked.count]
+
+    def failures(self, asked: Assignment) -> list[Written] | None:
+        """Name what the episodes that failed did not do."""
+        shown = self._episodes(asked, "failure")
+        if not shown:
+            return None
+        found = _missing(self.insights_about(asked), shown)
+        lessons = [one.lesson(evidence) for one, evidence in found]
+        return (lessons or [self._fallback.lesson(whole(shown))])[: asked.count]
+
+    def general(self, asked: Assignment) -> list[Written] | None:
+        """Name what any episode shows."""
+        kept, failed = self._episodes(asked, "success"), self._episodes(asked, "failure")
+        if not kept and not failed:
+            return None
+        written = []
+        for one in self._insights:
+            names = [name for name, text in kept.items() if one.was_kept(text)]
+            names += [name for name, text in failed.items() if one.was_missing(text)]
+            if names:
+                written.append(one.teaching.principle(whole(names)))
+        return (written or [self._fallback.principle(whole([*kept, *failed]))])[: asked.count]
+
+    def place(self, asked: Assignment) -> list[Written] | None:
+        """Say nothing: what holds here holds everywhere."""
+        return [] if self._episodes(asked, "success") or self._episodes(asked, "failure") else None
+
+    def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
+        """Propose what the bank lacks, other words for what did not help, and no harm any more."""
+        shown = self._episodes(asked, "failure")
+        if not shown:
+            return None
+        beliefs = [
+            {"op": "add", "kind": "general", **one.principle(whole(list(shown)[:2]))}
+            for one in self._believed(asked, rng)
+        ]
+        found = _missing(self._insights, shown)
+        taught = [change for one in found for change in _taught(asked, *one)]
+        return [*self._retired(asked), *Slots(asked).within([*taught, *beliefs])]
+
+    def _episodes(self, asked: Assignment, outcome: str) -> dict[str, str]:
+        found = episode_texts(asked.text, outcome)
+        return {name: text for name, text in found.items() if self._reads(text)}
+
+    def _believed(self, asked: Assignment, rng: Randomness) -> Iterable[Teaching]:
+        known = asked.earlier + "\n".join(skill.text for skill in asked.skills)
+        new = [one for one in self._beliefs if one.principles[0] not in known]
+        return new[:1] if rng.chance("believe") < _BELIEVES else []
+
+    def _retired(self, asked: Assignment) -> Iterator[Written]:
+        harmful = [text for one in self._beliefs for text in one.principles]
+        for skill in asked.skills:
+            if any(text in skill.text for text in harmful):
+                yield {"op": "retire", "id": skill.id, "reason": "Agents that obeyed it lost."}
+
+
+def _taught(asked: Assignment, one: Teaching, evidence: Evidence) -> Iterator[Written]:
+    known: list[KnownSkill] = [
+        skill
+        for skill in asked.skills
+        if skill.text.startswith(one.name) and skill.kind != "lesson"
+    ]
+    known_text = "\n".join([asked.earlier, *(skill.text for skill in asked.skills)])
+    unused = [text for text in one.principles if text not in known_text]
+    if not known:
+        yield {"op": "add", "kind": "general", **one.principle(evidence)}
+    elif unused:
+        reason = "Agents that were told it made the mistake all the same."
+        yield {
+            "op": "refine",
+            "id": known[0].id,
+            "principle": unused[0],
+            "reason": reason,
+            "evidence": evidence,
+        }
+
+
+def _missing(
+    insights: Sequence[Insight], shown: Mapping[str, str]
+) -> list[tuple[Teaching, Evidence]]:
+    """Find what was missing, the commonest first; sorting keeps the order of equals."""
+    found = []
+    for one in insights:
+        names = [name for name, text in shown.items() if one.was_missing(text)]
+        turns = {name: last_turns(shown[name], _MOST_TURNS_CITED) for name in names}
+        if turns:
+            found.append((one.teaching, cited(turns)))
+    return sorted(found, key=lambda one: -len(one[1]))

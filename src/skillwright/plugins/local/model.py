@@ -1,0 +1,183 @@
+"""A local model: the dialect of chat completions, spoken to a server of our own."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from skillwright.core import ConfigError, Message, ModelError, ModelTimeout, Sampling
+from skillwright.models.dialects.chat_completions import ChatDialect, fault_of_reply
+from skillwright.models.http.client import HttpClient, HttpReply, encode
+from skillwright.models.http.endpoint import bearer, chosen
+from skillwright.models.http.traffic import EndpointLimits
+from skillwright.models.http.wire import ContextOverflow, EndpointFault, charged
+from skillwright.plugins.local.config import LocalConfig
+from skillwright.plugins.local.gguf import read_gguf
+from skillwright.plugins.local.prefixes import complete
+from skillwright.plugins.local.server import LocalServer, Served, share_server
+from skillwright.plugins.local.weights import find_weights
+
+_LIBRARY = "xllamacpp"
+_LOOKS_AGAIN_S = 0.01
+_ABANDONED_S = 2.0  # llama.cpp looks once a second whether whoever asked is still there
+_DYING_S = 1.0  # between a connection that breaks and its process being gone
+
+
+@dataclass(frozen=True, slots=True)
+class LocalChat(ChatDialect[LocalConfig]):
+    """Chat completions as llama.cpp takes them."""
+
+    def request(
+        self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
+    ) -> dict[str, Any]:
+        """Put a call into JSON; see `skillwright.models.http.endpoint.Dialect`."""
+        fields = {"max_tokens": chosen("max_tokens", sampling, self.config), "seed": sampling.seed}
+        return self.chat_request(messages, tools, sampling, fields)
+
+    def fault(self, reply: HttpReply, key: str) -> ModelError | None:
+        """Return the error that a reply is, or ``None``."""
+        fault = fault_of_reply(reply, self.config, key)
+        if isinstance(fault, ContextOverflow):
+            longer = ContextOverflow(f"{fault} A longer context is set by context.")
+            return charged(longer, fault.usage)
+        return fault
+
+
+class LocalClient:
+    """Posts to a server of our own, which it starts where it does not run.
+
+    Args:
+        client: The shared HTTP client.
+        server: The process.
+
+    Attributes:
+        server: The process.
+    """
+
+    def __init__(self, client: HttpClient, server: LocalServer) -> None:
+        self._client = client
+        self.server = server
+        self._starting = asyncio.Lock()
+
+    @property
+    def limits(self) -> EndpointLimits:
+        """What bounds the calls in flight."""
+        return self._client.limits
+
+    async def post_json(
+        self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
+    ) -> HttpReply:
+        """Post a JSON document; see `skillwright.models.http.client.HttpClient.post_json`.
+
+        Raises:
+            ModelRefused: The server could not be started, too.
+        """
+        del url
+        server = self.server
+        async with _slot(server, timeout_s) as slot:
+            async with self._starting:
+                # A thread waits for it: it may take a minute, and others are on this loop.
+                address = await asyncio.to_thread(server.address, timeout_s)
+            answered, process = server.answers, server.pid
+
+            async def post(route: str, document: Mapping[str, Any]) -> HttpReply:
+                return await self._client.post_json(
+                    address + route,
+                    encode(document),
+                    headers={**headers, **bearer(server.key)},
+                    timeout_s=timeout_s,
+                )
+
+            try:
+                async with asyncio.timeout(timeout_s):
+                    reply = await complete(post, server.prefixes, slot, json.loads(body))
+            except TimeoutError as error:
+                if server.answers == answered and server.pid == process:
+                    # Nobody was answered in all that time: it hangs. The next call starts another.
+                    server.kill()
+                raise ModelTimeout(
+                    f"the server of {server.served.path} did not answer within {timeout_s:g} s. "
+                    "Raise timeout_s, or ask for fewer tokens."
+                ) from error
+            except EndpointFault as fault:
+                why = await asyncio.to_thread(server.why_it_ended, _DYING_S)
+                if not why:
+                    raise
+                path = server.served.path
+                raise EndpointFault(
+                    f"the server of {path} broke off: {why}. Another is started."
+                ) from fault
+            server.answers += 1
+            return reply
+
+
+@asynccontextmanager
+async def _slot(server: LocalServer, timeout_s: float) -> AsyncIterator[int]:
+    """Hold a slot of a server that nobody else uses; waits until there is one.
+
+    Raises:
+        ModelTimeout: There was none in so many seconds.
+    """
+    ends = time.monotonic() + timeout_s
+    # Clients of other event loops may share the server, so there is no event to wait for.
+    while (slot := server.take_slot()) is None:
+        if time.monotonic() > ends:
+            raise ModelTimeout(
+                f"no slot of the server of {server.served.path} was free within {timeout_s:g} s. "
+                "Raise timeout_s or max_concurrent, or ask for fewer tokens."
+            )
+        await asyncio.sleep(_LOOKS_AGAIN_S)
+    abandoned = True
+    try:
+        yield slot
+        abandoned = False
+    finally:
+        # A request that nobody waits for any more may still be computed in the slot.
+        rests = abandoned and server.pid is not None
+        server.give_slot(slot, _ABANDONED_S if rests else 0.0)
+
+
+def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:
+    """Return what posts to the server of a local model; it ends with the client.
+
+    Raises:
+        ConfigError: The library is not installed, or the weights were not trained for the context.
+        DataError: There are no such weights, or they are damaged.
+    """
+    if find_spec(_LIBRARY) is None:
+        raise ConfigError(
+            f"model {config.model!r} is local, which needs {_LIBRARY}: "
+            "pip install 'skillwright[local]'"
+        )
+    path = find_weights(config.model)
+    header = read_gguf(path)
+    most = header.context_length
+    if config.context and most and config.context > most:
+        raise ConfigError(
+            f"context is {config.context}, and {path.name} was trained for {most} tokens; lower it"
+        )
+    if header.chat_template is None:
+        raise ConfigError(
+            f"{path} has no chat template, so it is no model for conversations. Take the "
+            "instruction-tuned weights, or write tokenizer.chat_template into the file"
+        )
+    served = Served(
+        path=str(path.resolve()),
+        slots=config.max_concurrent,
+        context=config.context_of(header),
+        threads=config.threads or max(1, _cores() // 2),
+    )
+    server, give_back = share_server(served)
+    client.at_close(give_back)
+    return LocalClient(client, server)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

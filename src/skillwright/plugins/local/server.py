@@ -1,0 +1,240 @@
+"""A server process of our own for one GGUF file: started when needed, and never left behind."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from skillwright.core import ModelRefused
+from skillwright.plugins.local.prefixes import SavedPrefixes
+
+PROGRAM = (sys.executable, "-P", str(Path(__file__).with_name("serve.py")))
+_LAST_WORDS = 600  # characters of the log that an error quotes
+_LESS = "Lower context or max_concurrent, or take smaller weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server is started with; models that agree in it share one.
+
+    Attributes:
+        path: The GGUF file.
+        slots: Calls that it answers at once.
+        context: Tokens of each of them, prompt and answer together.
+        threads: Cores that it computes on.
+    """
+
+    path: str
+    slots: int
+    context: int
+    threads: int
+
+
+class LocalServer:
+    """The process behind one or more local models. Safe to use from several threads and loops.
+
+    Args:
+        served: What it serves.
+        program: The command that serves it, by default `PROGRAM`; see
+            `skillwright.plugins.local.serve` for what it reads and says.
+
+    Attributes:
+        key: What a request must show; nobody else on this machine knows it.
+        answers: Answers that came so far, which tells a slow server from one that hangs.
+        prefixes: What it has saved of prompts; they outlive its process, but not `end`.
+    """
+
+    def __init__(self, served: Served, program: Sequence[str] | None = None) -> None:
+        self.served = served
+        self.key = secrets.token_urlsafe(32)
+        self.answers = 0
+        self.users = 0
+        self.prefixes = SavedPrefixes()
+        self._free_slots = [(0.0, slot) for slot in range(served.slots)]  # each with since when
+        self._program = tuple(program or PROGRAM)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+        self._address = ""
+        self._is_wanted = True
+        self._starting = threading.Lock()
+        self._slots = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """The process, where one runs."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def address(self, timeout_s: float) -> str:
+        """Return where it listens; starts it where it does not run. Blocks until it is ready.
+
+        Raises:
+            ModelRefused: It could not be started, or was not ready in time.
+        """
+        with self._starting:
+            if self.pid is None:
+                self._address = self._start(timeout_s)
+            return self._address
+
+    def take_slot(self) -> int | None:
+        """Return a slot that no call uses, for `give_slot`; ``None`` where there is none now."""
+        with self._slots:
+            for free in self._free_slots:
+                if free[0] <= time.monotonic():
+                    self._free_slots.remove(free)
+                    return free[1]
+        return None
+
+    def give_slot(self, slot: int, after_s: float = 0.0) -> None:
+        """Let another call use a slot, from so many seconds on."""
+        with self._slots:
+            self._free_slots.append((time.monotonic() + after_s, slot))
+
+    def why_it_ended(self, wait_s: float = 0.0) -> str:
+        """Say how the process ended, with its last words; "" where it still runs after a wait."""
+        process = self._process
+        try:
+            code = process.wait(wait_s) if process is not None else None
+        except subprocess.TimeoutExpired:
+            code = None
+        if code is None:
+            return ""
+        how = f"status {code}"
+        if code < 0:
+            how = signal.Signals(-code).name
+            how += ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        return f"its process ended ({how}){self._quoted()}"
+
+    def kill(self) -> None:
+        """End the process at once; the next call starts another one."""
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def end(self) -> None:
+        """End the process for good."""
+        self._is_wanted = False
+        self.kill()
+        self._close()
+        self.prefixes.close()
+
+    def _close(self) -> None:
+        process = self._process
+        for file in (self._log, *((process.stdin, process.stdout) if process else ())):
+            if file is not None:
+                with suppress(BrokenPipeError):  # what the ended process had not read
+                    file.close()
+
+    def _start(self, timeout_s: float) -> str:
+        process = self._spawn()
+        timer = threading.Timer(timeout_s, process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            said = self._said(process)
+        finally:
+            is_late = not timer.is_alive()
+            timer.cancel()
+        if not self._is_wanted:
+            self.kill()
+            raise ModelRefused(f"{self._named} was ended while it started.")
+        if "address" in said:
+            return str(said["address"])
+        process.kill()
+        process.wait()
+        if is_late:
+            raise ModelRefused(
+                f"{self._named} was not ready within {timeout_s:g} s{self._quoted()}. Raise "
+                "timeout_s, or take smaller weights."
+            )
+        why = said.get("error") or self.why_it_ended()
+        raise ModelRefused(f"{self._named} could not be started: {why}. {_LESS}.")
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self._close()
+        self._log = TemporaryFile()  # noqa: SIM115 - open for as long as the process runs
+        # In a session of its own: Ctrl-C is ours, and we may still want answers while we end.
+        process = self._process = subprocess.Popen(
+            self._program,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+        )
+        return process
+
+    def _said(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+        served = self.served
+        settings = {
+            "path": served.path,
+            "slots": served.slots,
+            "context": served.context,
+            "threads": served.threads,
+            "prefixes": str(self.prefixes.folder),
+            "key": self.key,
+            "parent": os.getpid(),
+        }
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            # By standard input: the arguments of a process can be read by everybody.
+            process.stdin.write(json.dumps(settings).encode() + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            said = json.loads(line) if line.strip() else {}
+        except (OSError, ValueError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+        if not said:
+            process.wait()
+        return said if isinstance(said, dict) else {"error": f"it said {line[:80]!r}"}
+
+    def _quoted(self) -> str:
+        log = self._log
+        if log is None or log.closed:
+            return ""
+        size = os.fstat(log.fileno()).st_size
+        words = os.pread(log.fileno(), _LAST_WORDS, max(0, size - _LAST_WORDS))
+        text = " ".join(words.decode("utf-8", "replace").split())
+        return f"; the end of its log: {text}" if text else ""
+
+    @property
+    def _named(self) -> str:
+        return f"the server of {self.served.path}"
+
+
+_running: dict[Served, LocalServer] = {}
+_lock = threading.Lock()
+
+
+def share_server(served: Served) -> tuple[LocalServer, Callable[[], None]]:
+    """Return the server of this process for some settings, and what gives it back.
+
+    It is ended when everybody has given it back.
+    """
+    with _lock:
+        if served not in _running:
+            _running[served] = LocalServer(served)
+        server = _running[served]
+        server.users += 1
+
+    def give_back() -> None:
+        with _lock:
+            server.users -= 1
+            if server.users:
+                return
+            if _running.get(served) is server:
+                del _running[served]
+        server.end()
+
+    return server, give_back

@@ -1,0 +1,139 @@
+"""``skillwright serve``: a policy, or an endpoint with skills, at an address of this machine."""
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skillwright.cli.faults import exit_codes, say
+from skillwright.cli.options import DEFAULT_ROOT, NO_OVERRIDES, BankOverrides, Root
+from skillwright.cli.words import make_console
+from skillwright.config.bank_settings import search_settings
+from skillwright.core import UsageError
+from skillwright.core.loopback import HOST, bound_socket, new_token
+
+if TYPE_CHECKING:
+    from skillwright.plugins.serve.opened import Settings
+
+out = make_console()
+
+
+def serve(  # noqa: PLR0913 - each is an option
+    policy: Annotated[
+        str,
+        typer.Argument(
+            metavar="[POLICY]", help="A run, a folder of weights, a GGUF file, or its package."
+        ),
+    ] = "",
+    upstream: Annotated[
+        str, typer.Option(metavar="URL", help="An endpoint to put skills before.")
+    ] = "",
+    bank: Annotated[
+        str, typer.Option(metavar="BANK", help="Inject skills of this bank: a file, or seed:NAME.")
+    ] = "",
+    skill: Annotated[str, typer.Option(metavar="FILE", help="Inject this document.")] = "",
+    env: Annotated[
+        str, typer.Option("--env", help="The environment whose rules name categories of tasks.")
+    ] = "",
+    record: Annotated[
+        str, typer.Option(metavar="NAME", help="The run that conversations are stored in.")
+    ] = "served",
+    no_record: Annotated[bool, typer.Option("--no-record", help="Store nothing.")] = False,
+    root: Root = DEFAULT_ROOT,
+    host: Annotated[str, typer.Option(help="Where to listen.")] = HOST,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
+    key_env: Annotated[
+        str, typer.Option(metavar="NAME", help="The variable that holds its key; else a new one.")
+    ] = "",
+    upstream_key_env: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="The variable with the endpoint's key; else clients'."),
+    ] = "",
+    max_concurrent: Annotated[
+        int | None, typer.Option(min=1, help="Requests at once; four times as many wait.")
+    ] = None,
+    silent_s: Annotated[
+        float, typer.Option(min=0.1, help="Seconds without a byte until a side counts as gone.")
+    ] = 600.0,
+    overrides: BankOverrides = NO_OVERRIDES,
+) -> None:
+    """Serve a policy, or an endpoint with skills, to any client of OpenAI's or Anthropic's."""
+    with exit_codes():
+        if bool(policy) == bool(upstream):
+            raise UsageError(
+                "name what answers: POLICY (a run, a folder, a GGUF file), or --upstream URL"
+            )
+        if upstream and not upstream.startswith(("http://", "https://")):
+            raise UsageError(
+                f"--upstream is {upstream!r}; an address begins with http:// or https://"
+            )
+        from skillwright.plugins.serve.opened import Settings
+
+        settings = Settings(
+            policy=policy,
+            upstream=upstream,
+            key=_key(key_env) or new_token(),
+            upstream_key=_key(upstream_key_env),
+            bank=bank,
+            skill=skill,
+            env=env,
+            search=search_settings(overrides).bank,
+            record="" if no_record else record,
+            root=root,
+            in_flight=max_concurrent,
+            silent_s=silent_s,
+            connections=_connections(),
+        )
+        asyncio.run(_serve(settings, host, port, shows_key=not key_env))
+
+
+async def _serve(settings: "Settings", host: str, port: int, *, shows_key: bool) -> None:
+    """Serve until the process is stopped."""
+    from skillwright.plugins.serve.opened import serving
+
+    with bound_socket(port, host) as bound:
+        async with serving(settings, bound) as served:
+            address = f"http://{host}:{bound.getsockname()[1]}"
+            lines = [f"OPENAI_BASE_URL={address}/v1"]
+            if settings.upstream:
+                lines.append(f"ANTHROPIC_BASE_URL={address}")
+            if shows_key:
+                name = "SKILLWRIGHT_SERVE_KEY" if served.brings_keys else "OPENAI_API_KEY"
+                lines.append(f"{name}={settings.key}")
+            for line in lines:
+                out.print(f"export {line}", soft_wrap=True, highlight=False, markup=False)
+            say(f"{served.named} answers. Ctrl-C ends it.")
+            if served.brings_keys:
+                say("Clients send the endpoint's key; only /v1/feedback takes this one.")
+            if served.run is not None:
+                say(
+                    f"What is said is stored in {served.run}, keys left out; --no-record ends that."
+                )
+            await asyncio.get_running_loop().create_future()
+
+
+def _connections() -> int:
+    """Return how many connections there may be: of each, an endpoint's side is open as well."""
+    wanted, other = 1_024, 64
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < 2 * wanted + other:
+        soft = (
+            2 * wanted + other if hard == resource.RLIM_INFINITY else min(hard, 2 * wanted + other)
+        )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(8, min(wanted, (soft - other) // 2))
+
+
+def _key(variable: str) -> str:
+    if not variable:
+        return ""
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        raise UsageError(f"the environment variable {variable} holds no key; set it")
+    return value

@@ -1,0 +1,439 @@
+"""The server: who may ask, how much, how many at once; what is injected, and what is recorded.
+
+aiohttp serves, with the parser in C that its client has: a proxy pays for both sides.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from socket import socket
+from typing import Any, Final, Protocol
+
+import orjson
+from aiohttp import web
+
+from skillwright.core import (
+    ModelError,
+    ModelTimeout,
+    RunError,
+    SkillContext,
+    SkillSource,
+    SkillwrightError,
+    Task,
+)
+from skillwright.core.loopback import port_named, same_token
+from skillwright.models.http.client import MAX_REPLY_BYTES, encode
+from skillwright.plugins.serve.dialects import DIALECTS, OPENAI, Body, ClientDialect, last_user_text
+from skillwright.plugins.serve.recording import Conversations, Exchange, NoConversation
+from skillwright.plugins.serve.slots import Busy, Slots
+
+MOST_BYTES: Final = 8 * 2**20
+"""Of a request; a longer one is refused with 413."""
+EPISODE: Final = "x-skillwright-episode"
+"""The header that names a conversation: in answers, and in requests whose client names it."""
+_FEEDBACK: Final = "/v1/feedback"
+_BODY_S: Final = 60.0  # for a request to arrive
+_GRACE_S: Final = 1.0  # for answers on their way when the server ends
+_REMEMBERED: Final = 1_024
+_SEARCHED: Final = 2_000  # characters at either end of what the user said
+_LONGEST_NAME: Final = 200
+_TOO_LONG: Final = f"a request may have {MOST_BYTES:,} bytes"
+_TOO_MANY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
+    b"Connection: close\r\n\r\n"
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Refused(SkillwrightError):
+    """A request is refused, with an HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status, message)
+        self.status = status
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class ClientGone(SkillwrightError):
+    """A client closed its connection, or takes nothing any more."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request.
+
+    Attributes:
+        request: As it came.
+        raw: Its body.
+        body: Its body as a JSON object; ``None`` where it is none, or no conversation.
+        dialect: Of whose clients it is; ``None`` for what is passed on unread.
+    """
+
+    request: web.BaseRequest
+    raw: bytes
+    body: Body | None
+    dialect: ClientDialect | None
+
+    def inject(self, body: Body) -> None:
+        """Put another body in its place."""
+        self.body, self.raw = body, encode(body)
+
+
+class Reply:
+    """What is sent back, and a copy of it where it is going to be read.
+
+    Args:
+        request: What is answered.
+        silent_s: Seconds for which a client may take nothing.
+
+    Attributes:
+        kept: The copy; ``None`` where nothing is kept.
+    """
+
+    def __init__(self, request: web.BaseRequest, silent_s: float) -> None:
+        self._request, self._silent_s = request, silent_s
+        self._response: web.StreamResponse | None = None
+        self._headers: dict[str, str] = {}
+        self._size = 0
+        self.kept: list[bytes] | None = None
+
+    @property
+    def began(self) -> bool:
+        """Whether its head was sent."""
+        return self._response is not None
+
+    @property
+    def sent(self) -> web.StreamResponse:
+        """The answer, from its head on."""
+        if self._response is None:
+            raise RuntimeError("a request has no answer")
+        return self._response
+
+    def keep(self, conversation: str) -> None:
+        """Keep a copy of it, and name the conversation that it belongs to."""
+        self.kept = []
+        if conversation.isascii() and conversation.isprintable():
+            self._headers[EPISODE] = conversation
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
+        self._response = web.StreamResponse(status=status, headers=headers)
+        self._response.headers.update(self._headers)
+        if status != 200:
+            self.kept = None
+        await self._taken(self._response.prepare(self._request))
+
+    async def write(self, chunk: bytes) -> None:
+        """Send a piece of the body.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
+        self._size += len(chunk)
+        if self._size > MAX_REPLY_BYTES:
+            self.kept = None
+        if self.kept is not None:
+            self.kept.append(chunk)
+        await self._taken(self.sent.write(chunk))
+
+    async def end(self) -> None:
+        """Send the end.
+
+        Raises:
+            ClientGone: Nobody takes it.
+        """
+        await self._taken(self.sent.write_eof())
+
+    async def whole(self, status: int, body: Any, headers: Mapping[str, str] = {}) -> None:
+        """Send a JSON value."""
+        raw = encode(body)
+        length = {"Content-Type": "application/json", "Content-Length": str(len(raw))}
+        await self.start(status, {**length, **headers})
+        await self.write(raw)
+
+    async def _taken(self, sending: Coroutine[Any, Any, Any]) -> None:
+        try:
+            async with asyncio.timeout(self._silent_s):
+                await sending
+        except (ConnectionError, TimeoutError) as error:
+            raise ClientGone("its client is gone") from error
+
+    def cut(self) -> None:
+        """Break the connection off: an answer that broke must not look like a whole one."""
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+
+class Answerer(Protocol):
+    """Answers requests: an endpoint elsewhere, or a policy in this process."""
+
+    @property
+    def takes_client_keys(self) -> bool:
+        """Whether clients bring the keys of who answers, and so need none of ours."""
+
+    async def answer(self, asked: Asked, reply: Reply) -> None:
+        """Answer a request.
+
+        Raises:
+            Refused: The request is wrong.
+            ModelError: There is no answer, or half of one.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is served.
+
+    Attributes:
+        in_flight: Requests that are answered at once.
+        waiting: Requests that wait beside them; more are sent away with 429.
+        silent_s: Seconds for which a client may take nothing of its answer.
+    """
+
+    in_flight: int
+    waiting: int
+    silent_s: float
+
+
+class Skills:
+    """What is injected for what the user said last."""
+
+    def __init__(self, source: SkillSource, env: str = "") -> None:
+        self._source, self._env = source, env
+        # An agent that calls tools repeats the last words of its user in every request.
+        self._known: OrderedDict[str, SkillContext] = OrderedDict()
+
+    async def of(self, said: str) -> SkillContext:
+        """Return what is injected.
+
+        Raises:
+            ModelError: The embedder asks an endpoint, and that failed.
+        """
+        if len(said) > 2 * _SEARCHED:  # a file that was pasted says little of the task
+            said = f"{said[:_SEARCHED]} {said[-_SEARCHED:]}"
+        known = self._known.get(said)
+        if known is None:
+            task = Task("query", self._env, description=said)
+            if self._source.waits:
+                known = await asyncio.to_thread(self._source.context, task)
+            else:
+                known = self._source.context(task)
+            self._known[said] = known
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return known
+
+
+class Front:
+    """Answers HTTP requests.
+
+    Args:
+        answerer: Who answers.
+        key: What a request has to show, but for those that bring a key of the answerer's own.
+        bounds: How much is served.
+        skills: What is injected; ``None`` for nothing.
+        conversations: What records; ``None`` for nothing.
+        is_local: Answer only where the request addresses this machine.
+    """
+
+    def __init__(
+        self,
+        answerer: Answerer,
+        key: str,
+        bounds: Bounds,
+        skills: Skills | None = None,
+        conversations: Conversations | None = None,
+        *,
+        is_local: bool = True,
+    ) -> None:
+        self._answerer, self._key, self._bounds = answerer, key, bounds
+        self._skills, self._conversations, self._is_local = skills, conversations, is_local
+        self.slots = Slots(bounds.in_flight, bounds.waiting)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        dialect = DIALECTS.get(request.path)
+        reply = Reply(request, self._bounds.silent_s)
+        try:
+            self._check(request)
+            async with self.slots.slot():
+                raw = await _read(request)
+                if request.path == _FEEDBACK:
+                    await reply.whole(200, await self._feedback(raw))
+                else:
+                    body = None if dialect is None else _parsed(raw)
+                    await self._answer(Asked(request, raw, body, dialect), reply)
+        except (Refused, ClientGone, Busy, NoConversation, ModelError) as problem:
+            await _excuse(problem, dialect or OPENAI, reply)
+        except RecursionError:
+            deep = Refused(400, "the request is nested too deeply")
+            await _excuse(deep, dialect or OPENAI, reply)
+        return reply.sent
+
+    def _check(self, request: web.BaseRequest) -> None:
+        if self._is_local and port_named(request.headers.get("Host", "")) is None:
+            raise Refused(403, "this server answers only as 127.0.0.1 or localhost")
+        # A path that begins otherwise would be put behind the endpoint's host, and name another.
+        if not request.raw_path.startswith("/v1/"):
+            raise Refused(404, "there is nothing here; routes begin with /v1/")
+        bearer = request.headers.get("Authorization", "")
+        shown = bearer.removeprefix("Bearer ") or request.headers.get("x-api-key", "")
+        if not shown:
+            raise Refused(401, "no key was sent: send Authorization: Bearer KEY, or x-api-key: KEY")
+        is_theirs = self._answerer.takes_client_keys and request.path != _FEEDBACK
+        if not is_theirs and not same_token(shown, self._key):
+            raise Refused(401, "the key is wrong; `skillwright serve` printed it when it began")
+        if (request.content_length or 0) > MOST_BYTES:
+            raise Refused(413, _TOO_LONG)
+
+    async def _answer(self, asked: Asked, reply: Reply) -> None:
+        dialect, injected, exchange = asked.dialect, SkillContext(""), None
+        looks = self._skills is not None or self._conversations is not None
+        if dialect is not None and asked.body is not None and looks:
+            # Of a conversation that is none, nothing is changed: who answers will refuse it.
+            sent = dialect.conversation(asked.body)
+            if sent and self._skills is not None:
+                injected = await self._skills.of(last_user_text(sent))
+            if injected.text.strip():
+                asked.inject(dialect.with_skill(asked.body, injected.text))
+            if sent and self._conversations is not None:
+                name = asked.request.headers.get(EPISODE, "")[:_LONGEST_NAME]
+                exchange = self._conversations.begin(sent, name)
+                reply.keep(exchange.conversation.id)
+        try:
+            await self._answerer.answer(asked, reply)
+            await reply.end()
+        finally:
+            # Also where the client left: some do with the last event of a stream, before its end.
+            if exchange is not None and dialect is not None and reply.began and reply.kept:
+                await self._record(dialect, exchange, injected, reply)
+
+    async def _record(
+        self, dialect: ClientDialect, exchange: Exchange, skills: SkillContext, reply: Reply
+    ) -> None:
+        """Add an answer to its conversation, if it is whole; the client has it already."""
+        if self._conversations is None:
+            return
+        streamed = reply.sent.headers.get("Content-Type", "").startswith("text/event-stream")
+        try:
+            said = dialect.completion(b"".join(reply.kept or ()), streamed=streamed)
+        except (ModelError, ValueError, RecursionError) as problem:
+            logger.info("an answer is not recorded: %s", problem)
+            return
+        try:
+            await self._conversations.answered(exchange, skills, said)
+        except RunError as problem:
+            logger.warning("a conversation is not stored: %s", problem)
+
+    async def _feedback(self, raw: bytes) -> Body:
+        if self._conversations is None:
+            raise Refused(404, "nothing is recorded here: leave --no-record out")
+        body = _parsed(raw) or {}
+        name, said = body.get("episode", ""), body.get("reward")
+        is_flag = isinstance(said, bool)
+        reward = float(said) if isinstance(said, int | float) and not is_flag else -1.0
+        if not isinstance(name, str) or not 0 <= reward <= 1:
+            raise Refused(
+                400,
+                'send {"reward": 0 to 1}, with "episode": ID for another conversation than the '
+                f"one that was answered last; ids are in the answers' header {EPISODE}",
+            )
+        try:
+            judged = await self._conversations.judge(name, reward)
+        except RunError as error:
+            raise Refused(507, str(error)) from error
+        return {"episode": judged.id, "reward": reward, "turns": len(judged.exchanges)}
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    """Read a request's body, and no more than may be."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_BODY_S):
+            while chunk := await request.content.readany():
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > MOST_BYTES:
+                    raise Refused(413, _TOO_LONG)
+    except TimeoutError:
+        raise Refused(408, f"the request did not arrive within {_BODY_S:g} s") from None
+    return b"".join(chunks)
+
+
+def _parsed(raw: bytes) -> Body | None:
+    """Return a JSON object; ``None`` for anything else, which is passed on as it came."""
+    try:
+        body = orjson.loads(raw)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+async def _excuse(problem: Exception, dialect: ClientDialect, reply: Reply) -> None:
+    """Answer with an error, or break off an answer that began."""
+    if reply.began or isinstance(problem, ClientGone):
+        if not isinstance(problem, ClientGone):
+            logger.warning("an answer broke off: %s", problem)
+        reply.cut()
+        return
+    match problem:
+        case Refused(status=status):
+            pass
+        case Busy():
+            status = 429
+        case NoConversation():
+            status = 404
+        case ModelTimeout():
+            status = 504
+        case _:
+            status = 502
+    body, again = dialect.error(status, str(problem)), {"Retry-After": "1"}
+    with suppress(ClientGone):
+        await reply.whole(status, body, again if status in (429, 503) else {})
+
+
+# The listening socket, with a bound on the connections.
+
+
+class _SentAway(asyncio.Protocol):
+    """Says that there are too many connections, and closes this one."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(_TOO_MANY)
+        transport.close()
+
+
+@asynccontextmanager
+async def listening(front: Front, bound: socket, connections: int) -> AsyncIterator[None]:
+    """Serve on a socket until the block ends; answers on their way have a second to finish.
+
+    Args:
+        front: Answers.
+        bound: The socket.
+        connections: Open ones; more are sent away with 503.
+    """
+    # A client that leaves cancels its request, and so that at the endpoint.
+    server = web.Server(front.handle, handler_cancellation=True, access_log=None)
+
+    def connected() -> asyncio.Protocol:
+        return server() if len(server.connections) < connections else _SentAway()
+
+    listener = await asyncio.get_running_loop().create_server(connected, sock=bound, backlog=1_024)
+    try:
+        yield
+    finally:
+        listener.close()
+        server.pre_shutdown()
+        await server.shutdown(_GRACE_S)

@@ -1,0 +1,253 @@
+"""The contract of a benchmark: adapters, loaders, types, the gate, scores and prompts.
+
+Source: SkillOpt (microsoft/SkillOpt).
+"""
+
+import importlib
+import re
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+from skillwright.core import (
+    ConfigError,
+    Edit,
+    EditOp,
+    FailureSummaryEntry,
+    Patch,
+    RawPatch,
+    RolloutResult,
+    SlowUpdateResult,
+    skill_hash,
+)
+from skillwright.core.found_code import find_code
+from skillwright.datasets import BaseDataLoader, BatchSpec, SplitDataLoader
+from skillwright.datasets.split import SPLIT_NAMES
+from skillwright.envs import EnvAdapter
+from skillwright.envs.registry import deregister, register, specs
+from skillwright.evaluation import (
+    GateAction,
+    GateMetric,
+    GateResult,
+    compute_semantic_density,
+    evaluate_gate,
+    select_gate_score,
+)
+from skillwright.evaluation.gates.skillopt_gate import LEADING_WORDS
+from skillwright.models.structured import extract_json, extract_json_array
+from skillwright.plugins.skillopt.session import note_if_any
+from skillwright.textopt.optimizer import PROMPT_NAMES
+from skillwright.textopt.optimizer import load_prompt as _generic_prompt
+
+# `scripts.train` and `scripts.eval_only`: the registry that SkillOpt's guide tells to append to.
+#
+# Source: SkillOpt (microsoft/SkillOpt).
+
+
+class EnvRegistry(dict[str, Any]):
+    """Adapter classes by name; one that is put in can be named in ``env.name``."""
+
+    def __setitem__(self, name: str, adapter: Any) -> None:
+        """Register an adapter class; the latest of a name counts, as in a dictionary."""
+        if name in self:
+            deregister(name)
+        if isinstance(adapter, type):
+            register(name, f"{adapter.__module__}:{adapter.__qualname__}")
+        super().__setitem__(name, adapter)
+
+    def __missing__(self, name: str) -> Any:
+        """Return the class that is registered here, or with an installed package."""
+        found = specs().get(name)
+        if found is None:
+            raise KeyError(name)
+        return found.find()
+
+
+_REGISTRY: Final = EnvRegistry()
+
+
+def _register_builtins() -> None:
+    """Do nothing: what is installed is known, and is imported when it is named."""
+
+
+SCRIPT_NAMES: Final[Mapping[str, Any]] = {
+    "_ENV_REGISTRY": _REGISTRY,
+    "_register_builtins": _register_builtins,
+}
+"""The names of `scripts.train` and of `scripts.eval_only`."""
+
+
+VERSION: Final = "0.2.0"
+"""The release whose module paths these are."""
+
+
+def compute_score(results: Sequence[Any]) -> tuple[float, float]:
+    """Return the mean ``hard`` and ``soft`` of rows, dicts or objects; (0, 0) without rows."""
+    if not results:
+        return 0.0, 0.0
+    means = (fmean(float(_of(row, name)) for row in results) for name in ("hard", "soft"))
+    hard, soft = means
+    return hard, soft
+
+
+class PromptMissing(ConfigError, FileNotFoundError):
+    """There is no such prompt; there it is a `FileNotFoundError`, which callers catch."""
+
+
+def load_prompt(name: str, env: str | None = None) -> str:
+    """Return a prompt: that of an environment ``skillopt.envs.<env>``, else the generic one.
+
+    Raises:
+        PromptMissing: There is no such prompt. A rollout that continues without it is refused.
+    """
+    folders = _prompt_folders(env) if env else []
+    files = [file for folder in folders if (file := folder / f"{name}.md").is_file()]
+    if files:
+        return files[0].read_text(encoding="utf-8")
+    try:
+        return _generic_prompt(name)
+    except ConfigError as error:
+        missing = PromptMissing(_without_prompt(name, env, folders) if env else str(error))
+        note_if_any(missing)
+        raise missing from error
+
+
+def _without_prompt(name: str, env: str, folders: Sequence[Path]) -> str:
+    files = " or ".join(repr(str(folder / f"{name}.md")) for folder in folders)
+    return (
+        f"the environment {env!r} has no prompt {name!r}: there is no "
+        f"{files or f'package skillopt.envs.{env}'}. A package that pip installed may lack its "
+        "prompt files; take them from its repository"
+    )
+
+
+def _prompt_folders(env: str) -> list[Path]:
+    """Return where an environment's prompts may lie: beside its package, imported or not."""
+    name = f"skillopt.envs.{env}"
+    loaded = getattr(sys.modules.get(name), "__path__", None)
+    beside = getattr(sys.modules.get("skillopt.envs"), "__path__", ())
+    return [Path(one) / "prompts" for one in (loaded or [str(Path(one) / env) for one in beside])]
+
+
+def _of(row: Any, name: str) -> Any:
+    return (row.get(name) if isinstance(row, Mapping) else getattr(row, name, 0.0)) or 0.0
+
+
+def repaired_json(text: str) -> dict[str, Any] | None:
+    """Find the first JSON object in a text; see `skillwright.models.extract_json`.
+
+    Where there is none and the text has exactly one object in braces, the package json_repair mends
+    it, if it is installed.
+    """
+    found = extract_json(text)
+    spans = [] if found is not None else brace_objects(text)
+    if len(spans) != 1 or not _looks_like_json(spans[0]):
+        return found
+    try:
+        mend = importlib.import_module("json_repair").loads
+    except ImportError:
+        warnings.warn(
+            "a reply is no valid JSON, and json_repair, which might mend it, is not installed",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    mended = mend(spans[0])
+    return mended if isinstance(mended, dict) and mended else None
+
+
+def brace_objects(text: str) -> list[str]:
+    """Return what is in outer braces, in one pass; braces in double quotes are none."""
+    depth = start = 0
+    found: list[str] = []
+    for token in _STRING_OR_BRACE.finditer(text):
+        if token.group() == "{":
+            start = token.start() if depth == 0 else start
+            depth += 1
+        elif token.group() == "}" and depth:
+            depth -= 1
+            if depth == 0:
+                found.append(text[start : token.end()])
+    return found
+
+
+def _looks_like_json(span: str) -> bool:
+    """Tell an object with a quoted first key, or without keys, from words in braces."""
+    return span[1:].lstrip()[:1] in ('"', "}")
+
+
+_STRING_OR_BRACE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}]', re.DOTALL)
+
+_READING: Final = "skillwright.plugins.skillopt.config.reading:NAMES"
+
+
+def _configuration(name: str) -> Any:
+    """Return what reads configurations: it belongs to the jobs, which this room cannot import."""
+    if name in CONFIGURATION:
+        return find_code(_READING, "skillopt.config")[name]
+    raise AttributeError(f"skillopt.config has no {name!r}")
+
+
+CONFIGURATION: Final = ("load_config", "flatten_config", "is_structured", "apply_overrides")
+
+TYPES: Final[Mapping[str, Any]] = {
+    "BatchSpec": BatchSpec,
+    "Edit": Edit,
+    "EditOp": EditOp,
+    "FailureSummaryEntry": FailureSummaryEntry,
+    "GateAction": GateAction,
+    "GateResult": GateResult,
+    "Patch": Patch,
+    "RawPatch": RawPatch,
+    "RolloutResult": RolloutResult,
+    "SlowUpdateResult": SlowUpdateResult,
+}
+
+_LOADERS: Final = {
+    "BaseDataLoader": BaseDataLoader,
+    "SplitDataLoader": SplitDataLoader,
+    "BatchSpec": BatchSpec,
+}
+
+_GATE: Final = {
+    "GateAction": GateAction,
+    "GateMetric": GateMetric,
+    "GateResult": GateResult,
+    "DEFAULT_LEADING_WORDS": LEADING_WORDS,
+    "compute_semantic_density": compute_semantic_density,
+    "evaluate_gate": evaluate_gate,
+    "select_gate_score": select_gate_score,
+}
+
+_UTILS: Final = {
+    "compute_score": compute_score,
+    "extract_json": repaired_json,
+    "extract_json_array": extract_json_array,
+    "skill_hash": skill_hash,
+}
+
+MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "skillopt": {"__version__": VERSION, **TYPES},
+    "skillopt.envs": {"EnvAdapter": EnvAdapter},
+    "skillopt.envs.base": {"EnvAdapter": EnvAdapter},
+    "skillopt.datasets": _LOADERS,
+    "skillopt.datasets.base": {**_LOADERS, "SPLIT_NAMES": SPLIT_NAMES},
+    "skillopt.types": {**TYPES, "GateMetric": GateMetric},
+    "skillopt.evaluation": _GATE,
+    "skillopt.evaluation.gate": _GATE,
+    "skillopt.config": {"__all__": [*CONFIGURATION], "__getattr__": _configuration},
+    "skillopt.utils": _UTILS,
+    "skillopt.utils.json_utils": {
+        **{name: _UTILS[name] for name in ("extract_json", "extract_json_array")},
+        "_top_level_brace_objects": brace_objects,
+        "_looks_json_like": _looks_like_json,
+    },
+    "skillopt.utils.scoring": {name: _UTILS[name] for name in ("compute_score", "skill_hash")},
+    "scripts": {},
+    "scripts.train": SCRIPT_NAMES,
+    "scripts.eval_only": SCRIPT_NAMES,
+    "skillopt.prompts": {"load_prompt": load_prompt, "PROMPT_NAMES": PROMPT_NAMES},
+}

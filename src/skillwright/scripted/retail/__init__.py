@@ -1,6 +1,0 @@
-"""The scripted retail agent and its analyst: for the built-in store of tau_bench, offline."""
-
-from skillwright.scripted.retail.agent import RetailRule, ScriptedRetail, read_rules
-from skillwright.scripted.retail.optimizer import ScriptedRetailAnalyst
-
-__all__ = ["RetailRule", "ScriptedRetail", "ScriptedRetailAnalyst", "read_rules"]

@@ -1,0 +1,1 @@
+"""Built-in benchmarks: environments, their tasks, and their scripted models."""

@@ -1,0 +1,1 @@
+"""Pieces that the scripted models of several worlds share."""

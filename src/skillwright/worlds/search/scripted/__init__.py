@@ -1,0 +1,1 @@
+"""Scripted models for questions over passages."""

@@ -1,0 +1,27 @@
+"""The scripted seeker and its analyst: for the archives of qa that are searched, offline."""
+
+from skillwright.worlds.search.scripted.seeker.agent import (
+    BAD_RULES,
+    GOOD_RULES,
+    ScriptedFinder,
+    ScriptedSeeker,
+    SeekerRule,
+    read_rules,
+)
+from skillwright.worlds.search.scripted.seeker.optimizer import (
+    LESSONS,
+    SUPERSTITIONS,
+    seeker_analyst,
+)
+
+__all__ = [
+    "BAD_RULES",
+    "GOOD_RULES",
+    "LESSONS",
+    "SUPERSTITIONS",
+    "ScriptedFinder",
+    "ScriptedSeeker",
+    "SeekerRule",
+    "read_rules",
+    "seeker_analyst",
+]

@@ -1,0 +1,237 @@
+"""The settings of the environment: names, defaults and bounds, in one place."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from skillwright.core import DataError, did_you_mean
+from skillwright.worlds.tau_bench.tau_core import DOMAINS
+
+
+@dataclass(frozen=True, slots=True)
+class TauBenchEnvConfig:
+    """Settings that all episodes share.
+
+    Attributes:
+        user_simulator_endpoint: Base URL of the server that plays the user; it is asked apart from
+            the agent's, even where both are one.
+        user_simulator_model: The model asked there.
+        user_sim_max_tokens: Bound on one reply of the user, with its reasoning.
+        user_sim_temperature: At least 0.
+        request_timeout: Seconds for one request to the user's server; ``user_deadline_s`` where
+            that is shorter.
+        domain: ``retail``, a store, or ``airline``; it decides data, tools and tasks.
+        user_strategy: How the user is played; `user_strategies` lists the names.
+        user_replies: What a ``scripted`` user says, first of all the opening.
+        user_prompt: Which role prompt the user is given: ``parity`` states the original
+            obligations in our words, ``completion_boundary`` adds that it must not end the call
+            while the agent still asks or has not confirmed; ``tau-bench`` is the original's own
+            text, which is read from a copy of tau-bench and needs the strategy ``llm``. It changes
+            scores.
+        tau_bench_dir: A checkout of tau-bench, or the folder of its installed package, whose words
+            ``user_prompt: tau-bench`` takes; empty looks beside the data, where `skillwright data
+            tau-bench` puts them, then for an installed package.
+        user_backend: The dialect of the user's server: ``openai_chat``, ``claude_chat``,
+            ``qwen_chat`` or ``minimax_chat``, as in a run's ``models`` section.
+        user_api_key_env: The environment variable with the key of that server; empty for the
+            backend's own. A server of one's own needs no key.
+        user_settings: Further settings of that model, as in a run's ``models`` section, such as
+            ``{"temperature": None}`` for one that takes none; they come before the above.
+        user_retries: How often a failed request to the user's server is sent again; a reply that
+            is no reply is asked for again once. It does not bound how long a server that fails
+            for every episode is waited for: ``user_deadline_s`` does.
+        user_deadline_s: Seconds for one turn of the user: its requests, retries and waits.
+        user_max_concurrent: Most requests to the user's server at once, of one process.
+        tools: How the agent calls its tools: ``tags`` in its text, as the system prompt says, which
+            any agent can; ``native`` by its endpoint's function calling, as tau-bench's own agent
+            does. It changes scores.
+        prompt: What the agent reads first: ``skillwright`` is the policy, the rules and how to
+            answer, in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets
+            it. The second needs ``tools: native``.
+        parsing: ``default``; ``strict`` refuses text beside a tool call, several calls in a turn
+            and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.
+        score_on_truncation: Whether an episode that runs out of turns is paid for its database.
+        wrap_tool_results: Whether tool results are in ``<tool_response>`` tags, so that they
+            cannot be taken for the user's words.
+        empty_observation: What the agent reads where a tool (``think``) returns nothing.
+        show_rules: Whether the data's short rules follow the policy in the system prompt.
+        data_dir: Folder with the domain's data; empty looks where `data_dir` does.
+    """
+
+    user_simulator_endpoint: str = "http://127.0.0.1:8001/v1"
+    user_simulator_model: str = "Qwen/Qwen2.5-7B-Instruct"
+    user_sim_max_tokens: int = 512
+    user_sim_temperature: float = 0.0
+    request_timeout: float = 120.0
+    domain: str = "retail"
+    user_strategy: str = "llm"
+    user_replies: tuple[str, ...] = ()
+    user_prompt: str = "parity"
+    tau_bench_dir: str = ""
+    user_backend: str = "openai_chat"
+    user_api_key_env: str = ""
+    user_settings: dict[str, Any] = field(default_factory=dict)
+    user_retries: int = 3
+    user_deadline_s: float = 180.0
+    user_max_concurrent: int = 256
+    tools: str = "tags"
+    prompt: str = "skillwright"
+    parsing: str = "default"
+    score_on_truncation: bool = False
+    wrap_tool_results: bool = False
+    empty_observation: str = ""
+    show_rules: bool = True
+    data_dir: str = ""
+
+
+_FIELDS: Final[Mapping[str, Any]] = {
+    one.name: getattr(TauBenchEnvConfig(), one.name)
+    for one in dataclasses.fields(TauBenchEnvConfig)
+}
+
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tools": ("tags", "native"),
+    "prompt": ("skillwright", "tau-bench"),
+    "parsing": ("default", "strict", "lenient"),
+    "user_prompt": ("parity", "completion_boundary", "tau-bench"),
+    "user_backend": ("openai_chat", "claude_chat", "qwen_chat", "minimax_chat"),
+}
+
+# Strategies whose users read more than the role, in words of ours.
+_OTHER_ROLES: Final = frozenset({"react", "verify", "reflection"})
+
+# Setting -> what it must be, and the test.
+_BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "user_sim_max_tokens": ("at least 1", lambda value: value >= 1),
+    "user_sim_temperature": ("at least 0", lambda value: value >= 0),
+    "request_timeout": ("more than 0", lambda value: value > 0),
+    "user_retries": ("at least 0", lambda value: value >= 0),
+    "user_deadline_s": ("more than 0", lambda value: value > 0),
+    "user_max_concurrent": ("at least 1", lambda value: value >= 1),
+}
+
+
+class UnknownDomain(DataError, NotImplementedError):
+    """A domain that is not there; whoever makes an environment expects the second kind."""
+
+
+def read_config(env_config: object | None) -> TauBenchEnvConfig:
+    """Read settings from ``None``, a mapping, or an object with fields such as a dataclass.
+
+    A setting that is missing or null has its default, whichever of these it comes from.
+
+    Raises:
+        DataError: A setting is unknown, of the wrong type, or out of bounds, or two of them do not
+            go together.
+        UnknownDomain: There is no such domain.
+    """
+    if isinstance(env_config, TauBenchEnvConfig):
+        given: Mapping[str, Any] = {name: getattr(env_config, name) for name in _FIELDS}
+    else:
+        given = _given(env_config)
+    read = {name: _value(name, value) for name, value in given.items() if value is not None}
+    config = TauBenchEnvConfig(**read)
+    if config.domain not in DOMAINS:
+        raise UnknownDomain(
+            f"tau_bench env_config: domain is {config.domain!r}, which is not there. "
+            f"{did_you_mean(config.domain, DOMAINS)}"
+        )
+    check_together(config)
+    return config
+
+
+def check_together(config: TauBenchEnvConfig) -> None:
+    """Refuse settings that cannot go together."""
+    if config.prompt == "tau-bench" and config.tools != "native":
+        raise DataError(
+            "tau_bench env_config: prompt is 'tau-bench' and tools is 'tags'; tau-bench's own "
+            "prompt says nothing of tags, so the agent could call no tool. Set tools: native"
+        )
+    if config.user_prompt == "tau-bench" and config.user_strategy in _OTHER_ROLES:
+        raise DataError(
+            f"tau_bench env_config: user_prompt is 'tau-bench' and user_strategy is "
+            f"{config.user_strategy!r}; its words are read for the strategy of its figures only. "
+            "Set user_strategy: llm"
+        )
+    if config.wrap_tool_results and config.tools == "native":
+        raise DataError(
+            "tau_bench env_config: wrap_tool_results is for tools: tags; native results are "
+            "messages of their own. Leave one of the two out"
+        )
+
+
+def _given(env_config: object | None) -> Mapping[str, Any]:
+    if env_config is None:
+        return {}
+    if isinstance(env_config, Mapping):
+        # A mapping like OmegaConf's is read item by item: its values may be resolved on the way.
+        return {str(name): _item(env_config, name) for name in env_config}
+    if dataclasses.is_dataclass(env_config) and not isinstance(env_config, type):
+        names = [one.name for one in dataclasses.fields(env_config)]
+        return {name: getattr(env_config, name) for name in names}
+    if hasattr(env_config, "__dict__") and not isinstance(env_config, type):
+        return dict(vars(env_config))
+    raise DataError(
+        f"tau_bench env_config is {type(env_config).__name__!r}; give a mapping of settings"
+    )
+
+
+def _item(holder: Any, name: Any) -> Any:
+    try:
+        return holder[name]
+    except Exception as error:
+        # OmegaConf's own, such as for '???'; nothing that a dict raises.
+        raise DataError(f"tau_bench env_config: {name} has no value: {error}") from error
+
+
+def read_replies(replies: Any) -> tuple[str, ...]:
+    """Read what a scripted user says."""
+    return _texts("user_replies", replies)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name not in _FIELDS:
+        raise DataError(f"tau_bench env_config: no setting {name!r}. {did_you_mean(name, _FIELDS)}")
+    default = _FIELDS[name]
+    wanted = type(default)
+    if wanted is tuple:
+        value = _texts(name, value)
+    elif wanted is dict and isinstance(value, Mapping):
+        value = _plain(value)
+    elif wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    elif name in ("data_dir", "tau_bench_dir"):
+        value = str(value)
+    if type(value) is not wanted:
+        raise DataError(
+            f"tau_bench env_config: {name} is {value!r}; it must be {wanted.__name__}, "
+            f"such as {default!r}"
+        )
+    _check(name, value)
+    return value
+
+
+def _check(name: str, value: Any) -> None:
+    if name in CHOICES and value not in CHOICES[name]:
+        near = did_you_mean(value, CHOICES[name])
+        raise DataError(f"tau_bench env_config: {name} is {value!r}. {near}")
+    if name in _BOUNDS and not _BOUNDS[name][1](value):
+        raise DataError(f"tau_bench env_config: {name} is {value}; it must be {_BOUNDS[name][0]}")
+
+
+def _plain(value: Any) -> Any:
+    """Copy what may be somebody's kind of mapping, such as OmegaConf's, into dicts and lists."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(_item(value, key)) for key in value}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(_item(value, at)) for at in range(len(value))]
+    return value
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        texts = tuple(_item(value, at) for at in range(len(value)))
+        if all(isinstance(one, str) for one in texts):
+            return texts
+    raise DataError(f"tau_bench env_config: {name} is {value!r}; it must be a list of texts")

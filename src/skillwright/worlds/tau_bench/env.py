@@ -1,0 +1,486 @@
+"""The episode environment: a customer on the line, tools at hand, one action per turn."""
+
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from skillwright.core import (
+    DataError,
+    EnvError,
+    EpisodeResult,
+    Message,
+    ModelError,
+    Purpose,
+    ToolCall,
+    Trajectory,
+    Usage,
+    UsageError,
+)
+from skillwright.core.result import USER_TURN
+from skillwright.envs.about import EnvReport, Evaluation, TaskSplits
+from skillwright.envs.text_env import StepOutput, TextEnv
+from skillwright.worlds.tau_bench.config import check_together, read_config, read_replies
+from skillwright.worlds.tau_bench.facts import find_tasks, refuse_unasked_store
+from skillwright.worlds.tau_bench.line import UserLine, message_of, reason, refuses_everything
+from skillwright.worlds.tau_bench.parsing import (
+    CLOSE,
+    OPEN,
+    Call,
+    Misfit,
+    Speech,
+    parse,
+    parse_native,
+    system_prompt,
+    utf8_safe,
+)
+from skillwright.worlds.tau_bench.recorded import RecordedUser, refuse_newcomer
+from skillwright.worlds.tau_bench.report import identity, lines, report
+from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION
+from skillwright.worlds.tau_bench.tau_core.store import RESPOND, Store, TauEnv, data_dir, open_store
+from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
+from skillwright.worlds.tau_bench.upstream_words import user_words
+from skillwright.worlds.tau_bench.users import STOP, UserSetting, check_strategy, make_user
+
+if TYPE_CHECKING:
+    from skillwright.models import ModelConfig
+
+DEFAULT_MAX_TURNS: Final = 30
+
+# With all the signs around it: taking only the marker out of ######STOP###### would leave another.
+_MARKER: Final = re.compile(r"(?<!#)#{3,}+STOP#{3,}")
+
+_COUNTED: Final = (
+    "parse_errors",
+    "tool_errors",
+    "mixed_turns",
+    "extra_tool_calls",
+    "suspect_tool_text",
+)
+
+SILENCE: Final = "(The customer has not said anything yet.)"
+
+_OWN_USERS: Final = ("scripted", "rule_based")
+_OPENING: Final = (
+    "Hello, I have a question about an order of mine. Could you please help me with it?"
+)
+
+logger = logging.getLogger(__name__)
+
+
+class TauBenchEnv(TextEnv):
+    """One customer of the retail store of tau-bench, or of its airline.
+
+    In a turn the agent calls one tool, or writes to the simulated user. It calls by writing
+    ``{"name": ..., "arguments": {...}}`` in ``<tool_call>`` tags, or where ``tools`` is ``native``
+    by its endpoint's function calling; turns are then taken by `step_native`. The episode ends when
+    the user says `STOP`, when the agent calls ``transfer_to_human_agents``, or after ``max_turns``.
+    It is paid once, at its end: 1.0 where the database is as the task's gold actions leave it and
+    every required text was said to the user, else 0.0; nothing where the turns ran out, unless
+    ``score_on_truncation``.
+
+    Args:
+        env_config: Settings, as `TauBenchEnvConfig` describes them.
+        extras: ``task_index``; ``task_split`` (default ``test``); ``max_turns`` (default 30);
+            and, where an episode has a user of its own, ``user_strategy`` and ``user_replies``.
+            Other keys are a data set's own columns and change nothing.
+
+    Raises:
+        DataError: A setting is wrong, there is no such task, or the data is missing or damaged.
+        NotImplementedError: A domain is asked for that is not there.
+
+    The metadata of a step has ``source`` (a tool's name or ``user``) or ``error``; ``observation``,
+    the bare text; ``tool_call``; ``truncated``; ``user_simulator``, what the user's turn used up
+    and its thoughts and dropped drafts, where it had one; and at the end ``reward_breakdown``. A
+    user that cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking
+    pair, whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
+    ``infra_error`` and ``infra_reason`` (``context``, ``refused``, ``timeout``, ``reply``,
+    ``unreachable``, ``broken``). A key or model that the user's server refuses is raised by both
+    at the opening.
+    """
+
+    version = f"1.{GRADER_VERSION}"
+    outside_metrics = frozenset({"user_calls", "user_tokens", "user_time_s"})
+
+    def __init__(
+        self, env_config: object | None = None, extras: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(env_config, {"max_turns": DEFAULT_MAX_TURNS, **(extras or {})})
+        self.config = read_config(env_config)
+        if self.max_turns < 1 or isinstance(self.extras["max_turns"], bool):
+            turns = self.extras["max_turns"]
+            raise DataError(f"max_turns is {turns}; an episode needs at least 1, a whole number")
+        self._strategy = str(self.extras.get("user_strategy") or self.config.user_strategy)
+        check_strategy(self._strategy)
+        check_together(replace(self.config, user_strategy=self._strategy))
+        if self.config.user_prompt == "tau-bench" and self._strategy == "llm":
+            user_words(self.config)
+        self.data = data_dir(self.config.data_dir, self.config.domain)
+        store = open_store(self.data.path, self.config.domain)
+        _ = store.checksum  # damaged data shows before the first episode, once per process
+        self.tau_env = TauEnv(
+            store,
+            str(self.extras.get("task_split") or "test"),
+            _task_index(self.extras),
+            self._make_user,
+        )
+        self._line: UserLine
+        self._fault: Exception | None
+        self._forget()
+
+    @classmethod
+    def examples(cls) -> list[dict[str, Any]]:
+        """Return three tasks with a scripted user, who hangs up at the agent's first message."""
+        splits = open_store(data_dir().path).splits
+        split = "test" if "test" in splits else splits[-1]
+        user = {"user_strategy": "scripted", "user_replies": ["Hello, it is about my order."]}
+        return [{"task_index": index, "task_split": split, **user} for index in range(3)]
+
+    @classmethod
+    def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
+        """Return turns that win a task, if the user hangs up at the first message."""
+        store = open_store(data_dir().path)
+        task = store.task(str(extras.get("task_split") or "test"), _task_index(extras))
+        calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
+        turns = [f"{OPEN}{json.dumps(c)}{CLOSE}" for c in calls if c["name"] != TRANSFER]
+        return [*turns, f"That is done. {' '.join(task.outputs)}".strip()]
+
+    @classmethod
+    def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+        """Return the tasks of the store's splits."""
+        return find_tasks(data, env_config)
+
+    @classmethod
+    def identity(cls, env_config: object | None = None) -> dict[str, Any]:
+        """Return under ``comparability`` what a score depends on beside the agent."""
+        return identity(env_config)
+
+    @classmethod
+    def refuse_unasked_data(cls, env_config: object | None = None) -> None:
+        """Refuse the built-in store, unless the settings ask for it."""
+        refuse_unasked_store(env_config)
+
+    @classmethod
+    def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
+        """Return the model behind the simulated users, an endpoint beside the agent's."""
+        from skillwright.worlds.tau_bench.user_model import ModelUser, user_endpoint
+
+        config = read_config(env_config)
+        setting = UserSetting(config, split="", task_index=0, replies=config.user_replies)
+        user = make_user(config.user_strategy, setting)
+        return cast("ModelConfig", user_endpoint(config)) if isinstance(user, ModelUser) else None
+
+    @classmethod
+    def quiet_config(cls, env_config: object | None = None) -> Any:
+        """Let a script open in place of a user who is a model or a person."""
+        given = env_config if isinstance(env_config, Mapping) else {}
+        if given.get("user_strategy") in _OWN_USERS:
+            return env_config
+        return {**given, "user_strategy": "scripted", "user_replies": [_OPENING]}
+
+    @classmethod
+    def report(
+        cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
+    ) -> EnvReport:
+        """Say what the score may be compared with."""
+        return report(env_config, results, played)
+
+    @classmethod
+    def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
+        """Put a report into words."""
+        return lines(facts, scores)
+
+    def use_record(self, record: Trajectory, turns: int | None = None) -> None:
+        """Let the user say what it said then; after ``turns`` the present one continues."""
+        successor = None if turns is None else refuse_newcomer(self.user_sim)
+        self.user_sim = RecordedUser(record, lambda: self.turns - 1, turns, successor)
+
+    @property
+    def user_sim(self) -> Any:
+        """The simulated user, a `UserSimulator`; another may be put in its place before `init`."""
+        return self.tau_env.user
+
+    @user_sim.setter
+    def user_sim(self, user: Any) -> None:
+        self.tau_env.user = user
+
+    def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Take the call: the system prompt, then what the user opens with; ``prompt`` is not used.
+
+        Raises:
+            DataError: The data is missing or damaged.
+            ModelRefused: The user's server refuses the key or the model.
+        """
+        self._begin()
+        try:
+            opening = self._line.open(self.tau_env.instruction)
+        except UsageError:
+            raise
+        except Exception as fault:
+            if refuses_everything(fault):
+                raise
+            logger.warning("the simulated user did not open the conversation", exc_info=True)
+            self._fault, opening = fault, SILENCE
+        return self._conversation(opening)
+
+    async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
+        """Do what `init` does, awaiting the user; `EnvError` where it could not be reached."""
+        self._begin()
+        opening = await self._awaited(self._line.aopen(self.tau_env.instruction))
+        messages, metadata = self._conversation(opening)
+        # What the customer says states the task; the policy above it is the same for every one.
+        about = {"observation": messages[-1]["content"], USER_TURN: self._line.turn()}
+        return messages, metadata | about
+
+    def native_tools(self) -> Sequence[dict[str, Any]]:
+        """Return the data's tools where they are called natively."""
+        if self.config.tools != "native":
+            return ()
+        return [dict(tool) for tool in self.tau_env.store.tool_schemas]
+
+    def step(self, action: str) -> StepOutput:
+        """Take one turn. After the end it changes nothing, is paid nothing, and says so.
+
+        Raises:
+            EnvError: `init` was not called, or ``tools`` is ``native``.
+        """
+        return self._step(self._take(self._understood(action)))
+
+    def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Take one turn of an agent that is offered the tools natively, as `step` does.
+
+        Of several calls the first is run; what is wrong with it is its result.
+        """
+        return self._step(self._take(self._understood_natively(said, calls)))
+
+    def _step(self, taken: StepOutput | str) -> StepOutput:
+        if not isinstance(taken, str):
+            return taken
+        try:
+            reply = self._line.say(taken)
+        except UsageError:
+            raise
+        except Exception as fault:
+            logger.warning("the simulated user did not answer", exc_info=True)
+            return self._no_answer(fault)
+        return self._hear(reply)
+
+    async def astep(self, action: str) -> StepOutput:
+        """Do what `step` does, awaiting the user; `EnvError` where it could not be reached."""
+        return await self._astep(self._take(self._understood(action)))
+
+    async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
+        """Do what `step_native` does, awaiting the user, as `astep` does."""
+        return await self._astep(self._take(self._understood_natively(said, calls)))
+
+    async def _astep(self, taken: StepOutput | str) -> StepOutput:
+        if not isinstance(taken, str):
+            return taken
+        return self._hear(await self._awaited(self._line.asay(taken)))
+
+    async def _awaited(self, reply: Awaitable[str]) -> str:
+        try:
+            return await reply
+        except UsageError:
+            raise
+        except Exception as fault:  # noqa: BLE001 - a simulator from elsewhere raises what it likes
+            raise self._charged(fault) from _model_fault(fault)
+
+    def get_metrics(self) -> dict[str, float]:
+        """Return the numbers of the episode so far, whether it is over or not."""
+        counts, line = self._counts, self._line
+        return {
+            "success": float(self._reward == 1.0),
+            "reward": self._reward,
+            "num_turns": float(self.turns),
+            "num_tool_errors": float(counts["unparsed_calls"]),
+            "truncated": float(self._truncated),
+            **{name: float(counts[name]) for name in _COUNTED},
+            "user_sim_error": float(self._fault is not None),
+            "user_calls": float(line.calls),
+            "user_tokens": float(line.usage.input_tokens + line.usage.output_tokens),
+            "user_time_s": line.wall_s,
+            "user_role_swaps": float(line.role_swaps),
+            "user_leaks": float(line.leaks),
+        }
+
+    def get_usage(self) -> dict[str, Usage]:
+        """Return what the user's model has consumed."""
+        spent = self._line.usage
+        return {} if spent == Usage() else {Purpose.USER.value: spent}
+
+    # The opening
+
+    def _forget(self) -> None:
+        self.turns = 0
+        self._counts: Counter[str] = Counter()
+        self._reward = 0.0
+        self._begun = self._over = self._truncated = False
+        self._fault = None
+        self._answers: str | None = None  # the id of the native call that is being answered
+        self._line = UserLine(self.tau_env)
+
+    def _begin(self) -> None:
+        self._forget()
+        self.tau_env.restart()
+        self._begun = True
+
+    def _conversation(self, opening: str) -> tuple[list[Message], dict[str, Any]]:
+        config = self.config
+        system = _system_prompt(self.tau_env.store, config.show_rules, config.tools, config.prompt)
+        messages: list[Message] = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": utf8_safe(opening)},
+        ]
+        return messages, {"task_index": self.tau_env.index}
+
+    def _make_user(self) -> Any:
+        replies = self.extras.get("user_replies")
+        if replies is None:
+            replies = self.config.user_replies
+        return make_user(
+            self._strategy,
+            UserSetting(
+                config=self.config,
+                split=self.tau_env.split,
+                task_index=self.tau_env.index,
+                seed=self.extras.get("seed"),
+                replies=read_replies(replies),
+            ),
+        )
+
+    # A turn of the agent
+
+    def _understood(self, action: str) -> Call | Speech | Misfit:
+        if self.config.tools == "native":
+            raise EnvError(
+                "tools is 'native', and this turn is a text: whoever plays here knows text actions "
+                "only (a trainer, a policy). Set tools: tags"
+            )
+        self._answers = None
+        return parse(action, self.config.parsing)
+
+    def _understood_natively(self, said: str, calls: Sequence[ToolCall]) -> Call | Speech | Misfit:
+        self._answers = calls[0].id if calls else None
+        return parse_native(said, calls, self.config.parsing)
+
+    def _take(self, meant: Call | Speech | Misfit) -> StepOutput | str:
+        """Carry out a turn; return the outcome, or what is to be said to the user."""
+        if not self._begun:
+            raise EnvError("step() came before init(); open the episode first")
+        if self._over:
+            error = "the episode is over; build a new environment for the next one"
+            return StepOutput(observations=[], reward=0.0, done=True, metadata={"error": error})
+        self.turns += 1
+        if self._fault:
+            return self._no_answer(self._fault)
+        if isinstance(meant, Speech):
+            self._counts["suspect_tool_text"] += meant.suspect
+            return self._say(meant.text)
+        self._counts["mixed_turns"] += meant.mixed
+        self._counts["extra_tool_calls"] += meant.extra_calls
+        if isinstance(meant, Misfit):
+            return self._misfit(meant)
+        if meant.name == RESPOND:
+            return self._respond(meant.arguments.get("content"))
+        return self._call(meant)
+
+    def _misfit(self, misfit: Misfit) -> StepOutput:
+        self._counts["parse_errors"] += 1
+        self._counts["unparsed_calls"] += misfit.is_call
+        return self._output(misfit.error, misfit.error, {"error": misfit.error})
+
+    def _respond(self, content: Any) -> StepOutput | str:
+        if isinstance(content, str) and content.strip():
+            return self._say(content)
+        return self._misfit(
+            Misfit("Error: could not parse tool call (respond needs a content that is a text)")
+        )
+
+    def _say(self, text: str) -> str:
+        self.tau_env.say(text)
+        # The marker is the user's own; an agent that writes it must not end the call by it.
+        return utf8_safe(_MARKER.sub("STOP", text))
+
+    def _call(self, call: Call) -> StepOutput:
+        result = self.tau_env.call(call.name, call.arguments)
+        self._counts["tool_errors"] += result.is_error
+        observation = utf8_safe(result.observation)
+        shown = observation or self.config.empty_observation
+        if call.extra_calls and self._answers is None:  # natively it does not see them again
+            shown += f"\n\nOnly the first tool call of a turn is run; {call.extra_calls} more not."
+        if self.config.wrap_tool_results:
+            shown = f"<tool_response>\n{shown}\n</tool_response>"
+        name = utf8_safe(call.name)
+        called = {"name": name, "arguments": json.dumps(call.arguments)}
+        metadata = {"source": name, "tool_call": called}
+        return self._output(observation, shown, metadata, ends=result.ends_episode)
+
+    # The user's answer
+
+    def _hear(self, reply: str) -> StepOutput:
+        heard = utf8_safe(reply)
+        metadata = {"source": "user", USER_TURN: self._line.turn()}
+        return self._output(heard, heard, metadata, ends=STOP in reply)
+
+    def _charged(self, fault: Exception) -> Exception:
+        self._over, self._fault = True, fault
+        if refuses_everything(fault):
+            return fault
+        who = f"the simulated user of task {self.tau_env.index} ({reason(fault)})"
+        return EnvError(f"{who}: {message_of(fault)}")
+
+    def _no_answer(self, fault: Exception) -> StepOutput:
+        self._over, self._fault = True, fault
+        why = {"error": message_of(fault), "infra_error": True, "infra_reason": reason(fault)}
+        metadata = {**why, "observation": "", "truncated": False}
+        return StepOutput(observations=[], reward=0.0, done=True, metadata=metadata)
+
+    # The end of a turn
+
+    def _output(
+        self, observation: str, shown: str, metadata: dict[str, Any], *, ends: bool = False
+    ) -> StepOutput:
+        truncated = not ends and self.turns >= self.max_turns
+        metadata |= {"observation": observation, "truncated": truncated}
+        if not (ends or truncated):
+            message: Message = {"role": "user", "content": shown}
+            if self._answers is not None:
+                message = {"role": "tool", "tool_call_id": self._answers, "content": shown}
+            return StepOutput(observations=[message], reward=0.0, done=False, metadata=metadata)
+        grade = self.tau_env.grade()
+        self._over, self._truncated = True, truncated
+        self._reward = grade.reward if ends or self.config.score_on_truncation else 0.0
+        metadata["reward_breakdown"] = grade.to_dict()
+        # The last word is nobody's to answer, and trainers would cut it off.
+        return StepOutput(observations=[], reward=self._reward, done=True, metadata=metadata)
+
+
+@lru_cache(maxsize=16)
+def _system_prompt(store: Store, show_rules: bool, tools: str, preset: str) -> str:
+    return system_prompt(store, show_rules=show_rules, tools=tools, preset=preset)
+
+
+def _model_fault(fault: Exception) -> ModelError:
+    """Return what a user's failure is to the engine, whatever a simulator from elsewhere raised."""
+    if isinstance(fault, ModelError):
+        return fault
+    broken = ModelError(message_of(fault))
+    broken.__cause__ = fault
+    return broken
+
+
+def _task_index(extras: Mapping[str, Any]) -> int:
+    value = extras.get("task_index")
+    try:
+        index = int(value)  # type: ignore[arg-type]  # what it cannot take, it refuses
+        whole = not isinstance(value, bool) and float(index) == float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise DataError(f"extras: task_index is {value!r}; give the number of a task, from 0")
+    return index

@@ -1,0 +1,244 @@
+"""What has to be equal for two scores to be comparable, also with the published ones."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from skillwright.core import DataError, Task
+from skillwright.core.jsonio import digest
+from skillwright.envs.about import TaskSplits
+from skillwright.worlds.tau_bench.config import TauBenchEnvConfig, read_config
+from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION
+from skillwright.worlds.tau_bench.tau_core.store import (
+    ASK_FOR_BUILT_IN,
+    DOMAINS,
+    Store,
+    data_dir,
+    manifest_of,
+    open_store,
+)
+from skillwright.worlds.tau_bench.upstream_words import user_words
+
+ORIGINAL_TURNS: Final = 30
+OTHER: Final = "tools and rules of tau-bench {domain}, over other data"
+
+# A strategy that somebody registered may use both a model and a script.
+_NO_MODEL: Final = frozenset({"scripted", "human", "rule_based"})
+_NO_SCRIPT: Final = frozenset({"llm", "react", "verify", "reflection", "human", "rule_based"})
+
+
+def comparability(env_config: object | None = None) -> dict[str, Any]:
+    """Return what a score depends on beside the agent, as a JSON object.
+
+    Raises:
+        DataError: A setting is wrong, or the data is missing or damaged.
+    """
+    config = read_config(env_config)
+    source = data_dir(config.data_dir, config.domain)
+    store = open_store(source.path, config.domain)
+    own, other = store.domain.original, OTHER.format(domain=config.domain)
+    return {
+        "benchmark": own if _is_original(store) else other,
+        "grader": GRADER_VERSION,
+        "data": {"checksum": store.checksum, "origin": source.origin},
+        "user": _user(config),
+        "protocol": {
+            "tools": config.tools,
+            "prompt": config.prompt,
+            "parsing": config.parsing,
+            "score_on_truncation": config.score_on_truncation,
+            "wrap_tool_results": config.wrap_tool_results,
+            "empty_observation": config.empty_observation,
+            "show_rules": config.show_rules,
+        },
+    }
+
+
+def departures(env_config: object | None = None) -> list[str]:
+    """Say in what the settings depart from those of tau-bench's published figures.
+
+    Those are of its tool-calling agent, with a user of the strategy ``llm``; which model played
+    the user is for the reader to compare, as they are published for several.
+
+    Returns:
+        Nothing where agent, user and data are asked and graded as there.
+
+    Raises:
+        DataError: A setting is wrong, or the data is missing or damaged.
+    """
+    config = read_config(env_config)
+    store = configured_store(config)
+    if not _is_original(store):
+        return ["the data is not tau-bench's", *_of_agent(config), *_of_user(config)]
+    return [*_of_agent(config), *_of_user(config)]
+
+
+def _of_agent(config: TauBenchEnvConfig) -> Iterator[str]:
+    if config.tools != "native":
+        yield f"tools is {config.tools!r}, and its agent's is 'native'"
+    if config.prompt != "tau-bench":
+        yield "prompt is ours; 'tau-bench' is its agent's"
+    usual = TauBenchEnvConfig()
+    for name in ("parsing", "score_on_truncation", "empty_observation"):
+        if (value := getattr(config, name)) != (original := getattr(usual, name)):
+            yield f"{name} is {value!r}, and there {original!r}"
+
+
+def _of_user(config: TauBenchEnvConfig) -> Iterator[str]:
+    if config.user_strategy != "llm":
+        yield f"user_strategy is {config.user_strategy!r}, and there 'llm'"
+        return
+    if config.user_prompt != "tau-bench":
+        yield "user_prompt is ours; 'tau-bench' is its user's"
+    elif not (words := user_words(config)).is_published:
+        yield f"the words for the user in {words.origin} are not those of its figures"
+    settings = config.user_settings
+    temperature = settings.get("temperature", config.user_sim_temperature)
+    if temperature is not None:
+        yield (
+            f"the user's temperature is {temperature:g}, and its user is sent none "
+            "(user_settings: {temperature: null})"
+        )
+
+
+def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
+    """Return what the user's replies depend on; ``None`` for what the strategy does not use."""
+    has_model = config.user_strategy not in _NO_MODEL
+    has_script = config.user_strategy not in _NO_SCRIPT
+    played = {
+        "model": config.user_simulator_model,
+        "backend": config.user_backend,
+        "settings": dict(config.user_settings),
+        "temperature": config.user_sim_temperature,
+        "max_tokens": config.user_sim_max_tokens,
+        "prompt": config.user_prompt,
+    }
+    if has_model and config.user_prompt == "tau-bench":
+        played["words"] = user_words(config).digest
+    return {
+        "strategy": config.user_strategy,
+        **(played if has_model else dict.fromkeys(played)),
+        "replies": digest(list(config.user_replies)) if has_script else None,
+    }
+
+
+def _is_original(store: Store) -> bool:
+    """Tell whether the data is tau-bench's own; that the files are what it says is checked."""
+    sums = manifest_of(store.folder, store.domain)
+    return all(sums.get(name) == checksum for name, checksum in store.domain.upstream.items())
+
+
+# The tasks of a split as the engine plays them, with what a report breaks them down by.
+
+
+NAME: Final = "tau_bench"
+
+
+def configured_store(env_config: object | None = None) -> Store:
+    """Return the data that episodes with these settings use."""
+    config = read_config(env_config)
+    return open_store(data_dir(config.data_dir, config.domain).path, config.domain)
+
+
+def refuse_unasked_store(env_config: object | None = None) -> None:
+    """Refuse to measure on the small store that comes with us, unless the settings ask for it."""
+    config = read_config(env_config)
+    domain = DOMAINS[config.domain]
+    if not config.data_dir and data_dir(None, domain.name).origin == ASK_FOR_BUILT_IN:
+        raise DataError(
+            "the data of tau-bench is not here, and scores on the small built-in store compare "
+            f"with no published ones. Fetch the data by `{domain.fetch_command}`, name its folder "
+            f"in env.config.data_dir or {domain.data_variable}, or ask for the store by "
+            f"env.config.data_dir={ASK_FOR_BUILT_IN}"
+        )
+
+
+def tau_tasks(split: str, env_config: object | None = None, count: int | None = None) -> list[Task]:
+    """Return the tasks of a split, in its order.
+
+    Args:
+        split: A split of the data, such as ``test``.
+        env_config: The environment's settings; they say which data, and where it is.
+        count: At most so many, the first; ``None`` for all.
+
+    Raises:
+        DataError: A setting is wrong, the data is missing or damaged, or there is no such split.
+    """
+    store = configured_store(env_config)
+    domain = store.domain
+    return [
+        Task(
+            id=f"{split}-{index:03d}",
+            env=NAME,
+            # The data's checksum is in every task: over other data it is another task.
+            extras={"task_index": index, "task_split": split, "data_sha256": store.checksum},
+            task_type=domain.task_type(action.name for action in task.actions),
+            description=f"a customer of the {domain.place} calls ({task.user_id})",
+            split=split,
+        )
+        for index, task in enumerate(store.tasks(split)[:count])
+    ]
+
+
+def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
+    """Return the tasks for train, val and test that a ``data`` section names.
+
+    The original retail data has no val split: unless one is named, its ``dev`` decides. That of the
+    airline has nothing but test. All of it is test then, and there is nothing to train on, unless
+    ``train`` and ``val`` say how many tasks are cut off.
+    """
+    splits = configured_store(env_config).splits
+    val = data["val_split"] or ("dev" if "val" not in splits and "dev" in splits else "val")
+    if splits == (data["test_split"],) and (data["train_split"], val) == ("train", "val"):
+        return _cut(tau_tasks(data["test_split"], env_config), data, env_config)
+    return (
+        tau_tasks(data["train_split"], env_config, data["train"]),
+        tau_tasks(val, env_config, data["val"]),
+        tau_tasks(data["test_split"], env_config, data["test"]),
+    )
+
+
+CUT: Final = "cut_from"
+"""In the extras of tasks, where one split of the data had to do for all three."""
+
+
+def _cut(tasks: list[Task], data: Mapping[str, Any], env_config: object | None) -> TaskSplits:
+    """Cut one split into three. All tasks of a customer are in one: many differ by a sentence."""
+    counts = {"train": data["train"], "val": data["val"]}
+    if not any(counts.values()):
+        return [], [], tasks[: data["test"]]
+    store, split = configured_store(env_config), data["test_split"]
+    if not all(counts.values()):
+        raise DataError(
+            f"tau-bench {store.domain.name} has a {split} split and no other: to cut it, set both "
+            f"env.data.train and env.data.val (now {counts['train']} and {counts['val']})"
+        )
+    of_customer: dict[str, list[Task]] = {}
+    for task, wanted in zip(tasks, store.tasks(split), strict=True):
+        of_customer.setdefault(wanted.user_id, []).append(task)
+    cut: dict[str, list[Task]] = {"train": [], "val": [], "test": []}
+    counts["test"] = data["test"] or max(1, len(tasks) - sum(counts.values()))
+    for group in of_customer.values():
+        # Where the largest share is missing, so that what comes late is not all of it test.
+        missing = {name: 1 - (len(cut[name]) + len(group)) / counts[name] for name in cut}
+        into = max(missing, key=missing.__getitem__)
+        if missing[into] >= 0:
+            extras = {CUT: split}
+            cut[into] += [replace(t, split=into, extras={**t.extras, **extras}) for t in group]
+    if empty := [name for name in cut if not cut[name]]:
+        raise DataError(
+            f"tau-bench {store.domain.name}: env.data.train {counts['train']} and env.data.val "
+            f"{counts['val']} leave no task for {', '.join(empty)} of the {len(tasks)} there "
+            "are (those of one customer stay together); lower or raise one of them"
+        )
+    return cut["train"], cut["val"], cut["test"]
+
+
+def is_no_op(store: Store, split: str, index: int) -> bool:
+    """Tell whether a task wants the database left as it is."""
+    return store.gold(split, index).is_untouched
+
+
+def is_free(store: Store, split: str, index: int) -> bool:
+    """Tell whether hanging up at once wins a task: nothing is to be changed, and nothing said."""
+    return is_no_op(store, split, index) and not store.task(split, index).outputs

@@ -1,0 +1,214 @@
+"""The line to the simulated user: what passes over it is counted, timed and checked."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from skillwright.core import (
+    ModelError,
+    ModelRefused,
+    ModelTimeout,
+    ReplyInvalid,
+    RequestRefused,
+    Usage,
+)
+from skillwright.models import ContextOverflow
+from skillwright.worlds.tau_bench.tau_core.store import TauEnv
+from skillwright.worlds.tau_bench.users import STOP
+
+# What simulated users do wrong in ways that can be seen in one reply. It is counted, not mended.
+#
+# Both signs are rough: they say where to look, and change no score.
+
+
+_RECITED_WORDS: Final = 12
+"""So many words in a row are no accident: people who paraphrase share fewer with a text."""
+
+_WORD: Final = re.compile(r"[#\w]+")
+_AGENT_TALK: Final = re.compile(
+    r"how (?:can|may) i (?:help|assist) you"
+    r"|(?:anything|something) else i can (?:help|assist|do)"
+    r"|(?:help|assist) you with (?:that|your)"
+    r"|i(?:'ve| have) (?:processed|cancelled|canceled|updated|modified) your"
+    r"|your (?:order|return|refund|exchange|reservation|booking|flight) has been"
+    r"|thank you for (?:contacting|calling|reaching out)"
+    r"|<tool_call>|^\s*(?:agent|assistant)\s*:",
+    re.I,
+)
+
+
+def swaps_roles(reply: str) -> bool:
+    """Tell whether a user's reply sounds like the agent's."""
+    return bool(_AGENT_TALK.search(reply))
+
+
+def leaks(reply: str, instruction: str) -> bool:
+    """Tell whether a user's reply recites its instruction, or speaks of having one."""
+    if re.search(r"\b(?:my|the) instructions?\b|^\s*instruction\s*:", reply, re.I):
+        return True
+    given = _WORD.findall(instruction.lower())
+    size = min(_RECITED_WORDS, len(given))
+    said = _WORD.findall(reply.lower())
+    if not size or len(said) < size:
+        return False
+    runs = {tuple(given[at : at + size]) for at in range(len(given) - size + 1)}
+    return any(tuple(said[at : at + size]) in runs for at in range(len(said) - size + 1))
+
+
+logger = logging.getLogger(__name__)
+
+
+class UserLine:
+    """One conversation with a user: a `UserSimulator`, or anything with ``reset`` and ``step``.
+
+    All four methods that speak return what the user says. They raise what the user raises, and
+    `ReplyInvalid` where it says nothing, or hangs up before it has said anything.
+
+    Attributes:
+        role_swaps: Replies in which the user spoke as the agent does.
+        leaks: Replies in which it recited its instruction.
+        wall_s: Seconds spent waiting for the user.
+    """
+
+    def __init__(self, tau_env: TauEnv) -> None:
+        self.role_swaps = self.leaks = 0
+        self.wall_s = 0.0
+        self._tau_env = tau_env
+        self._instruction = ""
+        self._spoken = 0
+        self._usage_before, self._calls_before = Usage(), 0
+
+    @property
+    def usage(self) -> Usage:
+        """What the user's model has consumed by the user's own account; nothing without one."""
+        own = getattr(self._tau_env.user, "usage", None) if self._spoken else None
+        return replace(own, seconds=self.wall_s) if isinstance(own, Usage) else Usage()
+
+    @property
+    def calls(self) -> int:
+        """Requests to the user's model, failed ones included, or messages where it has none."""
+        usage = self.usage
+        return usage.calls + usage.failed_calls + usage.cache_hits or self._spoken
+
+    def turn(self) -> dict[str, Any]:
+        """Describe the user's turn since this was last asked, as JSON: usage, and backstage.
+
+        It holds no clock's reading, so that equal episodes are recorded equally.
+        """
+        now, before = self.usage, self._usage_before
+        self._usage_before = now
+        spent = {
+            "calls": self.calls - self._calls_before,
+            "input_tokens": now.input_tokens - before.input_tokens,
+            "output_tokens": now.output_tokens - before.output_tokens,
+            "failed_calls": now.failed_calls - before.failed_calls,
+            "cost_usd": _cost(before.cost_usd, now.cost_usd),
+        }
+        self._calls_before = self.calls
+        own = getattr(self._tau_env.user, "backstage", None)
+        return {"usage": spent, **(own if isinstance(own, dict) else {})}
+
+    def open(self, instruction: str) -> str:
+        """Begin the conversation; one who hangs up at once is rung a second time."""
+        self._instruction = instruction
+        opening = self._ask(self._tau_env.user.reset, instruction)
+        if STOP in opening:
+            opening = _opened(self._ask(self._tau_env.user.reset, instruction))
+        return self._noted(opening)
+
+    async def aopen(self, instruction: str) -> str:
+        """Do what `open` does, awaiting the user."""
+        self._instruction = instruction
+        opening = await self._await("reset", instruction)
+        if STOP in opening:
+            opening = _opened(await self._await("reset", instruction))
+        return self._noted(opening)
+
+    def say(self, text: str) -> str:
+        """Tell the user something and return the answer."""
+        return self._noted(self._ask(self._tau_env.user.step, text))
+
+    async def asay(self, text: str) -> str:
+        """Do what `say` does, awaiting the user."""
+        return self._noted(await self._await("step", text))
+
+    def _ask(self, speak: Callable[[str], Any], heard: str) -> str:
+        with self._counted():
+            return _said(speak(heard))
+
+    async def _await(self, method: str, heard: str) -> str:
+        user = self._tau_env.user
+        speak = getattr(user, f"a{method}", None)
+        with self._counted():
+            if speak is None:
+                # A simulator from elsewhere: blocking, and perhaps on the network.
+                return _said(await asyncio.to_thread(getattr(user, method), heard))
+            return _said(await speak(heard))
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        started = time.perf_counter()
+        self._spoken += 1
+        try:
+            yield
+        finally:
+            self.wall_s += time.perf_counter() - started
+
+    def _noted(self, reply: str) -> str:
+        task = f"{self._tau_env.split} {self._tau_env.index}"
+        if swaps_roles(reply):
+            self.role_swaps += 1
+            logger.info("the user of task %s speaks as the agent does: %.200r", task, reply)
+        if leaks(reply, self._instruction):
+            self.leaks += 1
+            logger.info("the user of task %s recites its instruction: %.200r", task, reply)
+        return reply
+
+
+def _cost(before: float | None, now: float | None) -> float | None:
+    """Return what a turn cost; unknown where a price is, and unknown is never 0."""
+    return None if before is None or now is None else now - before
+
+
+def refuses_everything(fault: Exception) -> bool:
+    """Tell whether the user's server will not answer anybody: a wrong key, or a wrong model."""
+    return isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
+
+
+def reason(fault: Exception) -> str:
+    """Say in one word why the user did not answer."""
+    match fault:
+        case ContextOverflow():
+            return "context"
+        case ModelRefused():
+            return "refused"
+        case ModelTimeout():
+            return "timeout"
+        case ReplyInvalid():
+            return "reply"
+        case ModelError():
+            return "unreachable"
+        case _:
+            return "broken"
+
+
+def message_of(fault: Exception) -> str:
+    """Return the message of a fault, never blank."""
+    return str(fault) or type(fault).__name__
+
+
+def _said(reply: Any) -> str:
+    if isinstance(reply, str) and reply.strip():
+        return reply
+    raise ReplyInvalid("the simulated user said nothing")
+
+
+def _opened(opening: str) -> str:
+    if STOP in opening:
+        raise ReplyInvalid("the simulated user hung up before it said anything, twice")
+    return opening

@@ -1,0 +1,88 @@
+"""The customer of a recorded episode: it says what it said then, and asks nobody."""
+
+from collections.abc import Callable
+from typing import Any
+
+from skillwright.core import EnvError, SkillwrightError, Trajectory, Usage
+from skillwright.core.result import USER_TURN
+from skillwright.worlds.tau_bench.users import GREETING, Heard, UserSimulator
+
+
+class NotAsked(SkillwrightError):
+    """The user is spoken to in a turn in which it was not."""
+
+
+class RecordedUser(UserSimulator):
+    """Answers from a record; after it, where there is somebody who can, that user continues.
+
+    Args:
+        record: What happened.
+        turn: Returns the number of the present turn, from 0.
+        turns: How many turns are answered from the record; ``None`` for all of them.
+        successor: Who continues.
+    """
+
+    def __init__(
+        self,
+        record: Trajectory,
+        turn: Callable[[], int],
+        turns: int | None = None,
+        successor: UserSimulator | None = None,
+    ) -> None:
+        super().__init__()
+        self._record = record
+        self._turn = turn
+        self._turns = len(record.turns) if turns is None else turns
+        self._successor = successor
+        self._instruction = ""
+        self._conversation: list[Heard] = []
+        self._repeated = Usage()
+        self._continues = False
+
+    async def areset(self, instruction: str) -> str:
+        """Say the opening message."""
+        self._instruction = instruction
+        return self._said(GREETING, self._record.opening, {})
+
+    async def astep(self, content: str) -> str:
+        """Say what was said in this turn, or let the successor answer."""
+        at = self._turn()
+        if at >= self._turns:
+            return await self._continued(content)
+        then = self._record.turns[at]
+        if then.metadata.get("source") != "user":
+            raise NotAsked("the agent would speak to the user where it called a tool")
+        return self._said(content, then.observation, then.metadata.get(USER_TURN) or {})
+
+    def _said(self, heard: str, said: str, beside: dict[str, Any]) -> str:
+        self._conversation.append(Heard(heard, said, str(beside.get("thought", ""))))
+        self._repeated += Usage(cache_hits=1)  # an answer that nobody was asked for
+        self.usage = self._repeated
+        return said
+
+    async def _continued(self, content: str) -> str:
+        user = self._successor
+        if user is None:
+            raise NotAsked("the agent would speak to the user after the end of the record")
+        if not self._continues:
+            user.take_over(self._instruction, self._conversation)
+            self._continues = True
+        try:
+            return await user.astep(content)
+        finally:
+            self.usage = self._repeated + user.usage
+            self.backstage = user.backstage
+
+
+def refuse_newcomer(user: Any) -> UserSimulator:
+    """Return a user that can continue a conversation that it did not have.
+
+    Raises:
+        EnvError: This one cannot.
+    """
+    if isinstance(user, UserSimulator) and type(user).take_over is not UserSimulator.take_over:
+        return user
+    raise EnvError(
+        f"the simulated user {type(user).__name__} cannot continue a conversation that is "
+        "recorded: it has no take_over()"
+    )

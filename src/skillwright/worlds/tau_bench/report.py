@@ -1,0 +1,182 @@
+"""What a report on tau-bench says beside the success rate: what a number may be compared with."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rich.markup import escape
+
+from skillwright.core import EpisodeResult, FailureCause, StopReason
+from skillwright.envs.about import EnvReport, Evaluation
+from skillwright.worlds.tau_bench.facts import (
+    CUT,
+    ORIGINAL_TURNS,
+    comparability,
+    configured_store,
+    departures,
+    is_free,
+    is_no_op,
+)
+from skillwright.worlds.tau_bench.tau_core.store import Store
+
+_FORMERLY: Final[Mapping[str, str]] = {"tools": "tags", "prompt": "skillwright"}
+_OF_SCORED: Final = {
+    "truncated": "ran out of turns",
+    "parse_error": "had a call that could not be parsed",
+    "tool_error": "had a tool answer with an error",
+}
+_OF_ALL: Final = {
+    "user_failure": "failed because of the simulated user",
+    "failure": "failed for any fault of the infrastructure",
+}
+_ALWAYS: Final = frozenset({"truncated", "parse_error"})
+_ORIGINS: Final = {
+    "built-in": "the built-in store, whose scores compare with no published ones",
+    "fetched": "as fetched by `skillwright data tau-bench`",
+}
+
+
+def identity(env_config: object | None) -> dict[str, Any]:
+    """Return what an episode depends on, with the defaults of today left unnamed.
+
+    Episodes that were stored before there was a choice are those of its defaults.
+    """
+    settings = _without_origin(comparability(env_config))
+    protocol = {
+        name: value for name, value in settings["protocol"].items() if _FORMERLY.get(name) != value
+    }
+    return {"comparability": {**settings, "protocol": protocol}}
+
+
+def report(
+    env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
+) -> EnvReport:
+    """Return the facts that `lines` puts into words, by these names.
+
+    ``settings``: all that a score depends on beside the agent. ``data_origin``: how the data was
+    found. ``free_tasks``: those that hanging up at once solves. ``rates``: shares of the scored
+    episodes (of all episodes: ``user_failure``, ``failure``). ``failures_as_losses``: the success
+    rate if every failure were a loss. ``departures``: in what it was played otherwise than
+    tau-bench's published figures were.
+    """
+    store, settings = configured_store(env_config), comparability(env_config)
+    splits = sorted({str(result.spec.task.extras["task_split"]) for result in results})
+    free = frozenset(result.task_id for result in results if _is(is_free, store, result))
+    facts = {
+        "settings": _without_origin(settings)
+        | {
+            "played": {
+                "split": played.split,
+                "data_splits": splits,
+                "trials": played.trials,
+                "max_turns": played.max_turns,
+            }
+        },
+        "data_origin": settings["data"]["origin"],
+        "free_tasks": sorted(free),
+        "rates": _rates(results),
+        "failures_as_losses": _share(results, lambda one: one.is_success(played.success_threshold)),
+        "departures": [*departures(env_config), *_of_run(played, splits, results, store)],
+    }
+    subsets = {
+        "no_op": frozenset(one.task_id for one in results if _is(is_no_op, store, one)),
+        "without_free": frozenset(one.task_id for one in results) - free,
+    }
+    return EnvReport(facts, subsets)
+
+
+def _of_run(
+    played: Evaluation, splits: Sequence[str], results: Sequence[EpisodeResult], store: Store
+) -> Iterator[str]:
+    if played.max_turns != ORIGINAL_TURNS:
+        yield f"max_turns is {played.max_turns}, and there {ORIGINAL_TURNS}"
+    if played.history_turns is not None:
+        yield f"history_turns is {played.history_turns}, and its agent remembers all"
+    if cut := {str(result.spec.task.extras.get(CUT, "")) for result in results} - {""}:
+        yield f"tasks of {cut.pop()} were cut off to train on"
+    tasks = {result.task_id for result in results}
+    if splits != ["test"]:
+        yield f"the tasks are of {', '.join(splits) or 'no split'}, and there of test"
+    elif len(tasks) != (every := len(store.tasks("test"))):
+        yield f"{len(tasks)} of the {every} test tasks were played"
+
+
+def lines(facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
+    """Say what stands beside the success rate, and what it may be compared with."""
+    free = len(facts["free_tasks"])
+    yield f"tasks that want nothing changed: {scores['no_op']}"
+    tasks = f"{free:,} task" if free == 1 else f"{free:,} tasks"
+    yield f"without {tasks} that hanging up wins: {scores['without_free']}"
+    rates, origin = facts["rates"], facts["data_origin"]
+    if rates["failure"] and facts["failures_as_losses"] is not None:
+        yield f"failures counted as losses: [bold]{facts['failures_as_losses']:.1%}[/]"
+    for whose, names in (("scored", _OF_SCORED), ("all", _OF_ALL)):
+        said = [
+            f"{rate:.1%} {names[name]}"
+            for name, rate in rates.items()
+            if name in names and rate is not None and (rate > 0 or name in _ALWAYS)
+        ]
+        if said:
+            yield f"of {whose} episodes: {', '.join(said)}"
+    yield f"data: {_ORIGINS.get(origin, f'of {escape(origin)}')}"
+    yield from published(facts)
+    yield "comparable with scores under the same settings:"
+    for name, value in _flat(facts["settings"]):
+        yield f"  [dim]{escape(name)}[/] {escape(json.dumps(value))}"
+
+
+def published(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Say whether the score may stand beside tau-bench's own figures, and if not, why."""
+    departed = facts.get("departures")
+    if departed is None:  # an earlier version did not look
+        return
+    if not departed:
+        user = escape(str(facts["settings"]["user"]["model"]))
+        yield (
+            "comparable with published figures of tau-bench's tool-calling agent whose user was "
+            f"played by {user}"
+        )
+        return
+    yield "not comparable with tau-bench's published figures:"
+    for why in departed:
+        yield f"  {escape(why)}"
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _without_origin(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out how the data was found: the same data is the same wherever it lies."""
+    data = {name: value for name, value in settings["data"].items() if name != "origin"}
+    return {**settings, "data": data}
+
+
+def _is(question: Callable[[Store, str, int], bool], store: Store, result: EpisodeResult) -> bool:
+    extras = result.spec.task.extras
+    return question(store, str(extras["task_split"]), int(extras["task_index"]))
+
+
+def _rates(results: Sequence[EpisodeResult]) -> dict[str, float | None]:
+    scored = [result for result in results if result.reward is not None]
+    return {
+        "truncated": _share(scored, lambda one: one.stop_reason is StopReason.MAX_TURNS),
+        "parse_error": _share(scored, lambda one: one.metrics.get("parse_errors", 0) > 0),
+        "tool_error": _share(scored, lambda one: one.metrics.get("tool_errors", 0) > 0),
+        "user_failure": _share(results, _lost_its_user),
+        "failure": _share(results, lambda one: one.failure is not None),
+    }
+
+
+def _lost_its_user(result: EpisodeResult) -> bool:
+    return result.failure is not None and result.failure.cause is FailureCause.USER
+
+
+def _share(
+    results: Sequence[EpisodeResult], claim: Callable[[EpisodeResult], bool]
+) -> float | None:
+    return sum(map(claim, results)) / len(results) if results else None

@@ -1,0 +1,432 @@
+"""A data set: a folder's files, each read at most once per process and then shared."""
+
+import copy
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from skillwright.core import DataError, did_you_mean
+from skillwright.core.jsonio import digest, read_text
+from skillwright.datasets import cache_dir
+from skillwright.worlds.tau_bench.tau_core.airline import AIRLINE
+from skillwright.worlds.tau_bench.tau_core.database import Database, Tables
+from skillwright.worlds.tau_bench.tau_core.domain import Domain
+from skillwright.worlds.tau_bench.tau_core.retail import RETAIL
+from skillwright.worlds.tau_bench.tau_core.reward import (
+    Action,
+    GoldState,
+    Grade,
+    TauTask,
+    gold_state,
+    grade,
+    read_tasks,
+)
+from skillwright.worlds.tau_bench.tau_core.tools import ToolResult, call_tool
+
+DOMAINS: Final[Mapping[str, Domain]] = {one.name: one for one in (RETAIL, AIRLINE)}
+"""The domains by name."""
+
+# Where the data is: named by the caller, fetched, or the small store that comes with us.
+
+
+BUILT_IN: Final = Path(__file__).resolve().parent.parent / "built_in"
+ASK_FOR_BUILT_IN: Final = "built-in"
+"""Named as the folder, it asks for the small store."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A folder with data, and how it was found."""
+
+    path: str  # the folder
+    origin: str  # `env_config.data_dir`, `$SKILLWRIGHT_TAU_DATA`, `fetched` or `built-in`
+
+
+def fetched_dir(domain: str = RETAIL.name) -> Path:
+    """Return the folder that fetched data is put into; it need not be there yet."""
+    return cache_dir() / f"tau_{domain}"
+
+
+def data_dir(
+    configured: str | os.PathLike[str] | None = None, domain: str = RETAIL.name
+) -> DataSource:
+    """Find the folder with the data; what is in it is checked when it is read.
+
+    Args:
+        configured: A folder that was named in a configuration, or ``built-in``; ``None`` looks at
+            the domain's variable (``$SKILLWRIGHT_TAU_DATA``, ``$SKILLWRIGHT_TAU_AIRLINE_DATA``),
+            then for fetched data, then for the built-in store, which is of retail.
+        domain: Whose data.
+
+    Raises:
+        DataError: There is none; the message names the command that fetches it.
+    """
+    variable, has_built_in = DOMAINS[domain].data_variable, domain == RETAIL.name
+    if configured == ASK_FOR_BUILT_IN and has_built_in:
+        return DataSource(str(BUILT_IN), "built-in")
+    if configured == ASK_FOR_BUILT_IN:
+        raise DataError(f"the built-in store is of retail; {_how_to_get(DOMAINS[domain])}")
+    if configured:
+        return DataSource(_absolute(configured), "env_config.data_dir")
+    named = os.environ.get(variable)
+    if named:
+        return DataSource(_absolute(named), f"${variable}")
+    fetched = fetched_dir(domain)
+    if fetched.is_dir():
+        return DataSource(_absolute(fetched), "fetched")
+    if has_built_in and BUILT_IN.is_dir():
+        return DataSource(str(BUILT_IN), "built-in")
+    raise DataError(f"there is no data of tau-bench {domain}: {_how_to_get(DOMAINS[domain])}")
+
+
+def _how_to_get(domain: Domain) -> str:
+    return (
+        f"run `{domain.fetch_command}`, or set {domain.data_variable} (or env_config.data_dir) to "
+        "a folder that has it"
+    )
+
+
+def _absolute(folder: str | os.PathLike[str]) -> str:
+    # Not Path.resolve: that asks the disk about every part, for every episode.
+    return os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111
+
+
+# What every data file must be, to the byte: a score over other data is another score.
+
+
+MANIFEST: Final = "SHA256SUMS"
+"""A data set of one's own brings this file, as ``sha256sum *`` writes it."""
+
+
+def manifest_of(folder: Path, domain: Domain) -> Mapping[str, str]:
+    """Return file name -> SHA-256: from the folder's own manifest, else tau-bench's."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        return domain.upstream
+    sums: dict[str, str] = {}
+    for number, line in enumerate(read_text(path, "checksum file").splitlines(), 1):
+        digest, _, name = line.partition(" ")
+        if len(digest) != 64 or not name.lstrip(" *"):
+            raise DataError(f"{str(path)!r}, line {number}: not '<sha256>  <file>' but {line!r}")
+        sums[name.lstrip(" *")] = digest.lower()
+    return sums
+
+
+def checked_bytes(folder: Path, name: str, manifest: Mapping[str, str], domain: Domain) -> bytes:
+    """Read a data file and compare it with its checksum."""
+    path = folder / name
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(
+            f"tau-bench data: there is no {str(path)!r}; {_how_to_get(domain)}"
+        ) from error
+    except OSError as error:
+        raise DataError(f"tau-bench data {str(path)!r} cannot be read: {error.strerror}") from error
+    expected, found = manifest.get(name), hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise DataError(
+            f"tau-bench data {str(path)!r} is not what it must be: SHA-256 {found}, expected "
+            f"{expected or 'one in the ' + MANIFEST + ' beside it'}. It is damaged or was changed; "
+            f"run `{domain.fetch_command}`. Data of your own needs a {MANIFEST} file "
+            f"(`sha256sum * > {MANIFEST}`)."
+        )
+    return content
+
+
+def _refuse_other_domain(folder: Path, domain: Domain) -> None:
+    there = {path.stem for path in folder.glob("*.json")}
+    if there.issuperset(domain.tables):
+        return
+    for one in DOMAINS.values():
+        if there.issuperset(one.tables):
+            raise DataError(
+                f"{str(folder)!r} has the data of tau-bench {one.name}, and env_config.domain is "
+                f"{domain.name!r}; set domain: {one.name}, or name a folder with that of the "
+                f"{domain.place}"
+            )
+
+
+T = TypeVar("T")
+
+_OPTIONAL: Final = frozenset({"rules.json", "tools.json"})
+_CALLED: Final[Mapping[type, str]] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+}
+
+
+class Store:
+    """A data set; ask `open_store` for it, so that a process has one per folder.
+
+    The folder has a file for every table of the domain (``users.json``), ``wiki.md`` (the policy),
+    ``tasks_<split>.json`` and, where there are any, ``rules.json`` and ``tools.json``. Nothing is
+    read before it is asked for; every file is compared with its checksum. Safe to use from any
+    thread.
+    """
+
+    def __init__(self, folder: Path, domain: Domain = RETAIL) -> None:
+        self.folder, self.domain = folder, domain
+        self._known: dict[str, Any] = {}
+        self._golds: dict[tuple[str, int], GoldState] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def tables(self) -> Tables:
+        """The pristine database."""
+        return self._once("tables", self._read_tables)
+
+    @property
+    def wiki(self) -> str:
+        """The policy that the agent is given."""
+        return self._once("wiki", lambda: self._text("wiki.md"))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Short rules that the agent may be given too; empty where the data has none."""
+        return self._once("rules", lambda: self._listed("rules.json", str, "texts") or ())
+
+    @property
+    def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
+        """How the tools are described: in the data's own words, else in ours."""
+        tools = self._once("tools", lambda: self._listed("tools.json", dict, "objects"))
+        return self.domain.schemas if tools is None else tools
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the splits, sorted."""
+        names = (path.stem for path in self.folder.glob("tasks_*.json"))
+        return tuple(sorted(name.removeprefix("tasks_") for name in names))
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of all checksums of the files that are there; names the data set.
+
+        Asking for it compares every file with its checksum, the first time, and parses none.
+        """
+        return self._once("checksum", self._read_checksum)
+
+    def tasks(self, split: str) -> tuple[TauTask, ...]:
+        """Return the tasks of a split."""
+        name = f"tasks_{split}.json"
+        known: tuple[TauTask, ...] | None = self._known.get(name)
+        if known is not None:
+            return known
+        if split not in self.splits:
+            raise DataError(
+                f"task_split is {split!r}: the tau-bench data in {str(self.folder)!r} has no "
+                f"tasks_{split}.json. {did_you_mean(split, self.splits)}"
+            )
+        return self._once(name, lambda: self._read_tasks(name))
+
+    def task(self, split: str, index: int) -> TauTask:
+        """Return a task."""
+        tasks = self.tasks(split)
+        if not 0 <= index < len(tasks):
+            raise DataError(
+                f"task_index is {index}, but split {split!r} has the tasks 0 to {len(tasks) - 1}"
+            )
+        return tasks[index]
+
+    def gold(self, split: str, index: int) -> GoldState:
+        """Return the state that a task's gold actions lead to; computed on first use."""
+        found = self._golds.get((split, index))
+        if found is None:
+            actions = self.task(split, index).actions
+            found = self._golds[(split, index)] = gold_state(self.tables, actions)
+        return found
+
+    def load(self) -> None:
+        """Read everything, so that what is wrong with it shows now."""
+        _ = (self.tables, self.wiki, self.rules, self.tool_schemas, self.checksum)
+        for split in self.splits:
+            self.tasks(split)
+
+    def _once(self, name: str, read: Callable[[], T]) -> T:
+        # Read without the lock first: after the first episode this is all that happens.
+        if name not in self._known:
+            with self._lock:
+                if name not in self._known:
+                    self._known[name] = read()
+        value: T = self._known[name]
+        return value
+
+    def _bytes(self, name: str) -> bytes:
+        manifest = self._once("manifest", self._manifest)
+        return checked_bytes(self.folder, name, manifest, self.domain)
+
+    def _manifest(self) -> Mapping[str, str]:
+        _refuse_other_domain(self.folder, self.domain)  # before a file of it is called damaged
+        return manifest_of(self.folder, self.domain)
+
+    def _text(self, name: str) -> str:
+        try:
+            return self._bytes(name).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{str(self.folder / name)!r} is not UTF-8") from error
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(self._text(name))
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{str(self.folder / name)!r} is not JSON: {error}") from error
+
+    def _read_tasks(self, name: str) -> tuple[TauTask, ...]:
+        return read_tasks(self._json(name), self.domain, str(self.folder / name))
+
+    def _read_tables(self) -> Tables:
+        try:
+            return Tables(self.domain, {name: self._table(name) for name in self.domain.tables})
+        except RecursionError as error:
+            raise DataError(f"the data in {str(self.folder)!r} is nested too deeply") from error
+
+    def _table(self, table: str) -> Mapping[str, Any]:
+        name = f"{table}.json"
+        records = self._json(name)
+        if not isinstance(records, dict):
+            raise DataError(f"{str(self.folder / name)!r} is not an object of records by id")
+        for key, record in records.items():
+            where = f"{str(self.folder / name)!r}: {key!r}"
+            if not isinstance(record, dict):
+                raise DataError(f"{where} is not an object")
+            _check_record(record, self.domain.tables[table], where)
+        return records
+
+    def _listed(self, name: str, kind: type[T], called: str) -> tuple[T, ...] | None:
+        """Read a file that not every data set has."""
+        if not (self.folder / name).exists():
+            return None
+        listed = self._json(name)
+        if not isinstance(listed, list) or not all(isinstance(one, kind) for one in listed):
+            raise DataError(f"{str(self.folder / name)!r} is not a list of {called}")
+        return tuple(listed)
+
+    def _read_checksum(self) -> str:
+        manifest = self._once("manifest", self._manifest)
+        needed = {"wiki.md", *(f"{table}.json" for table in self.domain.tables)}
+        # Every split is there to be read, but not every data set has rules or all the splits.
+        there = {path.name for path in self.folder.glob("*.json")}
+        present = sorted(
+            needed
+            | {name for name in there if name in manifest or name[:6] == "tasks_"}
+            | (there & _OPTIONAL)
+        )
+        for name in present:
+            self._bytes(name)
+        return digest([[name, manifest[name]] for name in present])
+
+
+def _check_record(record: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
+    """Check that a record has what is asked for; ``a.b`` is b in a, which was looked at before."""
+    lacks = [field for field in kinds if "." not in field and field not in record]
+    if lacks:
+        raise DataError(f"{where} lacks {', '.join(lacks)}")
+    for field, kind in kinds.items():
+        holder, _, inner = field.partition(".")
+        value = record[holder].get(inner) if inner else record[holder]
+        if not isinstance(value, kind):
+            raise DataError(f"{where}: {field} is not {_CALLED[kind]}")
+
+
+_stores: dict[tuple[str, str], Store] = {}
+
+
+def open_store(folder: str | Path, domain: str = RETAIL.name) -> Store:
+    """Return the data set of a folder: one object per process and folder, and nothing read yet."""
+    name = (str(folder), domain)
+    found = _stores.get(name)
+    if found is not None:
+        return found
+    # Two threads may both build one; both then take the one that was put first.
+    return _stores.setdefault(name, Store(Path(folder), DOMAINS[domain]))
+
+
+# One customer's call: the task, the database as this episode leaves it, and who is called.
+
+
+RESPOND = "respond"
+
+
+class TauEnv:
+    """The domain's side of an episode; cheap to build, since it shares everything but changes.
+
+    Attributes:
+        actions: Everything that the agent did, as it was asked for.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        split: str,
+        index: int,
+        make_user: Callable[[], Any] | None = None,
+    ) -> None:
+        self.store, self.split, self.index = store, split, index
+        self.actions: list[Action] = []
+        self._shared_task = store.task(split, index)
+        self._own_task: TauTask | None = None
+        self._db: Database | None = None
+        self._make_user = make_user
+        self._user: Any = None
+
+    @property
+    def user(self) -> Any:
+        """The simulated user; another may be put in its place."""
+        if self._user is None and self._make_user is not None:
+            self._user = self._make_user()
+        return self._user
+
+    @user.setter
+    def user(self, user: Any) -> None:
+        self._user = user
+
+    @property
+    def task(self) -> TauTask:
+        """The task, in a copy of this episode's own."""
+        if self._own_task is None:
+            self._own_task = copy.deepcopy(self._shared_task)
+        return self._own_task
+
+    @property
+    def instruction(self) -> str:
+        """What the simulated user reads."""
+        return self._shared_task.instruction
+
+    @property
+    def db(self) -> Database:
+        """The database of this episode."""
+        if self._db is None:
+            self._db = Database(self.store.tables)
+        return self._db
+
+    @property
+    def said(self) -> Sequence[str]:
+        """What the agent said to the user, in order."""
+        spoken = (one.kwargs.get("content") for one in self.actions if one.name == RESPOND)
+        return [content for content in spoken if isinstance(content, str)]
+
+    def restart(self) -> None:
+        """Begin again with the pristine database."""
+        self.actions = []
+        self._db = Database(self.store.tables)
+
+    def call(self, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
+        """Call a tool, whatever its name and arguments; what is wrong with them is the answer."""
+        self.actions.append(Action(name, kwargs))
+        return call_tool(self.db, name, kwargs)
+
+    def say(self, content: str) -> None:
+        """Write down what the agent says; whoever holds the user asks for the reply."""
+        self.actions.append(Action(RESPOND, {"content": content}))
+
+    def grade(self) -> Grade:
+        """Judge the episode as it stands; changes nothing."""
+        gold = self.store.gold(self.split, self.index)
+        return grade(self.db, gold, self.said, self._shared_task.outputs)

@@ -1,0 +1,182 @@
+"""What the domains have in common: how a call of any shape is answered, and three of the tools.
+
+Source: tau-bench (arXiv:2406.12045), its base environment.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from skillwright.worlds.tau_bench.tau_core.database import Database
+from skillwright.worlds.tau_bench.tau_core.domain import Domain, Tool
+
+# The `calculate` tool: arithmetic with bounds, and without ``eval``.
+#
+# Python's own parser reads the expression, so that its error texts are the ones that tau-bench's
+# ``eval`` gives; the tree is then computed here, operation by operation, and none may grow large.
+
+
+MAX_CHARS: Final = 2_000
+MAX_BITS: Final = 65_536
+
+_ALLOWED: Final = "0123456789+-*/(). "
+
+_BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}
+
+
+def calculate(expression: Any) -> str:
+    """Compute an expression and round it to two digits.
+
+    Returns:
+        The number, or ``Error: ...`` where the characters are not allowed.
+    """
+    if not all(char in _ALLOWED for char in expression):
+        return "Error: invalid characters in expression"
+    if not isinstance(expression, str):
+        raise TypeError("eval() arg 1 must be a string, bytes or code object")
+    if len(expression) > MAX_CHARS:
+        raise ValueError(
+            f"the expression has {len(expression)} characters; at most {MAX_CHARS} are computed"
+        )
+    tree = ast.parse(expression.lstrip(" "), filename="<string>", mode="eval")
+    return str(round(float(_value(tree.body)), 2))
+
+
+def _value(root: ast.expr) -> Any:
+    """Compute a tree, left operands first; with a stack, because sums of many terms are deep."""
+    todo: list[tuple[ast.expr, bool]] = [(root, False)]
+    values: list[Any] = []
+    while todo:
+        node, operands_known = todo.pop()
+        if operands_known:
+            values.append(_apply(node, values))
+            continue
+        if isinstance(node, ast.Constant):
+            values.append(node.value)
+            continue
+        todo.append((node, True))
+        todo.extend((operand, False) for operand in reversed(_operands(node)))
+    return values.pop()
+
+
+def _operands(node: ast.expr) -> list[ast.expr]:
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return [left, right]
+        case ast.UnaryOp(operand=operand):
+            return [operand]
+        case ast.Call(func=func, args=args):
+            return [func, *args]
+        case ast.Tuple(elts=[]):
+            return []
+    raise ValueError("the expression is not arithmetic")
+
+
+def _apply(node: ast.expr, values: list[Any]) -> Any:
+    match node:
+        case ast.BinOp(op=op):
+            right, left = values.pop(), values.pop()
+            _refuse_large(op, left, right)
+            return _BINARY[type(op)](left, right)
+        case ast.UnaryOp(op=op):
+            operand = values.pop()
+            return -operand if isinstance(op, ast.USub) else +operand
+        case ast.Call(args=args):
+            for _ in args:
+                values.pop()
+            raise TypeError(f"{type(values.pop()).__name__!r} object is not callable")
+        case _:
+            return ()
+
+
+def _refuse_large(op: ast.operator, left: Any, right: Any) -> None:
+    if not (isinstance(left, int) and isinstance(right, int)):
+        return
+    bits = 0
+    if isinstance(op, ast.Mult):
+        bits = left.bit_length() + right.bit_length()
+    elif isinstance(op, ast.Pow) and abs(left) > 1:
+        bits = left.bit_length() * right
+    if bits > MAX_BITS:
+        raise ValueError("the result is too large to be computed")
+
+
+T = TypeVar("T")
+
+TRANSFER: Final = "transfer_to_human_agents"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a tool call."""
+
+    observation: str  # what the agent reads; `""` after a thought
+    ends_episode: bool = False  # the user was handed over, even if the call was malformed
+    is_error: bool = False  # the tool refused, or there is no such tool
+
+
+class Refused(Exception):
+    """A tool says no; the message is what the agent reads behind ``Error: ``."""
+
+
+def call_tool(db: Database, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
+    """Answer a tool call as tau-bench does; nothing is raised, whatever it says."""
+    domain = db.tables.domain
+    tool = domain.tools.get(name)
+    if tool is None:
+        return ToolResult(f"Unknown action {name}", is_error=True)
+    try:
+        observation = _misfit(domain, name, kwargs) or tool(db, **kwargs)
+    except Exception as error:  # noqa: BLE001 - a refusal, or an argument of the wrong type: its error is the answer
+        observation = f"Error: {error}"
+    return ToolResult(observation, name == TRANSFER, observation.startswith("Error"))
+
+
+def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any]) -> str | None:
+    """Say what is wrong with the names of arguments, in the words of Python's own call."""
+    parameters = domain.parameters[name]
+    if kwargs.keys() == parameters.keys():
+        return None
+    called = f"{''.join(word.capitalize() for word in name.split('_'))}.invoke()"
+    if "data" in kwargs:
+        # There it is the name of the database, which every tool is given first.
+        return (
+            f"Error: tau_bench.envs.{domain.name}.tools.{name}.{called} "
+            "got multiple values for keyword argument 'data'"
+        )
+    for key in kwargs:
+        if key not in parameters:
+            return f"Error: {called} got an unexpected keyword argument '{key}'"
+    missing = [repr(parameter) for parameter in parameters if parameter not in kwargs]
+    *most, last = missing
+    listed = f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}" if most else last
+    plural = "s" if most else ""
+    return f"Error: {called} missing {len(missing)} required positional argument{plural}: {listed}"
+
+
+def known(found: T | None, what: str) -> T:
+    """Return a record that was looked for.
+
+    Raises:
+        Refused: There is none.
+    """
+    if found is None:
+        raise Refused(f"{what} not found")
+    return found
+
+
+SHARED_TOOLS: Final[Mapping[str, Tool]] = {
+    "calculate": lambda db, expression: calculate(expression),
+    "think": lambda db, thought: "",
+    TRANSFER: lambda db, summary: "Transfer successful",
+}
+"""Those of every domain."""

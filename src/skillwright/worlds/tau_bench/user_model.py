@@ -1,0 +1,398 @@
+"""A customer played by a model: the strategy ``llm``, and what the others share with it."""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from string import Template
+from typing import Any, ClassVar, Final
+
+from skillwright.core import (
+    ChatModel,
+    ConfigError,
+    Message,
+    ModelError,
+    ModelTimeout,
+    Purpose,
+    ReplyInvalid,
+    Sampling,
+    Usage,
+)
+from skillwright.core.seeds import derive_seed
+from skillwright.envs.side_models import shared_model
+from skillwright.models import EndpointConfig, parse_model_config
+from skillwright.models.http.client import HttpClient
+from skillwright.models.http.endpoint import EndpointModel
+from skillwright.models.registry import dialect_of
+from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
+from skillwright.worlds.tau_bench.parsing import utf8_safe, visible_text
+from skillwright.worlds.tau_bench.upstream_words import user_words
+from skillwright.worlds.tau_bench.users import GREETING, STOP, Heard, UserSetting, UserSimulator
+
+# The server behind the simulated users.
+
+
+_GARBLED: Final = 2  # a reply that is none is asked for again once
+
+
+def user_endpoint(config: TauBenchEnvConfig) -> EndpointConfig:
+    """Return the settings of the model that plays the user, as the models room takes them."""
+    settings: dict[str, Any] = {
+        "backend": config.user_backend,
+        "model": config.user_simulator_model,
+        "base_url": config.user_simulator_endpoint,
+        "max_tokens": config.user_sim_max_tokens,
+        "temperature": config.user_sim_temperature,
+        "timeout_s": min(config.request_timeout, config.user_deadline_s),
+        "deadline_s": config.user_deadline_s,
+        "max_attempts": config.user_retries + 1,
+        "max_concurrent": config.user_max_concurrent,
+        # The episodes are bounded already, so there is no crowd to be let in slowly.
+        "start_concurrent": config.user_max_concurrent,
+        **({"api_key_env": config.user_api_key_env} if config.user_api_key_env else {}),
+        **config.user_settings,
+    }
+    return _parsed(json.dumps(settings, sort_keys=True, default=str))
+
+
+@lru_cache(maxsize=64)
+def _parsed(settings: str) -> EndpointConfig:
+    given = json.loads(settings)
+    if "api_key" in given:
+        # Settings are stored with a run.
+        raise ConfigError(
+            "tau_bench env_config: user_settings holds an api_key, which would be stored; name "
+            "the environment variable that holds it in user_api_key_env"
+        )
+    try:
+        parsed = parse_model_config(given, "the user's model")
+    except ConfigError as error:
+        raise ConfigError(
+            f"tau_bench env_config: {error} (base_url is user_simulator_endpoint, model is "
+            "user_simulator_model, backend is user_backend, all others are in user_settings)"
+        ) from None
+    if not isinstance(parsed, EndpointConfig) or given.get("transport") == "cli":
+        raise ConfigError(
+            "tau_bench env_config: the user is played by a model behind an HTTP endpoint, not by "
+            "a program; take user_backend 'openai_chat', or leave out transport: cli"
+        )
+    return parsed
+
+
+def open_model(
+    config: EndpointConfig,
+    client: HttpClient,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> ChatModel:
+    """Make the model of a user; a reply that is no reply is asked for again once."""
+    return EndpointModel(dialect_of(config), client, sleep=sleep, max_garbled=_GARBLED)
+
+
+# What the models behind a simulated user read. A changed word changes scores.
+#
+# The obligations are tau-bench's (arXiv:2406.12045), and so is their place: the instruction stands
+# behind the first sentence. The words are ours.
+
+
+_ROLE: Final = f"""\
+You play a customer who is in a conversation with a customer service agent.
+
+Instruction: {{instruction}}
+
+How you play:
+- Each of your messages is one line, and is the next thing that the customer says.
+- Do not tell everything at once. Say only what the present step of the conversation needs.
+- Make nothing up that the instruction does not say. When the agent asks for something that is not
+  in it, such as an order id, say that you do not remember it or do not have it.
+- When what the instruction wants is reached, write {STOP} as your whole message, with nothing
+  beside it. That ends the conversation.
+- Never recite the instruction; say the same things in words of your own.
+- Talk naturally, and stay the person whom the instruction describes.
+"""
+
+_BOUNDARY: Final = """\
+- The conversation is not at its end while the agent waits for you to confirm something, nor before
+  the agent has told you that what you confirmed is done. Confirm first, and end it later.
+"""
+
+_ASIDE: Final = f"""
+Think before you speak. Write every message in this form:
+
+Thought: <what you consider; the agent never sees it>
+User Response: <the one line that the agent sees, or {STOP}>
+"""
+
+_ABOUT: Final = """\
+You watch over somebody who plays a customer in a conversation with a customer service agent. This
+is what the customer was told:
+
+$role
+The conversation so far:
+
+$transcript
+
+"""
+
+_JUDGE: Final = f"""\
+{_ABOUT}The customer is about to say:
+
+$draft
+
+Is that a good next message: true to the instruction and to the rules, and made up of nothing else?
+Answer with one word, true or false.
+"""
+
+_REFLECT: Final = f"""\
+{_ABOUT}The customer was about to say this, and it was found not to be good:
+
+$draft
+
+Consider what is wrong with it, and write a message that is right. Answer in this form:
+
+Reflection: <what was wrong>
+Response: <the one line that the customer should say, or the marker that ends the conversation>
+"""
+
+_ADVICE: Final = """\
+(This is not from the agent, who sees none of it. You were about to answer: $draft
+That was found not to be good. Something better would be: $proposal
+Now write your next message to the agent, and nothing else.)"""
+
+
+def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
+    """Return the role of a model that plays the customer."""
+    # Not by str.format: an instruction may hold braces.
+    role = _ROLE.replace("{instruction}", instruction)
+    boundary = _BOUNDARY if variant == "completion_boundary" else ""
+    return role + boundary + (_ASIDE if thinks_aloud else "")
+
+
+def judge_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
+    """Ask whether a draft is a good next message in a conversation, as the customer sees it."""
+    return _about(_JUDGE, conversation, draft)
+
+
+def reflect_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
+    """Ask what is wrong with a draft and for a better one."""
+    return _about(_REFLECT, conversation, draft)
+
+
+def advice(draft: str, proposal: str) -> Message:
+    """Pass a better message on to the customer, who may still say something else."""
+    text = Template(_ADVICE).substitute(draft=draft, proposal=proposal)
+    return {"role": "user", "content": text}
+
+
+def _about(prompt: str, conversation: Sequence[Message], draft: str) -> list[Message]:
+    role, *said = conversation
+    # The model is the customer, so to it the agent is the user.
+    speakers = {"user": "Agent", "assistant": "Customer"}
+    transcript = "\n".join(f"{speakers[one['role']]}: {one['content']}" for one in said)
+    asked = Template(prompt).substitute(role=role["content"], transcript=transcript, draft=draft)
+    return [{"role": "user", "content": asked}]
+
+
+_TRIES = 2  # what is no reply is asked for again once
+
+
+class ModelUser(UserSimulator):
+    """A customer that a model plays, with one completion per message (strategy ``llm``).
+
+    To the model the roles are turned round: it is the assistant, the agent is the user. It never
+    sees the agent's tool calls and their results.
+    """
+
+    thinks_aloud: ClassVar[bool] = False
+
+    def __init__(self, setting: UserSetting, model: ChatModel | None = None) -> None:
+        super().__init__()
+        self._setting = setting
+        self._config = setting.config
+        self._endpoint = user_endpoint(setting.config)
+        self._model = model
+        self._asked = 0
+        self._conversation: list[Message] = []
+
+    async def areset(self, instruction: str) -> str:
+        """Begin a conversation and say the opening message."""
+        self._conversation = [{"role": "system", "content": self._role(instruction)}]
+        return await self.astep(GREETING)
+
+    def _role(self, instruction: str) -> str:
+        variant = self._config.user_prompt
+        if variant == "tau-bench":
+            return user_words(self._config).role(instruction)
+        return role_prompt(instruction, variant, thinks_aloud=self.thinks_aloud)
+
+    async def astep(self, content: str) -> str:
+        """Hear what the agent says and answer."""
+        self.backstage = {}
+        heard: Message = {"role": "user", "content": content}
+        conversation = [*self._conversation, heard]
+        deadline_s = self._config.user_deadline_s
+        try:
+            async with asyncio.timeout(deadline_s):
+                written = await self._reply(conversation)
+        except TimeoutError as error:
+            self.usage += Usage(failed_calls=1)  # the request that was given up
+            raise ModelTimeout(
+                f"the simulated user took longer than user_deadline_s = {deadline_s:g}"
+            ) from error
+        self._conversation = [*conversation, {"role": "assistant", "content": written}]
+        return self._said(written)
+
+    def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
+        """Remember what was said as its own."""
+        self._conversation = [{"role": "system", "content": self._role(instruction)}]
+        for one in conversation:
+            self._conversation += [
+                {"role": "user", "content": one.heard},
+                {"role": "assistant", "content": self._remembered(one)},
+            ]
+
+    def _remembered(self, one: Heard) -> str:
+        """Return what it would have written to say this."""
+        return one.said
+
+    async def _reply(self, conversation: Sequence[Message]) -> str:
+        """Return what the model writes next, as it shall remember it."""
+        return await self._ask(conversation, self._said)
+
+    def _said(self, written: str) -> str:
+        """Return the part of what it wrote that the agent hears; blank where there is none."""
+        return written
+
+    async def _ask(
+        self, messages: Sequence[Message], usable: Callable[[str], object] = str.strip
+    ) -> str:
+        """Ask the model once; a second time where its text is blank, all thought, or not usable."""
+        for _ in range(_TRIES):
+            written = utf8_safe(visible_text(await self._complete(messages)))
+            if written and usable(written):
+                return written
+        raise ReplyInvalid(
+            f"model {self._endpoint.model!r}, which plays the user, answered {_TRIES} times "
+            "without a text that can be said; a thinking model may need more user_sim_max_tokens"
+        )
+
+    async def _complete(self, messages: Sequence[Message]) -> str:
+        model = self._model or await shared_model(self._endpoint, open_model)
+        try:
+            completion = await model.complete(
+                messages, sampling=Sampling(seed=self._next_seed()), purpose=Purpose.USER
+            )
+        except ModelError as error:
+            self.usage += Usage(failed_calls=error.failed_calls)
+            raise
+        self.usage += completion.usage
+        return completion.text
+
+    def _next_seed(self) -> int | None:
+        setting = self._setting
+        self._asked += 1
+        if setting.seed is None:
+            return None
+        # By the number of the request, so that what is asked again gets another seed.
+        task = f"{setting.split}/{setting.task_index}"
+        return derive_seed("tau_bench user", setting.seed, task, self._asked)
+
+
+# A customer that thinks before each message: the strategy ``react``.
+
+
+_LABEL: Final = re.compile(r"^[ \t*#]*(thought|user response)[ \t*]*:[ \t*]*", re.I | re.M)
+
+
+class ReactUser(ModelUser):
+    """A customer that a model plays, which writes a thought and then a message.
+
+    Only the message is said; the thought stays in the model's own memory of the conversation. As
+    in tau-bench, a marker anywhere, in the thought too, is the whole message.
+    """
+
+    thinks_aloud: ClassVar[bool] = True
+
+    def _said(self, written: str) -> str:
+        thought, said = split_thought(written)
+        if thought:
+            self.backstage["thought"] = thought
+        return STOP if STOP in written else said
+
+    def _remembered(self, one: Heard) -> str:
+        return f"Thought: {one.thought}\nUser Response: {one.said}" if one.thought else one.said
+
+
+def split_thought(written: str) -> tuple[str, str]:
+    """Separate a thought from what is said.
+
+    Where a label comes again, the first of it that is not blank counts, since what follows plays
+    the turns to come. Without any label all of it is said.
+
+    Returns:
+        The thought and the message; a message is blank where there is only a thought, which is
+        never said.
+    """
+    labels = list(_LABEL.finditer(written))
+    if not labels:
+        return "", written.strip()
+    ends = [label.start() for label in labels[1:]] + [len(written)]
+    found = {"thought": "", "user response": ""}
+    for label, end in zip(labels, ends, strict=True):
+        name = label.group(1).lower()
+        found[name] = found[name] or written[label.end() : end].strip()
+    return found["thought"], found["user response"]
+
+
+# Customers whose drafts are judged before they are said: ``verify`` and ``reflection``.
+#
+# The judge is the same model. It is shown the conversation with its speakers rightly named, and
+# only what was said is remembered: no draft that was refused, and no advice.
+
+
+_DRAFTS: Final = 3
+_RESPONSE: Final = re.compile(r"^[ \t*#]*response[ \t*]*:[ \t*]*", re.I | re.M)
+
+
+class _JudgedUser(ModelUser):
+    """A customer that a model plays, under the eyes of a judge."""
+
+    async def _is_good(self, conversation: Sequence[Message], draft: str) -> bool:
+        verdict = await self._ask(judge_prompt(conversation, draft))
+        good = "true" in verdict.lower()
+        if not good:
+            self.backstage.setdefault("refused", []).append(draft)
+        return good
+
+
+class VerifyingUser(_JudgedUser):
+    """A customer that drafts a message up to three times; the third is said whatever it is."""
+
+    async def _reply(self, conversation: Sequence[Message]) -> str:
+        draft = ""
+        for _ in range(_DRAFTS):
+            draft = await self._ask(conversation)
+            if await self._is_good(conversation, draft):
+                break
+        return draft
+
+
+class ReflectingUser(_JudgedUser):
+    """A customer that thinks again, once, about a draft that was refused.
+
+    What it writes after the advice is said if the judge is content with it, else the first draft.
+    """
+
+    async def _reply(self, conversation: Sequence[Message]) -> str:
+        first = await self._ask(conversation)
+        if await self._is_good(conversation, first):
+            return first
+        reflection = await self._ask(reflect_prompt(conversation, first), _proposal)
+        self.backstage["reflection"] = reflection
+        second = await self._ask([*conversation, advice(first, _proposal(reflection))])
+        return second if await self._is_good(conversation, second) else first
+
+
+def _proposal(reflection: str) -> str:
+    """Return what stands behind the last label, or all of it where there is none."""
+    return _RESPONSE.split(reflection)[-1].strip()

@@ -1,0 +1,46 @@
+"""WebShop: shopping by text, and its exact reward.
+
+Pages, rules and rewards are those of WebShop (arXiv:2207.01206), rebuilt: no Java, no web server,
+one read-only catalogue for all episodes of a process. A shop of a thousand made-up products is
+built in; the original's can be imported.
+"""
+
+from skillwright.worlds.webshop.catalogue import (
+    Catalogue,
+    CatalogueSource,
+    imported_path,
+    index_with_tantivy,
+    open_catalogue,
+)
+from skillwright.worlds.webshop.env import WebShopEnv
+from skillwright.worlds.webshop.goals import (
+    CATEGORIES,
+    WebShopEnvConfig,
+    category_of,
+    webshop_tasks,
+)
+from skillwright.worlds.webshop.importer import Imported, import_webshop
+from skillwright.worlds.webshop.product import Goal, Product, Wish
+from skillwright.worlds.webshop.reward import Grade, grade
+from skillwright.worlds.webshop.session import Session
+
+__all__ = [
+    "CATEGORIES",
+    "Catalogue",
+    "CatalogueSource",
+    "Goal",
+    "Grade",
+    "Imported",
+    "Product",
+    "Session",
+    "WebShopEnv",
+    "WebShopEnvConfig",
+    "Wish",
+    "category_of",
+    "grade",
+    "import_webshop",
+    "imported_path",
+    "index_with_tantivy",
+    "open_catalogue",
+    "webshop_tasks",
+]

@@ -1,0 +1,340 @@
+"""One visit to the shop, by the rules of WebShop (arXiv:2207.01206).
+
+``search[...]`` works on every page and clears product and options; ``Back to Search`` clears what
+was visited too. Where two options share a value, a click sets the later one. Only ``Buy Now`` ends
+the visit.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Final, Literal
+
+from skillwright.worlds.webshop.catalogue import Catalogue
+from skillwright.worlds.webshop.product import Goal, Product
+from skillwright.worlds.webshop.reward import Grade, grade
+
+_ACTION: Final = re.compile(r"(search|click)\[(.*)\]", re.DOTALL)
+
+
+class Session:
+    """One customer's visit.
+
+    Args:
+        catalogue: What is sold.
+        goal: What the customer wants.
+        tagger: How the reward finds nouns.
+        show_attributes: Whether an item has a page with its attributes, which tells the reward's
+            own words.
+
+    Attributes:
+        page: What is shown.
+        grade: What the purchase was worth; ``None`` until something is bought.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, goal: Goal, tagger: str, *, show_attributes: bool = False
+    ) -> None:
+        self.goal = goal
+        self._catalogue = catalogue
+        self._tagger = tagger
+        more = (ATTRIBUTES,) if show_attributes else ()
+        self._sub_pages = (*SUB_PAGES, *more)
+        self._visited: set[str] = set()
+        self._hits: tuple[str, ...] = ()
+        self._number = 1
+        self._product: Product | None = None
+        self._chosen: dict[str, str] = {}
+        self.grade: Grade | None = None
+        self._back_to_search()
+
+    @property
+    def done(self) -> bool:
+        """Whether something was bought."""
+        return self.grade is not None
+
+    @property
+    def has_search_bar(self) -> bool:
+        """Whether the page shows a search bar; a search works without it too."""
+        return any(part.text == SEARCH and part.kind == "button" for part in self.page)
+
+    @property
+    def clickables(self) -> list[str]:
+        """What can be clicked, in lower case."""
+        return clickables(self.page)
+
+    def act(self, action: str) -> bool:
+        """Carry out ``search[...]`` or ``click[...]``.
+
+        Returns:
+            Whether it was possible; if not, nothing has changed.
+        """
+        found = _ACTION.fullmatch(action)
+        if found is None or self.done:
+            return False
+        verb, argument = found[1], found[2].lower()
+        if verb == "search":
+            move = partial(self._search, argument) if argument.strip() else None
+        else:
+            move = self._clicks().get(argument)
+        if move is None:
+            return False
+        move()
+        return True
+
+    def _clicks(self) -> dict[str, partial[None]]:
+        """Say what a click on each thing of the page does."""
+        clicks = {
+            part.text.lower(): partial(self._open, part.text)
+            for part in self.page
+            if part.kind == "product"
+        }
+        if self._product is not None and self._on_item:
+            for name, values in self._product.options.items():
+                clicks |= {value.lower(): partial(self._choose, name, value) for value in values}
+        # Buttons last: a value that is called like one must not make it unreachable.
+        return clicks | {
+            part.text.lower(): partial(self._press, part.text)
+            for part in self.page
+            if part.kind == "button" and part.text != SEARCH
+        }
+
+    def _press(self, button: str) -> None:
+        moves: dict[str, Callable[[], None]] = {
+            BACK: self._back_to_search,
+            NEXT: partial(self._results, self._number + 1),
+            PREVIOUS: self._previous,
+            BUY: self._buy,
+        }
+        moves.get(button, partial(self._sub_page, button))()
+
+    def _sub_page(self, name: str) -> None:
+        self._on_item = False
+        self.page = sub_page(self._instruction, self._sold, name)
+
+    def _previous(self) -> None:
+        if self._product is None:
+            self._results(self._number - 1)
+        elif self._on_item:
+            self._results(self._number)
+        else:
+            self._item()
+
+    @property
+    def _instruction(self) -> str:
+        return self.goal.instruction_text
+
+    @property
+    def _sold(self) -> Product:
+        if self._product is None:
+            raise RuntimeError("no product is open")  # such buttons stand on its pages only
+        return self._product
+
+    def _back_to_search(self) -> None:
+        self._leave_product()
+        self._hits = ()
+        self._visited.clear()
+        self.page = search_page(self._instruction)
+
+    def _search(self, query: str) -> None:
+        self._hits = self._catalogue.search(query)
+        self._results(1)
+
+    def _results(self, number: int) -> None:
+        self._leave_product()
+        self._number = number
+        start = (number - 1) * HITS_PER_PAGE
+        shown = self._hits[start : start + HITS_PER_PAGE]
+        products = [self._catalogue.product(asin) for asin in shown]
+        total = len(self._hits)
+        self.page = results_page(self._instruction, number, total, products, self._visited)
+
+    def _leave_product(self) -> None:
+        self._product, self._on_item, self._chosen = None, False, {}
+
+    def _open(self, asin: str) -> None:
+        self._product, self._chosen = self._catalogue.product(asin), {}
+        self._visited.add(asin)
+        self._item()
+
+    def _item(self) -> None:
+        self._on_item = True
+        self.page = item_page(self._instruction, self._sold, self._chosen, self._sub_pages)
+
+    def _choose(self, name: str, value: str) -> None:
+        self._chosen[name] = value
+        self._item()
+
+    def _buy(self) -> None:
+        product, price = self._sold, self._catalogue.price(self._sold)
+        self.grade = grade(product, self.goal, price, self._chosen, self._tagger)
+        self._on_item = False
+        self.page = done_page(product, self._chosen, self.grade.reward)
+
+
+# What the pages of the shop say: visible texts in order, and what can be clicked.
+#
+# ``text`` joins the parts by `SEPARATOR`; ``text_rich`` gives each a line, with marks around what
+# can be clicked. Source: the page texts of WebShop (arXiv:2207.01206), white space included.
+
+
+SEPARATOR: Final = " [SEP] "
+HITS_PER_PAGE: Final = 10
+
+SEARCH: Final = "Search"
+BACK: Final = "Back to Search"
+PREVIOUS: Final = "< Prev"
+NEXT: Final = "Next >"
+BUY: Final = "Buy Now"
+SUB_PAGES: Final = ("Description", "Features", "Reviews")
+ATTRIBUTES: Final = "Attributes"
+
+Kind = Literal["text", "button", "product", "option"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A visible text, and what it is."""
+
+    text: str  # as `text_rich` shows it, with its white space
+    kind: Kind = "text"  # plain text, a button, a product's link, or an option's value
+    clicked: bool = False  # an option that is chosen, or a product that was visited
+
+
+Page = tuple[Part, ...]
+
+
+def search_page(instruction: str) -> Page:
+    """The page with the search bar, where an episode begins."""
+    return (Part("WebShop"), Part("Instruction: "), Part(instruction), _button(SEARCH))
+
+
+def results_page(
+    instruction: str,
+    number: int,
+    total: int,
+    products: Sequence[Product],
+    visited: AbstractSet[str],
+) -> Page:
+    """Ten hits. ``Next >`` is there even after the last of them, as in the original."""
+    listed = [
+        part
+        for product in products
+        for part in (
+            Part(product.asin, "product", product.asin in visited),
+            Part(product.title),
+            Part(product.price_text),
+        )
+    ]
+    return (
+        *_shown_instruction(instruction),
+        _button(BACK),
+        Part(f"Page {number} (Total results: {total})"),
+        *([_button(PREVIOUS)] if number > 1 else []),
+        _button(NEXT),
+        *listed,
+    )
+
+
+def item_page(
+    instruction: str, product: Product, chosen: Mapping[str, str], sub_pages: Iterable[str]
+) -> Page:
+    """A product with its options."""
+    options = [
+        part
+        for name, values in product.options.items()
+        for part in (
+            Part(name),
+            *(Part(value, "option", chosen.get(name) == value) for value in values),
+        )
+    ]
+    return (
+        *_shown_instruction(instruction),
+        _button(BACK),
+        _button(PREVIOUS),
+        *options,
+        Part(product.title),
+        Part(f"Price: {product.price_text}"),
+        Part("Rating: N.A."),
+        *(_button(name) for name in sub_pages),
+        _button(BUY),
+    )
+
+
+def sub_page(instruction: str, product: Product, name: str) -> Page:
+    """What is said about a product: its description, features, reviews or attributes."""
+    listed = {"Features": product.bullets, ATTRIBUTES: product.attributes}.get(name, ())
+    below = {
+        "Description": (product.description,),
+        ATTRIBUTES: (product.category, product.query, product.crumbs),
+    }.get(name, ())
+    parts = [Part(text) for text in (*(f" {text}" for text in listed), *below)]
+    return (*_shown_instruction(instruction), _button(BACK), _button(PREVIOUS), *parts)
+
+
+def done_page(product: Product, chosen: Mapping[str, str], reward: Fraction) -> Page:
+    """What was bought, and what it was worth.
+
+    The original's template has fields for what was wanted too, which its text environment does not
+    fill in: they read ``None`` or nothing.
+    """
+    bought = ("asin", product.asin, "options", _escaped_json(chosen))
+    unknown = ("attrs", "category", "query", "product category")
+    wanted = ("asin", "options", "attrs", "price upper", "instuction text", "category")
+    texts = (
+        "Thank you for shopping with us!",
+        *("Your code: ", "None", " (Paste it in your MTurk interface.)"),
+        *("Purchased", *bought, *(text for name in unknown for text in (name, "None"))),
+        *("Target", *wanted, "product category", "query", "Goal ", "None"),
+        *("Reward", "Your score (min 0.0, max 1.0)", str(float(reward))),
+        *("Reward Details ", "None"),
+    )
+    return tuple(Part(text) for text in texts)
+
+
+def _escaped_json(chosen: Mapping[str, str]) -> str:
+    """Write choices as Flask's templates do: sorted, in ASCII, safe within HTML."""
+    text = json.dumps(dict(chosen), sort_keys=True)
+    return re.sub(r"[<>&']", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def clickables(page: Page) -> list[str]:
+    """Return what can be clicked on a page, in lower case and order, each once.
+
+    The search button is among them where it is shown, although a click on it does nothing.
+    """
+    return list(dict.fromkeys(part.text.lower() for part in page if part.kind != "text"))
+
+
+def as_text(page: Page) -> str:
+    """Render a page in the mode ``text``."""
+    return SEPARATOR.join(part.text.strip() for part in page if part.text.strip())
+
+
+def as_rich_text(page: Page) -> str:
+    """Render a page in the mode ``text_rich``."""
+    chosen = [part.text for part in page if part.kind == "option" and part.clicked]
+    # The original puts each such line before all that it has so far, so that the last is on top.
+    clicks = [f"You have clicked {text}." for text in reversed(chosen)]
+    lines = [*clicks, *(_rich(part) for part in page if part.text.strip())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _rich(part: Part) -> str:
+    if part.kind == "text":
+        return part.text
+    mark = "clicked button" if part.clicked else "button"
+    before = {"option": "  ", "product": "\n"}.get(part.kind, "")
+    return f"{before}[{mark}] {part.text} [{mark}_]"
+
+
+def _shown_instruction(instruction: str) -> tuple[Part, Part]:
+    return Part("Instruction:"), Part(instruction)
+
+
+def _button(text: str) -> Part:
+    return Part(text, "button")
