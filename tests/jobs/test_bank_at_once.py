@@ -4,7 +4,7 @@ import pytest
 
 from bank_doors import bank_file, room_skill
 from skillwright.bank import Add, BankError, BankStore
-from skillwright.jobs.bank import moves as bank_moves
+from skillwright.jobs.bank import import_and_approve as bank_moves
 
 
 @pytest.fixture

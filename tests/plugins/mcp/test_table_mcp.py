@@ -22,9 +22,10 @@ from skillwright.core import (
     Task,
     ToolCall,
 )
-from skillwright.envs import check_env, tool_server
+from skillwright.envs import check_env
 from skillwright.envs.table import TableEnv
 from skillwright.jobs.text.launch.preflight import look_at_tasks
+from skillwright.plugins.mcp import tool_server
 from skillwright.plugins.mcp.tool_server import ToolServer, offered_tools
 from skillwright.rollout import Limits, LocalEngine, PromptStyle
 from skillwright.rollout.playback import RecordedStart, continuing, play_back

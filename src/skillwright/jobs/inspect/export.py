@@ -1,6 +1,6 @@
 """A run's episodes and calls as rows: JSON lines, Parquet, or OpenTelemetry spans.
 
-Spans are those of `skillwright.plugins.trackers.spans`. Their file is OTLP in JSON, one request a line,
+Spans are those of the trackers plug-in. Their file is OTLP in JSON, one request a line,
 as collectors read it.
 """
 
