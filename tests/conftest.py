@@ -39,3 +39,24 @@ def reference_data() -> Path:
     if not path.is_dir():
         pytest.skip(f"no reference data at {path}; set SKILLWRIGHT_REFERENCE_DATA to its folder")
     return path
+
+
+class Clock:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock for retries."""
+    return Clock()

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 from pydantic import SecretStr
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 
 from doors import look, story
 from mock_openai import MockOpenAI
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 from skillwright.config import dump_config
 from skillwright.config.run import validated
 from skillwright.core import FailureCause

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
-from integrations.letters import NAME, tasks
 
+from letters import NAME, tasks
 from policy.tiny_models import tiny_tokenizer
 from skillwright.bank import BankSource, seed_bank
 from skillwright.core import ConfigError, DataError, PlainSkill

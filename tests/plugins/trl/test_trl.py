@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from integrations.letters import NAME, tasks
 
 from datasets import Dataset
+from letters import NAME, tasks
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import ConfigError, DataError, PlainSkill
 from skillwright.envs import deregister, register

@@ -23,7 +23,7 @@ from skillwright.plugins.local import server as local_server
 from skillwright.plugins.local.model import LocalClient
 from skillwright.plugins.local.server import LocalServer, Served
 
-FAKE = (sys.executable, str(Path(__file__).parents[1] / "fake_gguf_server.py"))
+FAKE = (sys.executable, str(Path(__file__).parents[2] / "fake_gguf_server.py"))
 TIME_S = 60.0
 SERVED = Served(path="/weights/tiny.gguf", slots=2, context=8, threads=1)
 
