@@ -9,8 +9,8 @@ import pytest
 
 from skillwright.cli.json_log import JsonFormatter, JsonLog, event_name
 from skillwright.core import EpisodeResult, EpisodeSpec, Task, Trajectory
-from skillwright.jobs.run.progress import EpisodeFinished, Scored
-from skillwright.jobs.weights.state import ColdStartStep, RlEvent
+from skillwright.jobs import EpisodeFinished, Scored
+from skillwright.jobs.weights import ColdStartStep, RlEvent
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "trackers.md"
 

@@ -15,8 +15,7 @@ from skillwright.cli.live import LiveDisplay, PlainDisplay, display
 from skillwright.cli.rl_tables import RlTally, evolution_text
 from skillwright.evaluation import Decision, Score, Verdict
 from skillwright.jobs import EpisodeFinished, RunStarted, StageStarted
-from skillwright.jobs.weights import EvolutionRecord, IterationEnded, IterationRecord
-from skillwright.jobs.weights.state import Validated
+from skillwright.jobs.weights import EvolutionRecord, IterationEnded, IterationRecord, Validated
 
 SCRIPTED = "{backend: scripted, model: %s}"
 CONFIG = f"""

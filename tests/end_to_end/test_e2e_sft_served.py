@@ -12,8 +12,7 @@ import pytest
 from hf_world import hf_config, write_tiny
 from rl_world import recipe
 from skillwright.config.run import validated
-from skillwright.jobs import NullCallback, run_evaluation, start_run
-from skillwright.jobs.text.evaluate import EvalPlan
+from skillwright.jobs import EvalPlan, NullCallback, run_evaluation, start_run
 from skillwright.jobs.weights import supervised
 from skillwright.jobs.weights.saving import save_run_policy
 from skillwright.runs import RunStore

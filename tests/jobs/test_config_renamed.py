@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from rl_world import lanes_config
-from skillwright.config import RlConfig, RunConfig, load_config, load_rl_config
-from skillwright.config.bank_settings import study_settings
+from skillwright.config import RlConfig, RunConfig, load_config, load_rl_config, study_settings
 from skillwright.config.renamed import RENAMED
 from skillwright.config.yaml_files import key_paths
 from skillwright.core import ConfigError

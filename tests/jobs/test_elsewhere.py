@@ -7,9 +7,9 @@ import pytest
 
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, EpisodeSpec, PlainSkill
+from skillwright.jobs import NullCallback
 from skillwright.jobs.run.memory import EngineEvents
 from skillwright.jobs.run.opened import Elsewhere, make_engine
-from skillwright.jobs.run.progress import NullCallback
 from skillwright.jobs.run.resuming import refuse_all_but_budget
 from skillwright.jobs.run.tasks import make_splits
 from skillwright.models import HttpClient, LocalConfig, agent_of, make_model

@@ -19,7 +19,8 @@ from skillwright.jobs.weights import machine
 from skillwright.jobs.weights.estimate import estimate_rl
 from skillwright.jobs.weights.preflight import examine_rl
 from skillwright.plugins.local import find_weights
-from skillwright.policy.hf.model import LoraSettings, _adapted
+from skillwright.policy.hf import LoraSettings
+from skillwright.policy.hf.model import _adapted
 
 ROOT = Path(__file__).parents[2]
 QWEN = ROOT / "examples" / "rl" / "qwen_alfworld.yaml"

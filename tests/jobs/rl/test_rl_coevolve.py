@@ -21,8 +21,8 @@ from rl_world import (
 from skillwright.core import ConfigError
 from skillwright.evaluation import Decision
 from skillwright.jobs import EpisodeFinished, StageStarted
-from skillwright.jobs.weights import PolicyJudged, coevolving
-from skillwright.jobs.weights.state import IterationEnded, restore
+from skillwright.jobs.weights import IterationEnded, PolicyJudged, coevolving
+from skillwright.jobs.weights.state import restore
 from skillwright.policy import Sampled
 from skillwright.runs import RunStore
 

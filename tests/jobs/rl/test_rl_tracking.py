@@ -8,8 +8,7 @@ import pytest
 
 from rl_world import Notebook, ObedientMaker, Stopped, Tutor, lanes_config, recipe, resumed, story
 from skillwright.core import ConfigError
-from skillwright.jobs import ReleaseTested
-from skillwright.jobs.text.launch.runs import find_run
+from skillwright.jobs import ReleaseTested, find_run
 from skillwright.jobs.weights import IterationEnded
 from skillwright.jobs.weights.preflight import preflight_rl
 from tracker_libraries import calls, install

@@ -14,9 +14,8 @@ import pytest
 
 from gguf_files import tiny_gguf
 from skillwright.core import ConfigError, DataError, ModelRefused, ModelTimeout, Purpose, Sampling
-from skillwright.models import ContextOverflow, HttpClient, LocalConfig, make_model
+from skillwright.models import ContextOverflow, EndpointFault, HttpClient, LocalConfig, make_model
 from skillwright.models.http.client import encode
-from skillwright.models.http.wire import EndpointFault
 from skillwright.plugins.local import model as local_model
 from skillwright.plugins.local import prefixes
 from skillwright.plugins.local import server as local_server

@@ -10,9 +10,7 @@ from session_canaries import everything_written, leaked, plant
 from session_logs import Talk, ordinary
 from skillwright.bank import BankStore, document_folder, read_agent_skills, write_agent_skills
 from skillwright.core import ConfigError, DataError, SkillStatus
-from skillwright.jobs.bank.export import ExportOptions
-from skillwright.jobs.bank.verify import verify_skills
-from skillwright.jobs.run.progress import NullCallback
+from skillwright.jobs import ExportOptions, NullCallback, verify_skills
 from skillwright.models import make_model
 from skillwright.models.scripted.prompts import episode_texts
 from skillwright.models.scripted.teacher import Teaching, whole

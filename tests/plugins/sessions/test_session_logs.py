@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from session_logs import Talk
 from skillwright.core import DataError
 from skillwright.plugins.sessions import (
+    LeftOut,
     Outcome,
     Ran,
     Said,
@@ -20,7 +21,7 @@ from skillwright.plugins.sessions import (
 )
 from skillwright.plugins.sessions.clients import ClaudeLines, read_codex_line
 from skillwright.plugins.sessions.logs import LONGEST_LINE
-from skillwright.plugins.sessions.recorder import MOST_EVENTS, LeftOut, Recorder
+from skillwright.plugins.sessions.recorder import MOST_EVENTS, Recorder
 
 BEGAN = "2026-11-02T09:00:00+00:00"
 FORMS = ["claude", "codex", "export", "tree"]

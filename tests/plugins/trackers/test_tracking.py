@@ -19,6 +19,7 @@ from skillwright.jobs import (
     EvalPlan,
     NullCallback,
     StepDecided,
+    find_run,
     open_run,
     run_evaluation,
     run_training,
@@ -26,7 +27,6 @@ from skillwright.jobs import (
 )
 from skillwright.jobs.run import tracking
 from skillwright.jobs.run.tracking import Numbers, Sender, Spans, numbers
-from skillwright.jobs.text.launch.runs import find_run
 from skillwright.plugins.trackers.spans import Span
 from skillwright.plugins.trackers.trackers import TrackedRun
 from tracker_libraries import calls, install

@@ -7,13 +7,13 @@ import pytest
 from doors import llms
 from skillwright.config.run import validated
 from skillwright.core import Completion, ConfigError, DataError, Usage
-from skillwright.jobs import EvalPlan, NullCallback, preflight, run_evaluation, start_run
+from skillwright.jobs import EvalPlan, NullCallback, estimate, preflight, run_evaluation, start_run
 from skillwright.jobs.run.tasks import make_splits
-from skillwright.jobs.text.launch.estimate import estimate, estimate_evaluation
+from skillwright.jobs.text.launch.estimate import estimate_evaluation
 from skillwright.plugins.skyrl import expected_tokens, tau_bench_rows
-from skillwright.worlds.tau_bench import departures, open_store, register_user, tau_tasks
+from skillwright.worlds.tau_bench import STOP, departures, open_store, register_user, tau_tasks
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
-from skillwright.worlds.tau_bench.users import STOP, InstantUser
+from skillwright.worlds.tau_bench.users import InstantUser
 from tau_airline import CANCEL, task, write_airline
 from tau_models import tau_settings
 from tau_store import tool_call
