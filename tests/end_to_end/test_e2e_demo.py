@@ -14,8 +14,6 @@ from skillwright.jobs import NullCallback, demo_file, replay_run, run_training, 
 from skillwright.jobs.inspect.provenance import blame, find_skill
 from skillwright.worlds.scripted.skilltext import read_conduct, read_stances
 
-pytestmark = pytest.mark.heavy
-
 
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory):

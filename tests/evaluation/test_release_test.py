@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samples import heavy
 from skillwright.core import Pair
 from skillwright.evaluation import (
     AlphaLedger,
@@ -323,7 +324,7 @@ async def released(chance_duel, worlds, **test):
     return sum(verdict.accepted for verdict in verdicts) / len(verdicts)
 
 
-@pytest.mark.parametrize(("size", "draws"), [(40, 16), (20, 16), (40, 2), (40, 1)])
+@pytest.mark.parametrize(("size", "draws"), [(20, 16), (40, 2), (40, 1), *heavy((40, 16))])
 async def test_what_changes_nothing_is_released_no_more_often_than_the_alpha(
     chance_duel, size, draws
 ):

@@ -102,11 +102,9 @@ def measured(shape, settings, rows, answer, kl_weight):
     return json.loads(done.stdout)
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's account in /proc")
-@pytest.mark.parametrize(
-    "name",
-    [one if one == "an adapter" else pytest.param(one, marks=pytest.mark.heavy) for one in STEPS],
-)
+@pytest.mark.parametrize("name", STEPS)
 def test_the_peak_of_a_training_step_is_within_a_factor_of_the_estimate(name):
     shape, settings, *others = STEPS[name]
     peak = measured(shape, settings, *others)
