@@ -55,6 +55,7 @@ def test_harmful_edits_were_proposed_and_none_is_in_effect_in_what_is_released(d
     assert not harm_in_effect(report.best_skill)
 
 
+@pytest.mark.heavy
 def test_every_episode_is_replayed_to_the_last_value(demo_run):
     path, _ = demo_run
     report = replay_run(path)
