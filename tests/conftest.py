@@ -1,5 +1,6 @@
 """Fixtures every room's tests share."""
 
+import gc
 import os
 import signal
 import sys
@@ -30,6 +31,12 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Under a shell's `make test &` no process that is started here would heed Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Take the collected tests out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
