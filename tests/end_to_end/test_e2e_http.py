@@ -79,7 +79,8 @@ async def run_of(config):
         return run.folder.path
 
 
-@pytest.mark.parametrize("is_faulty", [pytest.param(False, marks=pytest.mark.heavy), True])
+@pytest.mark.heavy
+@pytest.mark.parametrize("is_faulty", [False, True])
 async def test_houses_are_played_alike_over_http(houses, is_faulty):
     llms = {"household": ScriptedHousehold(), "analyst": ScriptedAnalyst()}
     here = await run_of(houses)

@@ -11,6 +11,8 @@ import pytest
 
 from doors import story
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("skillwright")
 LATE = "initial skill on val"
@@ -54,9 +56,7 @@ def stop(folder, line, how):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to another process")
-@pytest.mark.parametrize(
-    "line", [*(pytest.param(one, marks=pytest.mark.heavy) for one in ("demo", "step 1")), LATE]
-)
+@pytest.mark.parametrize("line", ["demo", LATE, "step 1"])
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, wanted, line):
     code, errors = stop(tmp_path, line, signal.SIGINT)
     assert code == 130
@@ -70,7 +70,6 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, wanted, line):
     assert story(tmp_path / "runs" / "demo") == wanted
 
 
-@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_killed_run_goes_on_where_it_was(tmp_path, wanted):
     code, _ = stop(tmp_path, LATE, signal.SIGKILL)
@@ -101,7 +100,6 @@ def installed(tmp_path_factory):
     return venv / "bin"
 
 
-@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform == "win32", reason="other folders in a virtual environment")
 def test_an_installed_wheel_runs_the_demo_in_an_empty_folder(installed, tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
