@@ -1,6 +1,5 @@
 """Settings of commands about a bank: the teacher, and how much it reads and writes."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from pydantic import Field
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.load import load_config
+from skillwright.config.readers import settings_from_environment
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.config.yaml_files import (
     Values,
@@ -23,7 +23,6 @@ from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.settings import Settings
 from skillwright.models import ModelConfig
-from skillwright.models.environment import settings_from_environment
 
 _WHO = (
     "Say who writes skills: --teacher BACKEND:MODEL, such as openai_chat:NAME, or a YAML file with "
@@ -119,7 +118,7 @@ def study_settings(
     llm = values.get("models", {}).get("teacher")
     if not llm:
         raise ConfigError(f"no teacher is named. {_WHO}")
-    values["models"]["teacher"] = settings_from_environment(llm, "teacher", os.environ)
+    values["models"]["teacher"] = settings_from_environment(llm, "teacher")
     return validated_section(StudySettings, values)
 
 

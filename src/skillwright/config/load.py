@@ -1,7 +1,6 @@
 """Reads the configuration of a training, ours or SkillOpt's, or of the recipe for weights."""
 
 import logging
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from skillwright.config.readers import Reading, read_with_all
+from skillwright.config.readers import Reading, read_with_all, settings_from_environment
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig, validated
 from skillwright.config.yaml_files import (
@@ -22,7 +21,6 @@ from skillwright.config.yaml_files import (
     read_layers,
 )
 from skillwright.core import ConfigError
-from skillwright.models.environment import settings_from_environment
 
 _log = logging.getLogger(__name__)
 
@@ -163,7 +161,7 @@ def _with_environment(values: Values) -> Values:
     if not isinstance(models, Mapping):
         return values
     filled: dict[str, Any] = {
-        role: settings_from_environment(model, role, os.environ)
+        role: settings_from_environment(model, role)
         if isinstance(model, Mapping) and role != "prices"
         else model
         for role, model in models.items()

@@ -15,8 +15,6 @@ from skillwright.evaluation.intervals import Interval, clustered_wilson_interval
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import Verdict
 
-# Scores: of documented rollout rows, and of episodes.
-
 
 def compute_score(rows: Sequence[Any]) -> tuple[float, float]:
     """Return the mean ``hard`` and the mean ``soft`` of rollout rows; ``(0.0, 0.0)`` for none.

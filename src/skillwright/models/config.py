@@ -1,4 +1,4 @@
-"""Settings of the models that run in this process: scripted ones, and Python code of one's own."""
+"""Settings of the models that run in this process: scripted ones, and the user's Python code."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What calls cost: prices that a person gives, or list prices out of a dated file.
+"""Prices of calls: those in the settings, or list prices out of a dated file.
 
 A list price holds at the vendor's own address only; elsewhere the price is unknown, never 0.
 """
@@ -20,7 +20,7 @@ _DATED = re.compile(r"-(20\d{2}-\d{2}-\d{2}|20\d{6})$")
 
 
 class TokenPrices(Frozen):
-    """What tokens cost, in US dollars per million."""
+    """Prices of tokens, in US dollars per million."""
 
     input_usd_per_mtok: NonNegativeFloat
     """Input tokens."""
@@ -55,7 +55,7 @@ class Prices(TokenPrices):
         return value.isoformat() if isinstance(value, date) else value  # as YAML reads 2026-11-01
 
     def of_prompt(self, tokens: int) -> TokenPrices:
-        """Return the prices of a call with so many prompt tokens."""
+        """Return the prices of a call, given its number of prompt tokens."""
         long = self.long_prompts
         return long if long is not None and tokens > long.over_tokens else self
 

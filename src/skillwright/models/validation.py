@@ -1,4 +1,4 @@
-"""Says what is wrong with a configuration, or with a model's JSON, in words a person can act on."""
+"""Explains what is wrong with a configuration or a model's JSON, and how to correct it."""
 
 import re
 from collections.abc import Sequence
@@ -163,9 +163,6 @@ def _shown(location: Sequence[int | str], value: Any) -> str:
         return f"a {type(value).__name__}"
     text = repr(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
-
-
-# The base of all settings of models.
 
 
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"

@@ -32,8 +32,6 @@ from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gai
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 from skillwright.models.validation import Share
 
-# The default gate: a step needs to be right more often than wrong; what is released is proven.
-
 
 @built_in
 class ExploreGate(Gate):
@@ -80,7 +78,7 @@ class ExploreGate(Gate):
         return AlphaLedger(alpha, len(shares), shares=shares)
 
     def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average.
+        """Return the mean number of rollouts, both sides together, of a decision on ``tasks``.
 
         Simulated steps take 1.3 to 1.6 times a first look.
         """
@@ -128,9 +126,6 @@ def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
     else:
         reason = f"Rejected: {facts}; a gain is not likely enough."
     return replace(verdict, decision=decision, reason=reason)
-
-
-# A gate that accepts a gain only where chance does not explain it, on a fixed number of draws.
 
 
 @built_in
@@ -186,9 +181,6 @@ class PairedGate(Gate):
         )
 
 
-# Gates that know nothing of noise, as SkillOpt's: any gain in one measurement counts.
-
-
 class MeasuredGate(Gate):
     """What gates share that compare one draw per task and know nothing of noise."""
 
@@ -223,7 +215,7 @@ class StrictGate(MeasuredGate):
     max_worse_tasks: NonNegativeInt | None = None
     """Reject a candidate with more worse tasks than this; unset, no limit."""
     fresh_draws: SkipJsonSchema[bool] = True
-    """After an accept both sides draw anew; else the first scores stand for the whole run, also
+    """After an accept both sides draw anew; else the first scores hold for the whole run, also
     that of a skill that nothing but an empty region was put into since."""
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
@@ -247,9 +239,6 @@ class StrictGate(MeasuredGate):
             )
         reason = f"Accepted: {facts}; that is above the margin of {self.margin:g}."
         return replace(verdict, decision=Decision.ACCEPT, reason=reason)
-
-
-# A gate that lets every candidate become the current skill.
 
 
 @built_in

@@ -17,8 +17,6 @@ from skillwright.models.http.endpoint_config import (
     server_at,
 )
 
-# Settings of a model that speaks OpenAI's chat completions or responses.
-
 
 class OpenAIChatConfig(EndpointConfig):
     """OpenAI chat completions endpoint."""
@@ -83,7 +81,7 @@ class OpenAIChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.served_by.needs_key
 
     @property
@@ -104,9 +102,6 @@ class OpenAIChatConfig(EndpointConfig):
         if self.transport == "responses":
             return f"{resource}/openai/responses?{version}"
         return f"{resource}/openai/deployments/{self.model}{route}?{version}"
-
-
-# Settings of a model that speaks Anthropic's messages.
 
 
 _WITHOUT_SAMPLING = "2026-10-21"
@@ -190,7 +185,7 @@ class ClaudeChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.transport == "api" and self.host == "api.anthropic.com"
 
     @property
@@ -198,9 +193,6 @@ class ClaudeChatConfig(EndpointConfig):
         """Where a conversation is posted."""
         versioned = urlsplit(self.base_url).path.endswith("/v1")
         return f"{self.base_url}{'' if versioned else '/v1'}/messages"
-
-
-# Settings of a Qwen model, on a server of one's own or on Alibaba's.
 
 
 _QWEN_REGIONS = {
@@ -269,11 +261,8 @@ class QwenChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.hosted
-
-
-# Settings of a model that MiniMax hosts.
 
 
 _MINIMAX_REGIONS = {
@@ -323,5 +312,5 @@ class MiniMaxChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return ".minimax" in self.host

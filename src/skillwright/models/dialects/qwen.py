@@ -20,7 +20,7 @@ _RECOMMENDED: Mapping[str, Mapping[str, float | int]] = {
 
 @dataclass(frozen=True, slots=True)
 class QwenChat(ChatDialect[QwenChatConfig]):
-    """Qwen on a server of one's own, or hosted by Alibaba."""
+    """Qwen on a local server, or hosted by Alibaba."""
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling

@@ -60,7 +60,7 @@ def check_base_url(url: str) -> str:
         raise ValueError(f"{url!r} is no endpoint; write one such as 'https://api.openai.com/v1'")
     for route in ("/chat/completions", "/responses", "/messages"):
         if parts.path.rstrip("/").endswith(route):
-            raise ValueError(f"leave out {route!r}: it is added to the base URL by itself")
+            raise ValueError(f"leave out {route!r}: it is added to the base URL automatically")
     return url.rstrip("/")
 
 
@@ -199,7 +199,7 @@ class EndpointConfig(Keyed):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         raise NotImplementedError
 
     @property
@@ -261,7 +261,7 @@ class Server:
         name: What a configuration writes as ``server``.
         base_url: Where it is by default; ``""`` where that differs for everybody.
         api_key_env: The variable that usually holds its key.
-        needs_key: It refuses whoever has none.
+        needs_key: It refuses requests without a key.
         max_tokens_name: How it calls the bound on an answer.
         key_header: ``api-key`` sends the key bare, ``authorization`` as a bearer token.
         nested_effort: It takes ``reasoning: {effort}`` and not ``reasoning_effort``.

@@ -200,9 +200,6 @@ def _steps(body: str) -> Iterator[Step]:
         yield Step(turn, lines.get("action", "").strip(), lines.get("result", "").strip())
 
 
-# A teacher's prompt, read back into its parts.
-
-
 _TRAJECTORIES: Final = "\n## Trajectories that "
 _NUMBER = re.compile(r"at most (\d{1,6})", re.IGNORECASE)
 _LIMITS = re.compile(r"Add at most (\d+) skills, and at most (\d+) to one category; (\d+) more")

@@ -67,7 +67,7 @@ class ExecConfig(Keyed):
     """Folder for the output of every run; unset, the latest 20 failures are in ``exec`` in the
     run's folder."""
     keep_failures: SkipJsonSchema[PositiveInt | None] = None
-    """Keep only runs that failed, the latest so many; unset, ``keep_output`` keeps all."""
+    """Keep only this many failed runs, the latest; unset, ``keep_output`` keeps all."""
     hidden: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Additional paths that are hidden from programs in bubblewrap."""
     pass_env: tuple[Annotated[str, Field(pattern=f"^{VARIABLE}$")], ...] = ()

@@ -46,9 +46,6 @@ from skillwright.plugins.executors.workspace import (
     why_no_fence,
 )
 
-# A conversation as the one text that a command-line agent reads from stdin.
-
-
 REMINDER = "Your last answer was empty. Answer with the assistant's next message, as text."
 
 _TASK = (
@@ -88,9 +85,6 @@ def tell_mount(skill_name: str) -> str:
         f"The instructions' skill is also installed as the skill {skill_name!r} "
         f"(.agents/skills/{skill_name}/SKILL.md)."
     )
-
-
-# Where the output of a program's runs is kept, so that a failed one can be looked at.
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +145,7 @@ class Workspace:
 
     @property
     def home(self) -> Path:
-        """Its home, so that nobody's own skills, notes and settings reach a measurement."""
+        """Its home folder, so that no personal skills, notes and settings reach a measurement."""
         return self.root / "home"
 
     @property
@@ -162,7 +156,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run is asked.
+    """The input of one run.
 
     Attributes:
         messages: The conversation so far.
@@ -189,7 +183,7 @@ class Request:
 
 
 class CommandLine(ABC, Generic[Config]):
-    """How one program is spoken to. Pure: it neither runs nor writes anything."""
+    """The arguments and output of one program. Pure: it neither runs nor writes anything."""
 
     label: ClassVar[str]
     """A short name for files: ``codex``, ``claude``."""
@@ -425,7 +419,7 @@ class ExecModel:
             return False
         nests = self._line.nests(request)
         problem = why_no_fence(nested=nests)
-        # Writing is bounded by somebody: the program's own sandbox, or ours.
+        # Some sandbox must bound writing: the program's own, or ours.
         writes = request.acts and config.sandbox == "workspace-write"
         if problem and (config.isolation == "bwrap" or (writes and not nests)):
             nested = (

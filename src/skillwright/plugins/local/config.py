@@ -1,4 +1,4 @@
-"""Settings of a model that is served on this machine by a process of our own."""
+"""Settings of a model that a process of ours serves on this machine."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -67,7 +67,7 @@ class LocalConfig(EndpointConfig):
 
     @property
     def known_prices(self) -> Prices:
-        """The prices that are given, else nothing: tokens of one's own machine are not paid for."""
+        """The prices in the settings, else 0."""
         return self.prices or _FREE
 
     @property
@@ -95,7 +95,7 @@ class LocalConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """No: the server is given one that nobody else knows."""
+        """Never: the server gets a key from this process."""
         return False
 
     def context_of(self, header: GgufHeader) -> int:
