@@ -5,38 +5,36 @@ import copy
 import random
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
+# What was to be removed soon when the list was drawn, and calls that only report.
 SKIPPED = re.compile(
-    r"config/re(moved|named)\.py|gates/sequential\.py|train/bets\.py|critical_path\.py|__main__|jobs/(rl/)?__init__"
+    r"config/re(moved|named)\.py|gates/sequential\.py|train/bets\.py|critical_path\.py|__main__"
+    r"|jobs/(rl/)?__init__"
 )
 REMOVED = re.compile(r"hnsw|usearch|\bahead\b|\bbets?\b|sequential|critical_path", re.IGNORECASE)
 QUIET = re.compile(r"\b(\w*log|logger|warn\w*|echo|print|info|debug|note|say|warnings)(\.\w+)*\(")
-SWAPPED_OPERATORS: dict[type, tuple[str, type]] = {
-    ast.Lt: ("boundary", ast.LtE),
-    ast.LtE: ("boundary", ast.Lt),
-    ast.Gt: ("boundary", ast.GtE),
-    ast.GtE: ("boundary", ast.Gt),
-    ast.Eq: ("comparison", ast.NotEq),
-    ast.NotEq: ("comparison", ast.Eq),
-    ast.In: ("comparison", ast.NotIn),
-    ast.NotIn: ("comparison", ast.In),
-    ast.Is: ("comparison", ast.IsNot),
-    ast.IsNot: ("comparison", ast.Is),
-    ast.And: ("and_or", ast.Or),
-    ast.Or: ("and_or", ast.And),
-    ast.Sub: ("arithmetic", ast.Add),
-    ast.Mult: ("arithmetic", ast.Add),
-    ast.FloorDiv: ("arithmetic", ast.Mult),
-    ast.Div: ("arithmetic", ast.Mult),
+
+OPERATORS = {
+    getattr(ast, old): (kind, getattr(ast, new))
+    for kind, old, new in (
+        *(("boundary", "Lt", "LtE"), ("boundary", "LtE", "Lt")),
+        *(("boundary", "Gt", "GtE"), ("boundary", "GtE", "Gt")),
+        *(("comparison", "Eq", "NotEq"), ("comparison", "NotEq", "Eq")),
+        *(("comparison", "In", "NotIn"), ("comparison", "NotIn", "In")),
+        *(("comparison", "Is", "IsNot"), ("comparison", "IsNot", "Is")),
+        *(("and_or", "And", "Or"), ("and_or", "Or", "And")),
+        *(("arithmetic", "Sub", "Add"), ("arithmetic", "Mult", "Add")),
+        *(("arithmetic", "FloorDiv", "Mult"), ("arithmetic", "Div", "Mult")),
+    )
 }
-SWAPPED_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
-SWAPPED_NAMES |= {"startswith": "endswith", "endswith": "startswith"}
-CHANCES = {"boundary": 3.0, "default": 3.0, "slice": 2.0, "return_dropped": 0.4}
-CHANCES |= {"swapped_arguments": 0.5, "condition_negated": 0.6}
+NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
+NAMES |= {"startswith": "endswith", "endswith": "startswith"}
+WEIGHTS = {"boundary": 3.0, "default": 3.0, "slice": 2.0, "return_dropped": 0.4}
+WEIGHTS |= {"swapped_arguments": 0.5, "condition_negated": 0.6}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -62,8 +60,7 @@ class Site:
 
     path: Path
     function: Function
-    statement: ast.stmt
-    node: ast.AST
+    node: Any
 
 
 def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
@@ -76,16 +73,16 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
         yield from functions(child, f"{name}." if name else "")
 
 
-def statements(function: Function) -> Iterator[ast.stmt]:
-    """List a function's own statements, without bodies; its header first."""
+def statements(function: Function) -> Iterator[Any]:
+    """List the headers of a function and of its own statements; expressions are shared."""
 
-    def own(node: ast.AST) -> Iterator[ast.stmt]:
+    def own(node: ast.AST) -> Iterator[Any]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt):
                 yield header(child)
-            if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case) and not isinstance(
-                child, Function | ast.ClassDef
-            ):
+            if isinstance(child, Function | ast.ClassDef):
+                continue
+            if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
                 yield from own(child)
 
     yield header(function)
@@ -93,41 +90,36 @@ def statements(function: Function) -> Iterator[ast.stmt]:
 
 
 def header(statement: ast.stmt) -> Any:
-    """Copy a statement without its body; its expressions are shared with the original."""
-    bare: Any = copy.copy(statement)
-    for block in ("body", "orelse", "finalbody", "handlers", "cases", "decorator_list"):
-        if hasattr(bare, block):
-            setattr(bare, block, [])
-    return bare
+    """Copy a statement without its body."""
+    blocks = ("body", "orelse", "finalbody", "handlers", "cases", "decorator_list")
+    return _with(statement, **{name: [] for name in blocks if hasattr(statement, name)})
 
 
-def changed(node: ast.AST, **fields: Any) -> str:
-    """Return the text of a node with some of its fields replaced."""
+def _with(node: ast.AST, **fields: Any) -> Any:
+    """Copy a node with some of its fields replaced."""
     bare = copy.copy(node)
     for name, value in fields.items():
         setattr(bare, name, value)
-    return ast.unparse(bare)
+    return bare
 
 
-def operators(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield faults that exchange an operator."""
+def _operators(node: ast.AST) -> Iterator[tuple[str, str]]:
     match node:
-        case ast.Compare(ops=[op]) if type(op) in SWAPPED_OPERATORS:
-            kind, other = SWAPPED_OPERATORS[type(op)]
-            yield kind, changed(node, ops=[other()])
+        case ast.Compare(ops=[op]) if type(op) in OPERATORS:
+            kind, other = OPERATORS[type(op)]
+            yield kind, ast.unparse(_with(node, ops=[other()]))
         case ast.BinOp(op=ast.Div(), right=ast.Constant(value=str()) | ast.JoinedStr()):
             return  # a path
-        case ast.BoolOp(op=op) | ast.BinOp(op=op) if type(op) in SWAPPED_OPERATORS:
-            kind, other = SWAPPED_OPERATORS[type(op)]
-            yield kind, changed(node, op=other())
+        case ast.BoolOp(op=op) | ast.BinOp(op=op) if type(op) in OPERATORS:
+            kind, other = OPERATORS[type(op)]
+            yield kind, ast.unparse(_with(node, op=other()))
         case ast.BinOp(op=ast.Add(), right=ast.Constant(value=int() | float())):
-            yield "arithmetic", changed(node, op=ast.Sub())
+            yield "arithmetic", ast.unparse(_with(node, op=ast.Sub()))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield "not_removed", ast.unparse(operand)
 
 
-def values(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield faults that change a constant, a slice or the arguments of a call."""
+def _values(node: ast.AST) -> Iterator[tuple[str, str]]:
     match node:
         case ast.Constant(value=bool() as value):
             yield "constant", repr(not value)
@@ -135,38 +127,25 @@ def values(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield "constant", repr(number + 1)
         case ast.Slice(lower=ast.expr() as bound) | ast.Slice(upper=ast.expr() as bound):
             one = ast.BinOp(bound, ast.Add(), ast.Constant(1))
-            yield "slice", changed(node, **{"lower" if node.lower else "upper": one})
-        case ast.Call(func=ast.Name(id=name)) if name in SWAPPED_NAMES and len(node.args) == 1:
-            yield "call", changed(node, func=ast.Name(SWAPPED_NAMES[name]))
-        case ast.Call(func=ast.Attribute(attr=name)) if name in SWAPPED_NAMES:
-            yield "call", changed(node, func=changed_attribute(node.func, SWAPPED_NAMES[name]))
-        case ast.Call(
-            args=[ast.Name() | ast.Attribute() as one, ast.Name() | ast.Attribute() as two]
-        ):
+            yield "slice", ast.unparse(_with(node, **{"lower" if node.lower else "upper": one}))
+        case ast.Call(func=ast.Name(id=name)) if name in NAMES and len(node.args) == 1:
+            yield "call", ast.unparse(_with(node, func=_with(node.func, id=NAMES[name])))
+        case ast.Call(func=ast.Attribute(attr=name)) if name in NAMES:
+            yield "call", ast.unparse(_with(node, func=_with(node.func, attr=NAMES[name])))
+        case ast.Call(args=[ast.Name() | ast.Attribute(), ast.Name() | ast.Attribute()]):
             if ast.unparse(node.func) not in ("isinstance", "getattr", "cast", "issubclass"):
-                yield "swapped_arguments", changed(node, args=[two, one])
+                yield "swapped_arguments", ast.unparse(_with(node, args=node.args[::-1]))
 
 
-def changed_attribute(node: ast.expr, name: str) -> Any:
-    """Copy an attribute access with another name."""
-    bare: Any = copy.copy(node)
-    bare.attr = name
-    return bare
-
-
-def flow(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield faults of a whole statement."""
+def _flow(node: ast.AST) -> Iterator[tuple[str, str]]:
     match node:
         case ast.Return(value=ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) as value):
             yield "return_negated", f"return not ({ast.unparse(value)})"
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
             yield "return_dropped", "return None"
-        case (
-            ast.Continue()
-            | ast.Break()
-            | ast.AugAssign()
-            | ast.Expr(value=ast.Call() | ast.Await())
-        ):
+        case ast.Continue() | ast.Break() | ast.AugAssign():
+            yield "statement_removed", "pass"
+        case ast.Expr(value=ast.Call() | ast.Await()):
             yield "statement_removed", "pass"
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield "statement_removed", "pass"
@@ -174,22 +153,24 @@ def flow(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 def changes(statement: Any) -> Iterator[tuple[int, str, str, str]]:
     """Yield node, kind, text before and text after of each fault that a statement can have."""
-    text = ast.unparse(statement)
-    if isinstance(statement, ast.Raise | ast.Assert | ast.ClassDef) or QUIET.search(text):
+    if isinstance(statement, ast.Raise | ast.Assert | ast.ClassDef):
         return
-    of_function = isinstance(statement, Function)
+    if QUIET.search(ast.unparse(statement)):
+        return
     nodes = list(ast.walk(statement))
-    strings = [node for node in nodes if isinstance(node, ast.JoinedStr)]
-    left_out = {id(part) for string in strings for part in ast.walk(string)}
-    if hint := getattr(statement, "annotation", None):
-        left_out |= {id(part) for part in ast.walk(hint)}
-    defaults: list[Any] = []
+    aside = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    aside += [hint] if (hint := getattr(statement, "annotation", None)) else []
+    left_out = {id(part) for whole in aside for part in ast.walk(whole)}
+    of_function = isinstance(statement, Function)
     if of_function:
-        defaults = [*statement.args.defaults, *statement.args.kw_defaults]
+        kept = [*statement.args.defaults, *statement.args.kw_defaults]
+        left_out |= {id(node) for node in nodes if node not in kept}
     for index, node in enumerate(nodes):
-        if id(node) in left_out or (of_function and node not in defaults):
+        if id(node) in left_out:
             continue
-        found = [*values(node)] if of_function else [*operators(node), *values(node), *flow(node)]
+        found = [] if of_function else [*_operators(node)]
+        found += _values(node)
+        found += [] if of_function else _flow(node)
         if isinstance(statement, ast.If | ast.While) and node is statement.test and not found:
             found = [("condition_negated", f"not ({ast.unparse(node)})")]
         for kind, after in found:
@@ -198,10 +179,9 @@ def changes(statement: Any) -> Iterator[tuple[int, str, str, str]]:
                 yield index, "default" if of_function else kind, before, after
 
 
-def sites_in(path: Path, inside: str) -> list[Fault]:
+def faults_in(path: Path, inside: str) -> list[Fault]:
     """List all faults that a file can have, with id 0."""
     found: list[Fault] = []
-    package = inside.partition("/")[0] if "/" in inside else "api"
     for name, function in functions(ast.parse(path.read_text(encoding="utf-8"))):
         if REMOVED.search(ast.unparse(function)) or name.startswith("__getattr__"):
             continue
@@ -209,92 +189,94 @@ def sites_in(path: Path, inside: str) -> list[Fault]:
         for statement in statements(function):
             text = ast.unparse(statement)
             nth = seen[text] = seen.get(text, -1) + 1
-            for node, kind, before, after in changes(statement):
-                found.append(Fault(0, package, inside, name, text, nth, node, kind, before, after))
+            where = (0, package_of(inside), inside, name, text, nth)
+            found += [Fault(*where, *change) for change in changes(statement)]
     return found
 
 
+def package_of(inside: str) -> str:
+    """Return the package of a file; the modules at the top count as one."""
+    return inside.partition("/")[0] if "/" in inside else "api"
+
+
 def draw(source: Path, seed: int, count: int, least: int) -> list[Fault]:
-    """Draw faults: packages by their lines, files by their lines, kinds with equal chances."""
-    randomness = random.Random(seed)
+    """Draw packages and files by their lines, then kinds by `WEIGHTS`, then places."""
+    rng = random.Random(seed)
     lines: dict[str, dict[str, int]] = {}
     for path in sorted(source.rglob("*.py")):
         inside = path.relative_to(source).as_posix()
-        package = inside.partition("/")[0] if "/" in inside else "api"
         if not SKIPPED.search(inside):
             size = path.read_text(encoding="utf-8").count("\n")
-            lines.setdefault(package, {})[inside] = size
+            lines.setdefault(package_of(inside), {})[inside] = size
     total = sum(sum(files.values()) for files in lines.values())
     drawn: list[Fault] = []
     for files in lines.values():
         wanted = max(least, round(count * sum(files.values()) / total))
         last = len(drawn) + wanted
-        pools = {inside: sites_in(source / inside, inside) for inside in files}
+        pools = {inside: faults_in(source / inside, inside) for inside in files}
         while len(drawn) < last and any(pools.values()):
-            weights = [files[inside] if pools[inside] else 0 for inside in files]
-            pool = pools[randomness.choices(list(files), weights)[0]]
+            sizes = [files[inside] if pools[inside] else 0 for inside in files]
+            pool = pools[rng.choices(list(files), sizes)[0]]
             kinds = sorted({fault.kind for fault in pool})
-            kind = randomness.choices(kinds, [CHANCES.get(one, 1.0) for one in kinds])[0]
-            fault = randomness.choice([fault for fault in pool if fault.kind == kind])
+            kind = rng.choices(kinds, [WEIGHTS.get(one, 1.0) for one in kinds])[0]
+            fault = rng.choice([fault for fault in pool if fault.kind == kind])
             pool[:] = [
                 other
                 for other in pool
                 if other.function != fault.function
                 or (wanted == least and other.statement != fault.statement)
             ]
-            drawn.append(Fault(len(drawn) + 1, *_rest(fault)))
+            drawn.append(replace(fault, id=len(drawn) + 1))
     return drawn
-
-
-def _rest(fault: Fault) -> tuple[Any, ...]:
-    return tuple(getattr(fault, name) for name in Fault.__slots__[1:])
 
 
 class Sources:
     """The functions of a source tree, to find faults in."""
 
     def __init__(self, source: Path, renames: Mapping[str, str]) -> None:
-        self._renames = renames
         self._source = source
+        self._renames = renames
         self._named: dict[str, list[tuple[Path, str, Function]]] = {}
         for path in sorted(source.rglob("*.py")):
             for name, function in functions(ast.parse(path.read_text(encoding="utf-8"))):
-                last = name.rpartition(".")[2]
-                self._named.setdefault(last, []).append((path, name, function))
+                places = self._named.setdefault(name.rpartition(".")[2], [])
+                places.append((path, name, function))
 
-    def renamed(self, text: str) -> str:
-        """Replace old names by new ones."""
+    def _renamed(self, text: str) -> str:
         for old, new in self._renames.items():
             text = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", new, text)
         return text
 
     def find(self, fault: Fault) -> Site | None:
-        """Find a fault's statement: first where it was, then in any function of its name.
+        """Find a fault: first where it was, then in any function of its name.
 
         A statement that was reworded is found when it is alike and holds the changed text.
         """
-        name, text, before = map(self.renamed, (fault.function, fault.statement, fault.before))
+        name, text, before = map(self._renamed, (fault.function, fault.statement, fault.before))
+        was = self._source / fault.path
         places = sorted(
             self._named.get(name.rpartition(".")[2], []),
-            key=lambda place: (
-                place[0] != self._source / fault.path,
-                place[1] != name,
-                place[0].name != Path(fault.path).name,
-            ),
+            key=lambda place: (place[0] != was, place[1] != name, place[0].name != was.name),
         )
         for path, _, function in places:
-            equal = [item for item in statements(function) if ast.unparse(item) == text]
-            if equal:
-                statement = equal[min(fault.nth, len(equal) - 1)]
-                return Site(path, function, statement, list(ast.walk(statement))[fault.node])
+            if equal := [item for item in statements(function) if ast.unparse(item) == text]:
+                nodes = list(ast.walk(equal[min(fault.nth, len(equal) - 1)]))
+                return Site(path, function, nodes[fault.node])
         best: tuple[float, Site | None] = (0.85, None)
         for path, _, function in places:
-            for statement in statements(function):
-                alike = SequenceMatcher(None, ast.unparse(statement), text).ratio()
-                nodes = [node for node in ast.walk(statement) if _text(node) == before]
+            for item in statements(function):
+                alike = SequenceMatcher(None, ast.unparse(item), text).ratio()
+                nodes = [node for node in ast.walk(item) if _text(node) == before]
                 if nodes and alike > best[0]:
-                    best = alike, Site(path, function, statement, nodes[0])
+                    best = alike, Site(path, function, nodes[0])
         return best[1]
+
+    def mutant(self, fault: Fault) -> tuple[Path, str] | None:
+        """Return the file that holds a fault, and its text with the fault planted."""
+        if (site := self.find(fault)) is None:
+            return None
+        text = site.path.read_text(encoding="utf-8")
+        return site.path, put(text, site.node, self._renamed(fault.after))
 
 
 def _text(node: ast.AST) -> str:
@@ -302,7 +284,7 @@ def _text(node: ast.AST) -> str:
     return ast.unparse(node) if isinstance(node, ast.expr | ast.stmt | ast.Slice) else ""
 
 
-def replace(text: str, node: Any, new: str) -> str:
+def put(text: str, node: Any, new: str) -> str:
     """Replace a node's text; the number of lines stays, so that other code keeps its place."""
     data = text.encode()
     starts = [0]
@@ -310,8 +292,7 @@ def replace(text: str, node: Any, new: str) -> str:
         starts.append(starts[-1] + len(line))
     begin = starts[node.lineno - 1] + node.col_offset
     end = starts[node.end_lineno - 1] + node.end_col_offset
-    padding = b"\n" * (data[begin:end].count(b"\n") - new.count("\n"))
-    opened, closed = (b"", b"")
-    if isinstance(node, ast.expr) and not isinstance(node, ast.Slice):
-        opened, closed = b"(", b")"
-    return (data[:begin] + opened + new.encode() + padding + closed + data[end:]).decode()
+    padding = "\n" * (data[begin:end].count(b"\n") - new.count("\n"))
+    bare = isinstance(node, ast.stmt | ast.Slice)
+    new = f"{new}{padding}" if bare else f"({new}{padding})"
+    return (data[:begin] + new.encode() + data[end:]).decode()

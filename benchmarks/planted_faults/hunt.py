@@ -1,24 +1,26 @@
-"""Count how many of the planted faults the tests of a checkout notice.
+"""Count how many of the planted faults in `faults.json` the tests of a checkout notice.
 
-    python3 benchmarks/planted_faults/hunt.py draw              # faults.json, once
-    python3 benchmarks/planted_faults/hunt.py reach TREE        # which tests reach which fault
+    python3 benchmarks/planted_faults/hunt.py reach TREE RESULTS   # which tests reach which fault
     python3 benchmarks/planted_faults/hunt.py judge TREE RESULTS [--killers EARLIER]
+    python3 benchmarks/planted_faults/hunt.py show TREE RESULTS
 
-TREE is a checkout with a ``.venv``; its files are changed and restored, so nothing else may use it.
+TREE is a checkout with a `.venv`; its files are changed and restored, so nothing else may use it.
 
-A run of the whole suite per fault is too dear. Instead:
+The whole suite cannot run once per fault. Instead:
 
-1. ``reach`` runs the tests once on a tree where each faulty place records the test that passes it
-   (``PYTEST_CURRENT_TEST``, so commands in other processes count). Of a parametrized test the first
-   `SAMPLES` cases run. The rest of the tests cannot notice the fault, so they are not tried.
-2. ``judge`` collects the tests once and forks per fault. The child exchanges the code of the faulty
-   function, and the file holds the fault too, for commands that start. It runs the tests that reach
-   the fault, the quickest of each test function first, until one fails or ``--budget`` CPU seconds
-   are spent. A failing test must pass without the fault, or it does not count.
-3. With ``--killers`` the test that noticed a fault earlier goes first, found by its name where it
-   moved. On a new tree this is nearly all that runs; the few undecided faults need ``reach``.
+1. `reach` runs the tests once on a tree where each faulty place records the test that evaluates it
+   (`PYTEST_CURRENT_TEST`, so other processes count too). Of a parametrized test only the first
+   `SAMPLES` cases run. Other tests cannot notice the fault (nor can they for code that runs at
+   import alone), so they are not tried.
+2. `judge` collects these tests once and forks per fault. The child exchanges the code of the faulty
+   function in memory, and the file holds the fault for processes that start. It runs the tests
+   that reach the fault, the quickest of each test function first, until one fails or `BUDGET_S` CPU
+   seconds are spent. A test counts only if it passes without the fault. A test that outlasts
+   `WALL_S` counts: the fault makes it hang. A survivor is tried again once more tests reach it.
+3. With `--killers` only the test that noticed the fault earlier runs, found by its name where it
+   moved. Faults that are still undecided need `reach` and `judge` without it.
 
-A test that outlasts its limit (`WALL_S`) counts as noticing: the fault made it hang.
+`renames.json`, if there is one, maps old names in functions and statements to new ones.
 """
 
 import argparse
@@ -34,9 +36,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -44,13 +45,14 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from planted_faults.faults import Fault, Site, Sources, draw, functions, replace  # noqa: E402 - a script
+from planted_faults.faults import Fault, Site, Sources, functions, put  # noqa: E402 - a script
 
-DECIDED = ("killed", "timeout")
 SAMPLES = 2
-WALL_S = 150
+BUDGET_S = 45.0
+WALL_S = 90
+NOTICED = ("killed", "timeout")
 HIT = '__import__("skillwright._reached", fromlist=["hit"]).hit({})'
-RECORDER = '''"""Records which test passes which place."""
+RECORDER = '''"""Records which test evaluates which place."""
 import os
 _seen = set()
 
@@ -63,19 +65,22 @@ def hit(fault):
 '''
 
 
+def read(path: Path) -> Any:
+    """Read a JSON file; an empty table where there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 def listed() -> list[Fault]:
     """Read the list of faults."""
-    return [Fault(**one) for one in json.loads((HERE / "faults.json").read_text())["faults"]]
+    return [Fault(**one) for one in read(HERE / "faults.json")["faults"]]
 
 
 def sources(tree: Path) -> Sources:
-    """Index a tree, with the renames since the list was made."""
-    renames = HERE / "renames.json"
-    table = json.loads(renames.read_text()) if renames.exists() else {}
-    return Sources(tree / "src" / "skillwright", table)
+    """Index a tree."""
+    return Sources(tree / "src" / "skillwright", read(HERE / "renames.json"))
 
 
-def pytest_in(tree: Path, work: Path, arguments: list[str], task: dict[str, Any]) -> None:
+def run_pytest(tree: Path, work: Path, arguments: list[str], task: dict[str, Any]) -> None:
     """Run pytest in the tree with this module as a plug-in that does the task."""
     (work / "task.json").write_text(json.dumps(task))
     environment = os.environ | {
@@ -91,118 +96,122 @@ def pytest_in(tree: Path, work: Path, arguments: list[str], task: dict[str, Any]
 
 
 def instrument(site: Site, fault: Fault, text: str) -> str:
-    """Make a place record the test that passes it; the value stays."""
-    call = HIT.format(fault.id)
-    node: Any = site.node
+    """Make a place record the test that evaluates it; its value stays."""
+    node = site.node
     if fault.kind == "default":
-        bodies = site.function.body
-        node = bodies[1] if len(bodies) > 1 and ast.get_docstring(site.function) else bodies[0]
+        body = site.function.body
+        node = body[1] if len(body) > 1 and ast.get_docstring(site.function) else body[0]
     if isinstance(node, ast.Slice):
         node = node.lower or node.upper
-    if isinstance(node, ast.expr):
-        return replace(text, node, f"{call} or {_segment(text, node)}")
     if hasattr(node, "body"):  # a compound statement: its first expression
-        node = next(part for part in ast.walk(node) if isinstance(part, ast.expr))
-        return replace(text, node, f"{call} or {_segment(text, node)}")
-    return replace(text, node, f"{call}; {_segment(text, node)}")
+        parts = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
+        node = next(p for p in parts if isinstance(getattr(p, "ctx", ast.Load()), ast.Load))
+    joint = " or" if isinstance(node, ast.expr) else ";"
+    return put(text, node, f"{HIT.format(fault.id)}{joint} {ast.get_source_segment(text, node)}")
 
 
-def _segment(text: str, node: Any) -> str:
-    return ast.get_source_segment(text, node) or ""
-
-
-def reach(tree: Path, work: Path, faults: list[Fault], paths: list[str]) -> None:
-    """Write which tests reach which fault, and how long each takes."""
+def reach(tree: Path, work: Path, faults: list[Fault], arguments: list[str]) -> None:
+    """Record which tests reach which fault, and how long each takes."""
     found = sources(tree)
-    before: dict[Path, str] = {}
     places = [(site, fault) for fault in faults if (site := found.find(fault))]
     places.sort(key=lambda place: (-place[0].node.lineno, -place[0].node.col_offset))
+    before = {site.path: site.path.read_text(encoding="utf-8") for site, _ in places}
     recorder = tree / "src/skillwright/_reached.py"
     try:
         recorder.write_text(RECORDER.format(path=str(work / "hits.tsv")))
         for site, fault in places:
-            text = site.path.read_text()
-            before.setdefault(site.path, text)
-            site.path.write_text(instrument(site, fault, text))
-        pytest_in(tree, work, paths, {"do": "reach", "times": str(work / "times.tsv")})
+            text = site.path.read_text(encoding="utf-8")
+            site.path.write_text(instrument(site, fault, text), encoding="utf-8")
+        run_pytest(tree, work, arguments, {"do": "reach", "times": str(work / "times.tsv")})
     finally:
         recorder.unlink()
         for path, text in before.items():
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
 
 
 def reached(work: Path) -> dict[int, list[str]]:
-    """Read the tests that reach each fault, in the order in which they are tried."""
-    times: dict[str, float] = {}
+    """Read the tests that reach each fault: the quickest of each test function first."""
+    times: defaultdict[str, float] = defaultdict(float)
     for line in (work / "times.tsv").read_text().splitlines():
         node, seconds = line.rsplit("\t", 1)
-        times[node] = times.get(node, 0.0) + float(seconds)
+        times[node] += float(seconds)
     tests: dict[int, set[str]] = {}
     for line in (work / "hits.tsv").read_text().splitlines():
         number, test = line.split("\t", 1)
         tests.setdefault(int(number), set()).add(test.rsplit(" (", 1)[0])
     order: dict[int, list[str]] = {}
     for number, nodes in tests.items():
-        ranks: Counter[str] = Counter()
+        cases: Counter[str] = Counter()
         ranked = []
         for node in sorted(nodes & times.keys(), key=lambda node: times[node]):
-            ranks[node.partition("[")[0]] += 1
-            ranked.append((ranks[node.partition("[")[0]], times[node], node))
+            cases[_bare(node)] += 1
+            ranked.append((cases[_bare(node)], times[node], node))
         order[number] = [node for _, _, node in sorted(ranked)]
     return order
 
 
-def moved(tree: Path, killer: str) -> list[str]:
-    """Find a test in a tree: the same node, or tests of the same name in other files."""
-    path, _, test = killer.partition("::")
-    name = test.partition("[")[0].rpartition("::")[2]
-    defined = re.compile(rf"def {re.escape(name)}\(")
-    files = [tree / path, *sorted((tree / "tests").rglob("test_*.py"))]
-    homes = [one for one in files if one.is_file() and defined.search(one.read_text())]
-    return [f"{one.relative_to(tree)}::{test}" for one in dict.fromkeys(homes)]
+def _bare(node: str) -> str:
+    return node.partition("[")[0]
 
 
-def judge(tree: Path, work: Path, results: Path, tests: dict[int, list[str]], budget: int) -> None:
-    """Decide the faults that have no verdict yet and a test to try; write each verdict at once."""
+def earlier(tree: Path, results: Path) -> dict[int, list[str]]:
+    """Find the tests that noticed each fault earlier, in the files that define their names."""
+    texts = {path: path.read_text() for path in sorted((tree / "tests").rglob("test_*.py"))}
+    found: dict[int, list[str]] = {}
+    for number, one in read(results).items():
+        if killer := one.get("killer"):
+            path, _, test = killer.partition("::")
+            defined = re.compile(rf"def {re.escape(_bare(test).rpartition('::')[2])}\(")
+            homes = [home for home, text in texts.items() if defined.search(text)]
+            homes.sort(key=lambda home: home != tree / path)
+            found[int(number)] = [f"{home.relative_to(tree)}::{test}" for home in homes]
+    return found
+
+
+def judge(
+    tree: Path, work: Path, results: Path, tests: dict[int, list[str]], arguments: list[str]
+) -> None:
+    """Decide the faults that are undecided and have a test to try; store each verdict at once."""
     found = sources(tree)
-    known = json.loads(results.read_text()) if results.exists() else {}
+    known = read(results)
     steps: list[dict[str, Any]] = []
     for fault in listed():
-        site = found.find(fault)
-        if site is None:
+        old = known.get(str(fault.id), {})
+        mutant = found.mutant(fault)
+        if mutant is None:
             known[str(fault.id)] = {"verdict": "lost"}
-        elif str(fault.id) not in known and tests.get(fault.id):
-            text = site.path.read_text()
-            step = {"id": fault.id, "path": str(site.path), "tests": tests[fault.id]}
-            steps.append(step | {"text": replace(text, site.node, fault.after)})
-    results.write_text(json.dumps(known, indent=1))
+        elif old.get("verdict") not in NOTICED and len(tests.get(fault.id, [])) > old.get(
+            "tests", 0
+        ):
+            path, text = mutant
+            step = {"id": fault.id, "path": str(path), "text": text, "tests": tests[fault.id]}
+            steps.append(step)
+    results.write_text(json.dumps(known, indent=1) + "\n")
     files = sorted({test.partition("::")[0] for step in steps for test in step["tests"]})
-    task = {"do": "judge", "steps": steps, "results": str(results), "budget": budget}
-    pytest_in(tree, work, ["-m", "not oracle", *files], task)
+    if steps:
+        task = {"do": "judge", "steps": steps, "results": str(results), "budget": BUDGET_S}
+        run_pytest(tree, work, [*arguments, *files], task)
 
 
-# The plug-in: it runs inside pytest, in the tree's own environment.
+# From here on: the plug-in, inside pytest and in the tree's own environment.
 
-_task = (
-    json.loads(Path(os.environ["PLANTED_TASK"]).read_text()) if "PLANTED_TASK" in os.environ else {}
-)
+_task = read(Path(os.environ["PLANTED_TASK"])) if "PLANTED_TASK" in os.environ else {}
 _failed: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Keep the first cases of each parametrized test, to see which tests reach a fault."""
+    cases: Counter[str] = Counter()
     if _task.get("do") == "reach":
-        cases = Counter[str]()
         kept = []
         for item in items:
-            name = item.nodeid.partition("[")[0]
-            cases[name] += 1
-            kept += [item] if cases[name] <= SAMPLES else []
+            cases[_bare(item.nodeid)] += 1
+            kept += [item] if cases[_bare(item.nodeid)] <= SAMPLES else []
         items[:] = kept
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Keep how long a test took, and whether it failed."""
+    """Keep the time of a test, and whether it failed."""
     if report.failed:
         _failed.append(report.nodeid)
     if _task.get("do") == "reach":
@@ -216,7 +225,7 @@ def pytest_runtestloop(session: Any) -> bool | None:
         return None
     ctypes.CDLL(None).prctl(36, 1)  # orphans of a test become children of this process
     items = {item.nodeid: item for item in session.items}
-    held: dict[str, list[Any]] = {}
+    held: dict[str, list[FunctionType]] = {}
     for one in gc.get_objects():
         if type(one) is FunctionType:
             held.setdefault(one.__code__.co_filename, []).append(one)
@@ -225,48 +234,43 @@ def pytest_runtestloop(session: Any) -> bool | None:
     results = Path(_task["results"])
     for step in _task["steps"]:
         tests = _present(step["tests"], items)
-        while True:
-            tests = [test for test in tests if passes.get(test, True)]
+        outcome: dict[str, Any] = {"verdict": "no test", "killer": None}
+        while tests := [test for test in tests if passes.get(test, True)]:
             outcome = _plant(session, step, [items[test] for test in tests], held)
-            killer = outcome.get("killer")
+            killer = outcome["killer"]
             if killer is None or passes.get(killer):
                 break
-            alone = _in_child(session, [items[killer]])
-            passes[killer] = alone["verdict"] == "survived"
+            passes[killer] = _in_child(session, [items[killer]])["verdict"] == "survived"
             if passes[killer]:
                 break
-        if not tests:
-            outcome["verdict"] = "untried"
-        known = json.loads(results.read_text())
-        known[str(step["id"])] = outcome | {"reached_by": len(step["tests"])}
-        results.write_text(json.dumps(known, indent=1))
+        outcome |= {"tests": len(step["tests"])}
+        results.write_text(json.dumps(read(results) | {str(step["id"]): outcome}, indent=1) + "\n")
     return True
 
 
 def _present(tests: list[str], items: dict[str, Any]) -> list[str]:
-    """List the collected tests of these; of one whose parameters changed, the first cases."""
+    """List those of the tests that exist; of one whose cases changed, the first cases."""
     found: dict[str, None] = {}
     for test in tests:
-        bare = test.partition("[")[0]
-        alike = [test] if test in items else [one for one in items if one.partition("[")[0] == bare]
+        alike = [test] if test in items else [one for one in items if _bare(one) == _bare(test)]
         found |= dict.fromkeys(alike[:5])
     return list(found)
 
 
 def _plant(session: Any, step: dict[str, Any], items: list[Any], held: Any) -> dict[str, Any]:
     path = Path(step["path"])
-    text, times = path.read_text(), path.stat()
+    text, times = path.read_text(encoding="utf-8"), path.stat()
     try:
-        path.write_text(step["text"])
+        path.write_text(step["text"], encoding="utf-8")
         os.utime(path, (times.st_atime, times.st_mtime + 60 + step["id"]))  # no stale bytecode
         return _in_child(session, items, lambda: exchange(step["text"], held.get(str(path), [])))
     finally:
-        path.write_text(text)
-        os.utime(path, (times.st_atime, times.st_mtime))
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def exchange(text: str, held: list[FunctionType]) -> None:
-    """Give the functions of a module the code and the defaults of another text of it."""
+    """Give the functions of a module the code and the defaults that another text of it has."""
     fresh: dict[tuple[str, int], CodeType] = {}
 
     def keep(code: CodeType) -> None:
@@ -275,21 +279,22 @@ def exchange(text: str, held: list[FunctionType]) -> None:
                 fresh[part.co_qualname, part.co_firstlineno] = part
                 keep(part)
 
-    def literals(nodes: list[Any], values: Any) -> list[Any]:
-        plain = [isinstance(node, ast.Constant) for node in nodes]
-        return [n.value if p else v for n, p, v in zip(nodes, plain, values, strict=True)]
+    def default(node: Any, value: Any) -> Any:
+        return node.value if isinstance(node, ast.Constant) else value
 
-    keep(compile(text, held[0].__code__.co_filename if held else "", "exec"))
     headers = {name: node.args for name, node in functions(ast.parse(text))}
     for one in held:
+        if not fresh:
+            keep(compile(text, one.__code__.co_filename, "exec"))
         with suppress(KeyError, ValueError):
             one.__code__ = fresh[one.__code__.co_qualname, one.__code__.co_firstlineno]
             header = headers[one.__qualname__.replace("<locals>.", "")]
             if one.__defaults__:
-                one.__defaults__ = tuple(literals(header.defaults, one.__defaults__))
+                pairs = zip(header.defaults, one.__defaults__, strict=True)
+                one.__defaults__ = tuple(default(*pair) for pair in pairs)
             for argument, node in zip(header.kwonlyargs, header.kw_defaults, strict=True):
-                if one.__kwdefaults__ and isinstance(node, ast.Constant):
-                    one.__kwdefaults__[argument.arg] = node.value
+                if (named := one.__kwdefaults__) and argument.arg in named:
+                    named[argument.arg] = default(node, named[argument.arg])
 
 
 def _in_child(session: Any, items: list[Any], prepare: Any = None) -> dict[str, Any]:
@@ -297,9 +302,8 @@ def _in_child(session: Any, items: list[Any], prepare: Any = None) -> dict[str, 
     current = Path(os.environ["PLANTED_TASK"]).with_name("current")
     current.write_text("")
     scratch = current.with_name("tmp")
-    begun = time.monotonic()
-    pid = os.fork()
-    if pid == 0:
+    began = time.monotonic()
+    if (pid := os.fork()) == 0:
         os.setsid()
         with suppress(BaseException):
             session.config._tmp_path_factory._given_basetemp = scratch
@@ -310,15 +314,14 @@ def _in_child(session: Any, items: list[Any], prepare: Any = None) -> dict[str, 
         os.killpg(pid, signal.SIGKILL)
     _end_orphans()
     shutil.rmtree(scratch, ignore_errors=True)
-    test = current.read_text() or None
     code = os.waitstatus_to_exitcode(status)
-    verdict = {0: "survived", 3: "survived", 1: "killed"}.get(code, "timeout")
+    verdict = {0: "survived", 1: "killed", 3: "survived"}.get(code, "timeout")
     return {
         "verdict": verdict,
-        "killer": None if verdict == "survived" else test,
+        "killer": None if verdict == "survived" else current.read_text() or None,
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
-        "wall_s": round(time.monotonic() - begun, 1),
-        **({"stopped_by": "budget"} if code == 3 else {}),
+        "wall_s": round(time.monotonic() - began, 1),
+        "stopped_by": {0: "end", 1: "failure", 3: "budget"}.get(code, f"exit {code}"),
     }
 
 
@@ -327,10 +330,7 @@ def _run(session: Any, items: list[Any], prepare: Any, current: Path) -> None:
         prepare()
     _failed.clear()
     for item, after in zip(items, [*items[1:], None], strict=True):
-        spent = (
-            resource.getrusage(resource.RUSAGE_SELF),
-            resource.getrusage(resource.RUSAGE_CHILDREN),
-        )
+        spent = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         if sum(one.ru_utime + one.ru_stime for one in spent) > _task["budget"]:
             os._exit(3)
         current.write_text(item.nodeid)
@@ -354,56 +354,43 @@ def _end_orphans() -> None:
                 os.waitpid(pid, 0)
 
 
+def show(results: Path) -> None:
+    """Print the verdicts of each package, and the faults that no test noticed."""
+    known = read(results)
+    table: dict[str, Counter[str]] = {}
+    for fault in listed():
+        verdict = known.get(str(fault.id), {}).get("verdict", "not reached")
+        table.setdefault(fault.package, Counter())[verdict] += 1
+        if verdict not in NOTICED:
+            place = f"{fault.path} {fault.function}: {fault.before} -> {fault.after}"
+            print(f"{fault.id:4} {verdict:12} {place}")
+    for package, counts in sorted(table.items()):
+        print(f"{package:14}", dict(counts))
+    print("all           ", dict(sum(table.values(), Counter())))
+
+
 def main() -> None:
     """Read the command line and do one step."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("do", choices=("draw", "reach", "judge", "show"))
-    parser.add_argument("tree", type=Path, nargs="?", default=HERE.parents[1])
-    parser.add_argument("results", type=Path, nargs="?", default=HERE / "before.json")
+    parser.add_argument("do", choices=("reach", "judge", "show"))
+    parser.add_argument("tree", type=Path)
+    parser.add_argument("results", type=Path)
     parser.add_argument("--killers", type=Path, help="results of an earlier tree")
     parser.add_argument("--work", type=Path, default=Path("/tmp/planted_faults"))
-    parser.add_argument("--budget", type=int, default=45, help="CPU seconds for one fault")
-    parser.add_argument("--tests", nargs="*", default=[], help="tests to reach faults with")
+    parser.add_argument("arguments", nargs="*", help="after --, for pytest")
     given = parser.parse_args()
     tree, results, work = given.tree.resolve(), given.results.resolve(), given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    if given.do == "draw":
-        faults = [asdict(one) for one in draw(tree / "src/skillwright", 29, 225, 5)]
-        (HERE / "faults.json").write_text(
-            json.dumps({"seed": 29, "faults": faults}, indent=1) + "\n"
-        )
-    elif given.do == "reach":
-        known = json.loads(results.read_text()) if results.exists() else {}
-        open_ = [
-            one for one in listed() if known.get(str(one.id), {}).get("verdict") not in DECIDED
+    if given.do == "reach":
+        known = read(results)
+        undecided = [
+            one for one in listed() if known.get(str(one.id), {}).get("verdict") not in NOTICED
         ]
-        reach(tree, work, open_, given.tests)
+        reach(tree, work, undecided, given.arguments)
     elif given.do == "judge":
-        judge(tree, work, results, tests_to_try(tree, work, given.killers), given.budget)
-    else:
-        show(results)
-
-
-def tests_to_try(tree: Path, work: Path, killers: Path | None) -> dict[int, list[str]]:
-    """Choose tests: those that noticed a fault earlier, or else those that reach it."""
-    if killers is None:
-        return reached(work)
-    earlier = json.loads(killers.read_text())
-    noticed = {int(number): one["killer"] for number, one in earlier.items() if one.get("killer")}
-    return {number: moved(tree, killer) for number, killer in noticed.items()}
-
-
-def show(results: Path) -> None:
-    """Print the verdicts of each package."""
-    known = json.loads(results.read_text())
-    table: dict[str, Counter[str]] = {}
-    for fault in listed():
-        verdict = known.get(str(fault.id), {}).get("verdict", "untried")
-        table.setdefault(fault.package, Counter())[verdict] += 1
-    for package, counts in sorted(table.items()):
-        print(package, dict(counts))
-    print("all", dict(sum(table.values(), Counter())))
-    print("CPU seconds", round(sum(one.get("cpu_s", 0) for one in known.values())))
+        tests = earlier(tree, given.killers) if given.killers else reached(work)
+        judge(tree, work, results, tests, given.arguments)
+    show(results)
 
 
 if __name__ == "__main__":
