@@ -10,8 +10,8 @@ The whole suite cannot run once per fault. Instead:
 
 1. `reach` runs the tests once on a tree where each faulty place records the test that evaluates it
    (`PYTEST_CURRENT_TEST`, so other processes count too). Of a parametrized test only the first
-   `SAMPLES` cases run. Other tests cannot notice the fault (nor can they for code that runs at
-   import alone), so they are not tried.
+   `SAMPLES` cases run. Other tests cannot notice the fault, so they are not tried (nor is any for
+   code that runs at import alone). A second `reach` skips the tests that ran.
 2. `judge` collects these tests once and forks per fault. The child exchanges the code of the faulty
    function in memory, and the file holds the fault for processes that start. It runs the tests
    that reach the fault, the quickest of each test function first, until one fails or `BUDGET_S` CPU
@@ -118,6 +118,7 @@ def reach(tree: Path, work: Path, faults: list[Fault], arguments: list[str]) -> 
     before = {site.path: site.path.read_text(encoding="utf-8") for site, _ in places}
     recorder = tree / "src/skillwright/_reached.py"
     try:
+        (work / "times.tsv").touch()
         recorder.write_text(RECORDER.format(path=str(work / "hits.tsv")))
         for site, fault in places:
             text = site.path.read_text(encoding="utf-8")
@@ -201,13 +202,17 @@ _failed: list[str] = []
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Keep the first cases of each parametrized test, to see which tests reach a fault."""
+    if _task.get("do") != "reach":
+        return
+    times = Path(_task["times"])
+    done = {line.rpartition("\t")[0] for line in times.read_text().splitlines()}
     cases: Counter[str] = Counter()
-    if _task.get("do") == "reach":
-        kept = []
-        for item in items:
-            cases[_bare(item.nodeid)] += 1
-            kept += [item] if cases[_bare(item.nodeid)] <= SAMPLES else []
-        items[:] = kept
+    kept = []
+    for item in items:
+        cases[_bare(item.nodeid)] += 1
+        if cases[_bare(item.nodeid)] <= SAMPLES and item.nodeid not in done:
+            kept.append(item)
+    items[:] = kept
 
 
 def pytest_runtest_logreport(report: Any) -> None:
