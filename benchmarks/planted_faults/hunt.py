@@ -16,7 +16,8 @@ The whole suite cannot run once per fault. Instead:
    function in memory, and the file holds the fault for processes that start. It runs the tests
    that reach the fault, the quickest of each test function first, until one fails or `BUDGET_S` CPU
    seconds are spent. A test counts only if it passes without the fault. A test that outlasts
-   `WALL_S` counts: the fault makes it hang. A survivor is tried again once more tests reach it.
+   `WALL_S` counts: the fault makes it hang. A survivor is tried again with the tests
+   that a later `reach` finds.
 3. With `--killers` only the test that noticed the fault earlier runs, found by its name where it
    moved. Faults that are still undecided need `reach` and `judge` without it.
 
@@ -174,23 +175,24 @@ def judge(
 ) -> None:
     """Decide the faults that are undecided and have a test to try; store each verdict at once."""
     found = sources(tree)
-    known = read(results)
+    known, tried = read(results), read(work / "tried.json")
     steps: list[dict[str, Any]] = []
     for fault in listed():
         old = known.get(str(fault.id), {})
         mutant = found.mutant(fault)
+        left = [one for one in tests.get(fault.id, []) if one not in tried.get(str(fault.id), [])]
         if mutant is None:
             known[str(fault.id)] = {"verdict": "lost"}
-        elif old.get("verdict") not in NOTICED and len(tests.get(fault.id, [])) > old.get(
-            "tests", 0
-        ):
+        elif old.get("verdict") not in NOTICED and left:
             path, text = mutant
-            step = {"id": fault.id, "path": str(path), "text": text, "tests": tests[fault.id]}
+            step = {"id": fault.id, "path": str(path), "text": text, "tests": left}
             steps.append(step)
+    steps.sort(key=lambda step: str(step["id"]) in known)  # what has no verdict yet goes first
     results.write_text(json.dumps(known, indent=1) + "\n")
     files = sorted({test.partition("::")[0] for step in steps for test in step["tests"]})
     if steps:
-        task = {"do": "judge", "steps": steps, "results": str(results), "budget": BUDGET_S}
+        files_of = {"results": str(results), "tried": str(work / "tried.json")}
+        task = {"do": "judge", "steps": steps, "budget": BUDGET_S, **files_of}
         run_pytest(tree, work, [*arguments, *files], task)
 
 
@@ -236,20 +238,26 @@ def pytest_runtestloop(session: Any) -> bool | None:
             held.setdefault(one.__code__.co_filename, []).append(one)
     gc.freeze()
     passes: dict[str, bool] = {}
-    results = Path(_task["results"])
+    results, tried_in = Path(_task["results"]), Path(_task["tried"])
+    tried = read(tried_in)
+    nothing = {"verdict": "no test", "killer": None}
     for step in _task["steps"]:
         tests = _present(step["tests"], items)
-        outcome: dict[str, Any] = {"verdict": "no test", "killer": None}
+        outcome: dict[str, Any] = nothing
         while tests := [test for test in tests if passes.get(test, True)]:
             outcome = _plant(session, step, [items[test] for test in tests], held)
-            killer = outcome["killer"]
-            if killer is None or passes.get(killer):
+            if (killer := outcome["killer"]) is None:
                 break
-            passes[killer] = _in_child(session, [items[killer]])["verdict"] == "survived"
+            if killer not in passes:
+                passes[killer] = _in_child(session, [items[killer]])["killer"] is None
             if passes[killer]:
                 break
-        outcome |= {"tests": len(step["tests"])}
-        results.write_text(json.dumps(read(results) | {str(step["id"]): outcome}, indent=1) + "\n")
+            outcome = nothing
+        number = str(step["id"])
+        tried[number] = [*tried.get(number, []), *step["tests"]]
+        outcome = outcome | {"tests": len(tried[number])}
+        tried_in.write_text(json.dumps(tried))
+        results.write_text(json.dumps(read(results) | {number: outcome}, indent=1) + "\n")
     return True
 
 
@@ -381,10 +389,11 @@ def main() -> None:
     parser.add_argument("tree", type=Path)
     parser.add_argument("results", type=Path)
     parser.add_argument("--killers", type=Path, help="results of an earlier tree")
-    parser.add_argument("--work", type=Path, default=Path("/tmp/planted_faults"))
+    parser.add_argument("--work", type=Path, help="one folder for each tree")
     parser.add_argument("arguments", nargs="*", help="after --, for pytest")
     given = parser.parse_args()
-    tree, results, work = given.tree.resolve(), given.results.resolve(), given.work.resolve()
+    tree, results = given.tree.resolve(), given.results.resolve()
+    work = given.work or Path("/tmp/planted_faults") / tree.name
     work.mkdir(parents=True, exist_ok=True)
     if given.do == "reach":
         known = read(results)
