@@ -49,7 +49,7 @@ sys.path.insert(0, str(HERE.parent))
 from planted_faults.faults import Fault, Site, Sources, functions, put  # noqa: E402 - a script
 
 SAMPLES = 2
-BUDGET_S = 45.0
+BUDGET_S = 30.0
 WALL_S = 90
 NOTICED = ("killed", "timeout")
 HIT = '__import__("skillwright._reached", fromlist=["hit"]).hit({})'
