@@ -14,7 +14,7 @@ The whole suite cannot run once per fault. Instead:
    code that runs at import alone). A second `reach` skips the tests that ran.
 2. `judge` collects these tests once and forks per fault. The child exchanges the code of the faulty
    function in memory, and the file holds the fault for processes that start. It runs the tests
-   that reach the fault, the quickest of each test function first, until one fails or `BUDGET_S` CPU
+   that reach the fault, the quickest of each test function first, until one fails or `--budget` CPU
    seconds are spent. A test counts only if it passes without the fault. A test that outlasts
    `WALL_S` counts: the fault makes it hang. A survivor is tried again with the tests
    that a later `reach` finds.
@@ -49,7 +49,6 @@ sys.path.insert(0, str(HERE.parent))
 from planted_faults.faults import Fault, Site, Sources, functions, put  # noqa: E402 - a script
 
 SAMPLES = 2
-BUDGET_S = 30.0
 WALL_S = 90
 NOTICED = ("killed", "timeout")
 HIT = '__import__("skillwright._reached", fromlist=["hit"]).hit({})'
@@ -171,9 +170,13 @@ def earlier(tree: Path, results: Path) -> dict[int, list[str]]:
 
 
 def judge(
-    tree: Path, work: Path, results: Path, tests: dict[int, list[str]], arguments: list[str]
+    where: tuple[Path, Path, Path],
+    tests: dict[int, list[str]],
+    budget: float,
+    arguments: list[str],
 ) -> None:
     """Decide the faults that are undecided and have a test to try; store each verdict at once."""
+    tree, work, results = where
     found = sources(tree)
     known, tried = read(results), read(work / "tried.json")
     steps: list[dict[str, Any]] = []
@@ -192,7 +195,7 @@ def judge(
     files = sorted({test.partition("::")[0] for step in steps for test in step["tests"]})
     if steps:
         files_of = {"results": str(results), "tried": str(work / "tried.json")}
-        task = {"do": "judge", "steps": steps, "budget": BUDGET_S, **files_of}
+        task = {"do": "judge", "steps": steps, "budget": budget, **files_of}
         run_pytest(tree, work, [*arguments, *files], task)
 
 
@@ -240,10 +243,9 @@ def pytest_runtestloop(session: Any) -> bool | None:
     passes: dict[str, bool] = {}
     results, tried_in = Path(_task["results"]), Path(_task["tried"])
     tried = read(tried_in)
-    nothing = {"verdict": "no test", "killer": None}
     for step in _task["steps"]:
         tests = _present(step["tests"], items)
-        outcome: dict[str, Any] = nothing
+        outcome: dict[str, Any] = {"verdict": "no test", "killer": None}
         while tests := [test for test in tests if passes.get(test, True)]:
             outcome = _plant(session, step, [items[test] for test in tests], held)
             if (killer := outcome["killer"]) is None:
@@ -252,10 +254,12 @@ def pytest_runtestloop(session: Any) -> bool | None:
                 passes[killer] = _in_child(session, [items[killer]])["killer"] is None
             if passes[killer]:
                 break
-            outcome = nothing
+            outcome = {"verdict": "no test", "killer": None}
         number = str(step["id"])
-        tried[number] = [*tried.get(number, []), *step["tests"]]
-        outcome = outcome | {"tests": len(tried[number])}
+        last = outcome.pop("last", None)
+        ran = tests[: tests.index(last) + 1] if last else step["tests"]
+        tried[number] = [*tried.get(number, []), *ran]
+        outcome["tests"] = len(tried[number])
         tried_in.write_text(json.dumps(tried))
         results.write_text(json.dumps(read(results) | {number: outcome}, indent=1) + "\n")
     return True
@@ -329,9 +333,11 @@ def _in_child(session: Any, items: list[Any], prepare: Any = None) -> dict[str, 
     shutil.rmtree(scratch, ignore_errors=True)
     code = os.waitstatus_to_exitcode(status)
     verdict = {0: "survived", 1: "killed", 3: "survived"}.get(code, "timeout")
+    last = current.read_text() or None
     return {
         "verdict": verdict,
-        "killer": None if verdict == "survived" else current.read_text() or None,
+        "killer": None if verdict == "survived" else last,
+        "last": last,
         "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
         "wall_s": round(time.monotonic() - began, 1),
         "stopped_by": {0: "end", 1: "failure", 3: "budget"}.get(code, f"exit {code}"),
@@ -390,6 +396,7 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("--killers", type=Path, help="results of an earlier tree")
     parser.add_argument("--work", type=Path, help="one folder for each tree")
+    parser.add_argument("--budget", type=float, default=30.0, help="CPU seconds for a fault")
     parser.add_argument("arguments", nargs="*", help="after --, for pytest")
     given = parser.parse_args()
     tree, results = given.tree.resolve(), given.results.resolve()
@@ -403,7 +410,7 @@ def main() -> None:
         reach(tree, work, undecided, given.arguments)
     elif given.do == "judge":
         tests = earlier(tree, given.killers) if given.killers else reached(work)
-        judge(tree, work, results, tests, given.arguments)
+        judge((tree, work, results), tests, given.budget, given.arguments)
     show(results)
 
 
