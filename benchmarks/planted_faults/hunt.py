@@ -21,7 +21,9 @@ The whole suite cannot run once per fault. Instead:
 3. With `--killers` only the test that noticed the fault earlier runs, found by its name where it
    moved. Faults that are still undecided need `reach` and `judge` without it.
 
-`renames.json`, if there is one, maps old names in functions and statements to new ones.
+`renames.json`, if there is one, maps old names in functions and statements to new ones. "lost"
+names a fault that is not found; "not reached", one that no test that ran evaluates. The list was
+drawn by `faults.draw` with the seed, the count and the commit that stand in it.
 """
 
 import argparse
