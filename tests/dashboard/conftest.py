@@ -13,7 +13,7 @@ from rl_world import Notebook, Stopped, lanes_config, recipe
 from skillwright.cli.app import app as commands
 from skillwright.dashboard import make_app
 from skillwright.dashboard.app import COOKIE
-from skillwright.jobs import StepDecided
+from skillwright.jobs.run import StepDecided
 from skillwright.jobs.weights import Validated
 from skillwright.runs import RunStore
 
