@@ -17,11 +17,9 @@ from skillwright.bank.bank import (
 from skillwright.bank.changes import (
     Add,
     Approve,
-    Change,
     ChangeReport,
     Decision,
     GrowthCaps,
-    Outcome,
     Refine,
     Retire,
     apply,
@@ -35,7 +33,6 @@ from skillwright.bank.embedding.embedders import (
     LexicalEmbedder,
     SentenceTransformerEmbedder,
     Vectors,
-    VectorStore,
 )
 from skillwright.bank.embedding.endpoint import make_embedder
 from skillwright.bank.formats.agent_skills import (
@@ -49,7 +46,6 @@ from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
 from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
 from skillwright.bank.formats.markdown import from_markdown, to_markdown
 from skillwright.bank.formats.skillrl import (
-    MemoryStep,
     RefinedMemory,
     import_skillrl,
     is_skillrl,
@@ -61,10 +57,8 @@ from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_
 from skillwright.bank.lint.rules import Severity
 from skillwright.bank.measure import (
     AtDelta,
-    BankCounts,
     Calibration,
     Compression,
-    Spread,
     calibrate,
     compression,
     count_skills,
@@ -96,18 +90,13 @@ from skillwright.bank.source import (
     query_of,
     scope_of,
 )
-from skillwright.bank.store.store import BankDiff, BankStore, Refinement, difference
+from skillwright.bank.store.store import BankDiff, BankStore
 from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
 from skillwright.bank.teaching.distill import (
-    Blocked,
-    Distillation,
-    DistillReport,
     DistillSettings,
-    Section,
     distill,
 )
 from skillwright.bank.teaching.evolve import (
-    BlockedChange,
     CategorySuccess,
     Evolution,
     EvolutionResults,
@@ -118,16 +107,13 @@ from skillwright.bank.teaching.evolve import (
     success_by_category,
 )
 from skillwright.bank.teaching.teacher import (
-    Evidence,
     Teacher,
-    TeacherCall,
     TeacherDown,
     TeacherFault,
 )
 from skillwright.bank.triggers import (
     Described,
     TaskWords,
-    TriggerScore,
     describe,
     trigger_test,
 )
@@ -144,30 +130,23 @@ __all__ = [
     "Approve",
     "AtDelta",
     "Bank",
-    "BankCounts",
     "BankDiff",
     "BankError",
     "BankIndex",
     "BankMoved",
     "BankSource",
     "BankStore",
-    "Blocked",
-    "BlockedChange",
     "Calibration",
     "CategorySuccess",
-    "Change",
     "ChangeReport",
     "Compression",
     "CountedEpisode",
     "Decision",
     "Described",
-    "DistillReport",
     "DistillSettings",
-    "Distillation",
     "Embedder",
     "Encoder",
     "EndpointEmbedder",
-    "Evidence",
     "Evolution",
     "EvolutionResults",
     "EvolveSettings",
@@ -177,34 +156,26 @@ __all__ = [
     "LogEntry",
     "LogEvent",
     "MakeSource",
-    "MemoryStep",
-    "Outcome",
     "Refine",
     "RefinedMemory",
-    "Refinement",
     "RenderBudget",
     "Rendered",
     "Retire",
     "RetrievalSettings",
     "Retrieved",
     "Scored",
-    "Section",
     "SentenceTransformerEmbedder",
     "Severity",
     "SkillFolder",
     "SkillIndex",
     "SkillStats",
     "Sources",
-    "Spread",
     "TaskWords",
     "Teacher",
-    "TeacherCall",
     "TeacherDown",
     "TeacherFault",
-    "TriggerScore",
     "UnknownSkill",
     "UnknownVersion",
-    "VectorStore",
     "Vectors",
     "apply",
     "approximate_tokens",
@@ -215,7 +186,6 @@ __all__ = [
     "compression",
     "count_skills",
     "describe",
-    "difference",
     "distill",
     "document_folder",
     "evolve",
