@@ -4,8 +4,6 @@ A skill is a triple of name, principle and applicability (`BankSkill`). A bank g
 (`apply`), within limits (`GrowthCaps`): the seed bank of ALFWorld from 55 skills to at most 100.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from skillwright.bank.bank import (
     Bank,
     BankError,
@@ -34,7 +32,7 @@ from skillwright.bank.embedding.embedders import (
     SentenceTransformerEmbedder,
     Vectors,
 )
-from skillwright.bank.embedding.endpoint import make_embedder
+from skillwright.bank.embedding.endpoint import EndpointEmbedder, make_embedder
 from skillwright.bank.formats.agent_skills import (
     SkillFolder,
     document_folder,
@@ -42,7 +40,7 @@ from skillwright.bank.formats.agent_skills import (
     to_agent_skills,
     write_agent_skills,
 )
-from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
+from skillwright.bank.formats.imports import SEED_BANKS, import_skills, load_any_bank, seed_bank
 from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
 from skillwright.bank.formats.markdown import from_markdown, to_markdown
 from skillwright.bank.formats.skillrl import (
@@ -118,10 +116,6 @@ from skillwright.bank.triggers import (
     trigger_test,
 )
 from skillwright.core import BankSkill as BankSkill
-
-if TYPE_CHECKING:
-    from skillwright.bank.embedding.endpoint import EndpointEmbedder
-from skillwright.bank.formats.imports import import_skills, load_any_bank
 
 __all__ = [
     "NOTHING",
@@ -225,12 +219,3 @@ __all__ = [
     "utilities",
     "write_agent_skills",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # Only who asks an endpoint waits for the network stack to be imported.
-    if name != "EndpointEmbedder":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skillwright.bank.embedding.endpoint import EndpointEmbedder
-
-    return EndpointEmbedder
