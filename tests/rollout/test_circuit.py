@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Broken, Hanging, Worlds, guess_specs
 
+from rollout_worlds import NO_SKILL, Bisector, Broken, Hanging, Worlds, guess_specs
 from skillwright.core import (
     EpisodeResult,
     EpisodeSpec,

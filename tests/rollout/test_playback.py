@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds
 
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds
 from skillwright.core import (
     Act,
     EnvError,

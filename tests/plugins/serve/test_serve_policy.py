@@ -8,6 +8,7 @@ from pathlib import Path
 
 import openai
 import pytest
+from skillwright.policy.hf.batching import Ticket
 
 from gguf_files import tiny_gguf
 from hf_world import write_tiny
@@ -21,7 +22,6 @@ from skillwright.plugins.serve.chat import PolicyChat
 from skillwright.plugins.serve.front import Bounds, Front, listening
 from skillwright.plugins.serve.opened import _refuse_too_large
 from skillwright.policy.hf import HfPolicy, HfSettings, Spoken
-from skillwright.policy.hf.batching import Ticket
 from skillwright.policy.hf.sampling import Answer
 
 FAKE = (sys.executable, str(Path(__file__).parents[2] / "fake_gguf_server.py"))
