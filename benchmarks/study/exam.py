@@ -13,7 +13,7 @@ from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import SplitReport
 from skillwright.jobs.weights import RlState, open_rl, selected
 from skillwright.jobs.weights.bank import make_first_bank
-from skillwright.jobs.weights.measure import Checkpoints
+from skillwright.jobs.weights.validation import Checkpoints
 from skillwright.jobs.weights.wiring import Workshop, workshop
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score

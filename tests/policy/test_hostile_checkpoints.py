@@ -7,7 +7,7 @@ import pytest
 
 from skillwright.policy import Checkpoint, CheckpointDamaged, ModelMissing
 from skillwright.policy.checkpoint import pack, unpack
-from skillwright.policy.hf.loading import load_pretrained
+from skillwright.policy.hf import load_pretrained
 
 HEADS = {
     "deep": "[" * 9_000,

@@ -91,6 +91,7 @@ from skillwright.bank.source import (
 from skillwright.bank.store.store import BankDiff, BankStore
 from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
 from skillwright.bank.teaching.distill import (
+    DistillAmounts,
     DistillSettings,
     distill,
 )
@@ -99,6 +100,7 @@ from skillwright.bank.teaching.evolve import (
     Evolution,
     EvolutionResults,
     EvolveSettings,
+    EvolveTrigger,
     evolve,
     sample_failures,
     shown_change,
@@ -137,6 +139,7 @@ __all__ = [
     "CountedEpisode",
     "Decision",
     "Described",
+    "DistillAmounts",
     "DistillSettings",
     "Embedder",
     "Encoder",
@@ -144,6 +147,7 @@ __all__ = [
     "Evolution",
     "EvolutionResults",
     "EvolveSettings",
+    "EvolveTrigger",
     "Finding",
     "GrowthCaps",
     "LexicalEmbedder",

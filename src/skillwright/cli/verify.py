@@ -14,7 +14,7 @@ from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core.fence import without_controls
 
 if TYPE_CHECKING:  # who looks at a skill's lines waits for no learner
-    from skillwright.jobs.inspect import TakenAway, Verified
+    from skillwright.jobs.inspect import ExportedSkills, Verified
 
 out = make_console()
 _COLORS = {"pass": "green", "fail": "red", "skipped": "yellow"}
@@ -26,7 +26,7 @@ def verify(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Check an exported skill: rules, links, hashes, proof; exit with 1 where one fails."""
+    """Check an exported skill: rules, links, hashes, proof; exit with 1 if one fails."""
     from skillwright.jobs.inspect import verify_skills
 
     with exit_codes():
@@ -47,7 +47,7 @@ def _show(found: tuple["Verified", ...]) -> None:
             print_indented(out, 2, line)
 
 
-def show_taken(console: Console, taken: "TakenAway") -> None:
+def show_taken(console: Console, taken: "ExportedSkills") -> None:
     """Show what was written, how its description is chosen, and what proves it."""
     from skillwright.cli.tables import print_indented
 

@@ -7,7 +7,7 @@ A skill is a heading of level 3 with its name, and bullets under it:
     - When: When a goal asks for something hot.
     - Category: heat
 
-A lesson also has ``Avoid``, ``Mistaken belief`` (or ``Because``) and ``Instead``; ``Scope`` and
+A lesson also has ``Avoid``, ``Mistaken belief`` and ``Instead``; ``Scope`` and
 ``Id`` may follow. A skill without a category is a general one, unless it has
 ``Kind: task_specific``. Headings of other levels are ignored. In a text without such skills every
 bullet is a skill: ``- **Name:** what to do``. Evidence, statistics and versions are not included.
@@ -28,7 +28,7 @@ from skillwright.core import (
     did_you_mean,
 )
 
-_BELIEF, _FORMER_BELIEF = "Mistaken belief", "Because"
+_BELIEF = "Mistaken belief"
 _FIELDS = ("Do", "When", "Category", "Kind", "Avoid", _BELIEF, "Instead", "Scope", "Id")
 _HEADING = re.compile(r"^###\s+(?P<name>.+?)(?:\s+#+)?\s*$")
 _OTHER_HEADING = re.compile(r"^#{1,6}\s")
@@ -141,7 +141,7 @@ def _skill(name: str, body: Iterable[str], where: str) -> BankSkill:
     for line in body:
         if not (found := _FIELD.match(line)):
             continue
-        key = _BELIEF if found["key"] == _FORMER_BELIEF else found["key"]
+        key = found["key"]
         if key not in _FIELDS:
             raise DataError(f"{place}: unknown part {key!r}. {did_you_mean(key, _FIELDS)}")
         if key in fields:

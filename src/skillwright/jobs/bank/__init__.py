@@ -16,7 +16,7 @@ from skillwright.jobs.bank.import_and_approve import Format as Format
 from skillwright.jobs.bank.import_and_approve import MoveReport as MoveReport
 from skillwright.jobs.bank.import_and_approve import approve_by_gate as approve_by_gate
 from skillwright.jobs.bank.import_and_approve import approve_without_gate as approve_without_gate
-from skillwright.jobs.bank.import_and_approve import export_bank as export_bank
+from skillwright.jobs.bank.import_and_approve import export_bank_file as export_bank_file
 from skillwright.jobs.bank.import_and_approve import import_into as import_into
 from skillwright.jobs.bank.import_and_approve import let_in as let_in
 from skillwright.jobs.bank.import_and_approve import named_or_pending as named_or_pending

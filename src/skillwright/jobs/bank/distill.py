@@ -58,8 +58,6 @@ from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
-# The stored episodes of runs that a teacher may read, or that skills were learned from.
-
 
 @dataclass(frozen=True, slots=True)
 class StudiedRun:
@@ -76,78 +74,6 @@ class StudiedRun:
     episodes: tuple[EpisodeResult, ...]
     kept_out: Mapping[str, int]
     success_threshold: float
-
-
-def study_run(run: str, root: Path | str = "runs") -> StudiedRun:
-    """Read the episodes of a run that may be studied; it may be running meanwhile.
-
-    Raises:
-        RunError: There is no such run, or its store cannot be read.
-        DataError: It has no episode that may be studied.
-    """
-    path = find_run(run, root)
-    with RunStore.open(path / STORE_NAME, read_only=True) as store:
-        summaries = store.episodes()
-        open_ones = [one for one in summaries if may_be_studied(one)]
-        kept_out = Counter(
-            one.split if one.split != "train" else one.phase
-            for one in summaries
-            if not may_be_studied(one)
-        )
-        episodes = tuple(store.load_episode(one.id) for one in open_ones)
-    if not episodes:
-        others = ", ".join(f"{count} of {name or 'no split'}" for name, count in kept_out.items())
-        raise DataError(
-            f"run {str(path)!r} has no episode that a teacher may read"
-            + (f"; it has {others}. " if others else ". ")
-            + "A bank that learns from tasks that decide or are reported proves nothing: play "
-            "train tasks (`skillwright eval CONFIG --split train`, or a training)"
-        )
-    return StudiedRun(path, episodes, dict(kept_out), threshold_of(path))
-
-
-# Where PyYAML comes with its parser in C, that is ten times as fast.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def threshold_of(path: Path) -> float:
-    """Return the reward from which a run counts an episode as solved."""
-    text = read_text(path / CONFIG_NAME, "configuration")
-    values = yaml.load(text, Loader=_LOADER) or {}
-    return float((values.get("env") or {}).get("success_threshold", 1.0))
-
-
-def evidence_of(
-    bank: Path, keys: Sequence[str], runs: Sequence[str] = (), root: Path | str = "runs"
-) -> dict[str, EpisodeResult]:
-    """Find the episodes that skills name as their evidence.
-
-    Args:
-        bank: The bank's file; what was played for it stands beside it.
-        keys: Their keys.
-        runs: Runs to look through as well.
-        root: The folder that holds runs.
-
-    Raises:
-        RunError: There is no such run, or a store cannot be read.
-    """
-    found: dict[str, EpisodeResult] = {}
-    if has_work(bank):
-        with look_at_work(bank) as store:
-            found |= _found(store, keys)
-    for run in runs:
-        with RunStore.open(find_run(run, root) / STORE_NAME, read_only=True) as store:
-            found |= _found(store, keys)
-    return found
-
-
-def _found(store: RunStore, keys: Sequence[str]) -> dict[str, EpisodeResult]:
-    episodes = {key: store.find_episode(key) for key in keys}
-    return {key: one for key, one in episodes.items() if one is not None}
-
-
-BASE = "base"
-"""The phase of base trajectories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +118,7 @@ class DistillOutcome:
         return {
             name: getattr(self, name) for name in names if name not in ("solved", "blocked")
         } | {
-            "won": self.solved,  # stored name
+            "solved": self.solved,
             "blocked": [{"name": name, "why": why} for name, why in self.blocked],
             "notes": list(self.notes),
         }
@@ -222,14 +148,14 @@ async def distill_runs(
     """
     episodes = [one for run in runs for one in run.episodes]
     threshold = runs[0].success_threshold
-    asked = replace(settings.distill.settings(threshold), status=status)
+    asked = settings.distill.settings(threshold).model_copy(update={"status": status})
     async with study(bank, settings, callback, make, *(run.path for run in runs)) as held:
         with held.store.transaction():
             for one in episodes:
                 # Kept beside the bank, so that what a skill rests on is found without the run. The
                 # skills injected there came out of another bank, where ids mean others.
                 held.store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
-        teacher = held.teacher("distil")  # stored name
+        teacher = held.teacher("distil")  # seed
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, held.is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
@@ -266,7 +192,7 @@ async def distill_config(
         outcome = await _distill(
             episodes,
             bank,
-            session.teacher("distil"),  # stored name
+            session.teacher("distil"),  # seed
             config.distill.settings(threshold),
             callback,
             f"{config.env.name}, played with {config.run.name}",
@@ -274,6 +200,77 @@ async def distill_config(
         )
     llms = (config.models.target, teacher_of(config))
     return replace(outcome, is_scripted=any(llm.is_scripted for llm in llms))
+
+
+def study_run(run: str, root: Path | str = "runs") -> StudiedRun:
+    """Read the episodes of a run that may be studied; it may be running meanwhile.
+
+    Raises:
+        RunError: There is no such run, or its store cannot be read.
+        DataError: It has no episode that may be studied.
+    """
+    path = find_run(run, root)
+    with RunStore.open(path / STORE_NAME, read_only=True) as store:
+        summaries = store.episodes()
+        open_ones = [one for one in summaries if may_be_studied(one)]
+        kept_out = Counter(
+            one.split if one.split != "train" else one.phase
+            for one in summaries
+            if not may_be_studied(one)
+        )
+        episodes = tuple(store.load_episode(one.id) for one in open_ones)
+    if not episodes:
+        others = ", ".join(f"{count} of {name or 'no split'}" for name, count in kept_out.items())
+        raise DataError(
+            f"run {str(path)!r} has no episode that a teacher may read"
+            + (f"; it has {others}. " if others else ". ")
+            + "A bank that learns from tasks that decide or are reported proves nothing: play "
+            "train tasks (`skillwright eval CONFIG --split train`, or a training)"
+        )
+    return StudiedRun(path, episodes, dict(kept_out), threshold_of(path))
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def threshold_of(path: Path) -> float:
+    """Return the reward from which a run counts an episode as solved."""
+    text = read_text(path / CONFIG_NAME, "configuration")
+    values = yaml.load(text, Loader=_LOADER) or {}
+    return float((values.get("env") or {}).get("success_threshold", 1.0))
+
+
+def evidence_of(
+    bank: Path, keys: Sequence[str], runs: Sequence[str] = (), root: Path | str = "runs"
+) -> dict[str, EpisodeResult]:
+    """Find the episodes that skills name as their evidence.
+
+    Args:
+        bank: The bank's file; what was played for it stands beside it.
+        keys: Their keys.
+        runs: Runs to look through as well.
+        root: The folder that holds runs.
+
+    Raises:
+        RunError: There is no such run, or a store cannot be read.
+    """
+    found: dict[str, EpisodeResult] = {}
+    if has_work(bank):
+        with look_at_work(bank) as store:
+            found |= _found(store, keys)
+    for run in runs:
+        with RunStore.open(find_run(run, root) / STORE_NAME, read_only=True) as store:
+            found |= _found(store, keys)
+    return found
+
+
+def _found(store: RunStore, keys: Sequence[str]) -> dict[str, EpisodeResult]:
+    episodes = {key: store.find_episode(key) for key in keys}
+    return {key: one for key, one in episodes.items() if one is not None}
+
+
+BASE = "base"
+"""The phase of base trajectories."""
 
 
 async def _distill(
@@ -285,7 +282,7 @@ async def _distill(
     named: str,
     is_near: IsNear,
 ) -> DistillOutcome:
-    callback.on_event(StageStarted("distil"))  # stored name
+    callback.on_event(StageStarted("distill"))
     found = await distill(episodes, teacher, settings, category_of, scope_of)
     found.refuse_gaps()
     with BankStore.open(bank) as store:
@@ -318,11 +315,7 @@ async def _distill(
     )
 
 
-# SkillRL's refined memories (``generated_memories_*.json``), as episodes that a teacher reads.
-
-
 PHASE = "memory"
-# What stands for a thing that a memory does not name: "{object}", "[target]", "<tool>".
 _BRACKETS = str.maketrans("", "", "{}[]<>")
 
 

@@ -33,12 +33,6 @@ from skillwright.models import make_model
 from skillwright.rollout import read_rollouts, refuse_no_score
 from skillwright.runs import RunStore
 
-EVOLVED = "evolved"
-"""The event of a round that is over."""
-BEGUN = "evolve_begun"
-SETTINGS = "evolve_settings"
-"""The event of a command: its first round, how many, and what was configured."""
-
 
 @dataclass(frozen=True, slots=True)
 class EvolutionRound:
@@ -156,6 +150,82 @@ async def evolve_bank(
     models = (config.models.target, teacher_of(config))
     is_scripted = any(llm.is_scripted for llm in models)
     return EvolveReport(str(bank), tuple(run.done), skills, is_scripted, run.release)
+
+
+async def evolve_on_rollouts(
+    files: Sequence[Path],
+    bank: Path,
+    settings: StudySettings,
+    reason: str,
+    callback: Callback,
+    make: MakeModel = make_model,
+) -> EvolveReport:
+    """Have a teacher change a bank by exported rollouts: within lint and limits, without a gate.
+
+    Args:
+        files: Of rollouts (`skillwright.rollout.write_rollouts`), of train tasks alone.
+        bank: The bank's file, which must hold skills or have been begun.
+        settings: Who teaches, and how much may change.
+        reason: Why no gate is asked; it is in the bank's log.
+        callback: Sees what happens.
+        make: Makes the teacher.
+
+    Raises:
+        DataError: A file is none of rollouts, or holds an episode that may not be studied.
+        EngineDown: No episode has a reward.
+        TeacherDown: The teacher gave nothing usable.
+        BankError: The file cannot be written, or another process works on it.
+    """
+    results = _studied(files)
+    refuse_no_score(results)
+    with BankStore.open(bank) as bank_store:
+        async with study(bank, settings, callback, make) as held:
+            with held.store.transaction():
+                for one in results:
+                    held.store.record_episode(one, usage={})
+            before = bank_store.load()
+            asked = settings.evolve.settings(success_threshold=1.0, step=before.version)
+            tasks = {one.task_id: one.spec.task for one in results}
+            split = EvolutionTasks(StudyTasks(tuple(tasks.values())), tuple(tasks))
+            callback.on_event(StageStarted("evolve"))
+            found = await evolve(
+                EvolutionResults(split, tuple(results)),
+                before,
+                held.teacher(f"evolve {before.version}"),
+                asked,
+                category_of,
+                scope_of,
+            )
+            refuse_dead_teacher(found.faults, len(found.calls))
+            candidate, report = found.candidate(before, asked.caps, held.is_near)
+            count_use(held.store, bank_store, success_threshold=1.0)
+        if candidate is not before:
+            said = f"evolved on {len(results)} rollouts, without a gate: {reason}"
+            bank_store.adopt(candidate, report, reason=said)
+        action = why_unjudged(found, before, candidate) or WITHOUT_GATE
+        played = PlayedRound(1, found, before, candidate, report, action, None)
+        now = bank_store.load()
+        skills = count_skills(now).headline
+    record = EvolutionRound(
+        number=1,
+        before=before.version,
+        version=now.version,
+        action=action,
+        success=played.success,
+        weakest=found.weakest,
+        changes=played.lines(),
+        growth=active_by_category(now),
+        blocked=len(found.blocked),
+        notes=found.notes,
+    )
+    return EvolveReport(str(bank), (record,), skills, held.llm.is_scripted)
+
+
+EVOLVED = "evolved"
+"""The event of a round that is over."""
+BEGUN = "evolve_begun"
+SETTINGS = "evolve_settings"
+"""The event of a command: its first round, how many, and what was configured."""
 
 
 def _expected_episodes(session: BankSession, rounds: int) -> int:
@@ -333,78 +403,6 @@ def _begin(
 
 def _evolved(store: RunStore) -> list[EvolutionRound]:
     return [EvolutionRound.from_dict(event.payload) for event in store.events(EVOLVED)]
-
-
-# A bank that evolves on what others played, such as SkyRL's trainer: nobody can play for a gate.
-
-
-async def evolve_on_rollouts(
-    files: Sequence[Path],
-    bank: Path,
-    settings: StudySettings,
-    reason: str,
-    callback: Callback,
-    make: MakeModel = make_model,
-) -> EvolveReport:
-    """Have a teacher change a bank by exported rollouts: within lint and limits, without a gate.
-
-    Args:
-        files: Of rollouts (`skillwright.rollout.write_rollouts`), of train tasks alone.
-        bank: The bank's file, which must hold skills or have been begun.
-        settings: Who teaches, and how much may change.
-        reason: Why no gate is asked; it is in the bank's log.
-        callback: Sees what happens.
-        make: Makes the teacher.
-
-    Raises:
-        DataError: A file is none of rollouts, or holds an episode that may not be studied.
-        EngineDown: No episode has a reward.
-        TeacherDown: The teacher gave nothing usable.
-        BankError: The file cannot be written, or another process works on it.
-    """
-    results = _studied(files)
-    refuse_no_score(results)
-    with BankStore.open(bank) as bank_store:
-        async with study(bank, settings, callback, make) as held:
-            with held.store.transaction():
-                for one in results:
-                    held.store.record_episode(one, usage={})
-            before = bank_store.load()
-            asked = settings.evolve.settings(success_threshold=1.0, step=before.version)
-            tasks = {one.task_id: one.spec.task for one in results}
-            split = EvolutionTasks(StudyTasks(tuple(tasks.values())), tuple(tasks))
-            callback.on_event(StageStarted("evolve"))
-            found = await evolve(
-                EvolutionResults(split, tuple(results)),
-                before,
-                held.teacher(f"evolve {before.version}"),
-                asked,
-                category_of,
-                scope_of,
-            )
-            refuse_dead_teacher(found.faults, len(found.calls))
-            candidate, report = found.candidate(before, asked.caps, held.is_near)
-            count_use(held.store, bank_store, success_threshold=1.0)
-        if candidate is not before:
-            said = f"evolved on {len(results)} rollouts, without a gate: {reason}"
-            bank_store.adopt(candidate, report, reason=said)
-        action = why_unjudged(found, before, candidate) or WITHOUT_GATE
-        played = PlayedRound(1, found, before, candidate, report, action, None)
-        now = bank_store.load()
-        skills = count_skills(now).headline
-    record = EvolutionRound(
-        number=1,
-        before=before.version,
-        version=now.version,
-        action=action,
-        success=played.success,
-        weakest=found.weakest,
-        changes=played.lines(),
-        growth=active_by_category(now),
-        blocked=len(found.blocked),
-        notes=found.notes,
-    )
-    return EvolveReport(str(bank), (record,), skills, held.llm.is_scripted)
 
 
 def _studied(files: Sequence[Path]) -> list[EpisodeResult]:

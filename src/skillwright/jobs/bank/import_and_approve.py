@@ -209,8 +209,8 @@ def let_in(report: ChangeReport) -> list[str]:
     return [one.id for one in report.outcomes if one.decision is Decision.APPROVED]
 
 
-def export_bank(bank: Bank, to: Path, form: Format) -> None:
-    """Write a bank into one file; as folders for agents, `take_bank_away` writes it.
+def export_bank_file(bank: Bank, to: Path, form: Format) -> None:
+    """Write a bank into one file; as folders for agents, `export_bank` writes it.
 
     Raises:
         ConfigError: There is a folder of that name.

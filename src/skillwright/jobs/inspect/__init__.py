@@ -1,6 +1,5 @@
 """Read finished and running runs: summaries, comparisons, replays, regrading, exports."""
 
-from skillwright.jobs.inspect.ablate import ABLATION_NAME as ABLATION_NAME
 from skillwright.jobs.inspect.ablate import MARGIN as MARGIN
 from skillwright.jobs.inspect.ablate import Ablation as Ablation
 from skillwright.jobs.inspect.ablate import AblationPlan as AblationPlan
@@ -29,10 +28,10 @@ from skillwright.jobs.inspect.export_rows import ExportRows as ExportRows
 from skillwright.jobs.inspect.export_rows import export_run as export_run
 from skillwright.jobs.inspect.export_skills import PLACES as PLACES
 from skillwright.jobs.inspect.export_skills import Client as Client
+from skillwright.jobs.inspect.export_skills import ExportedSkills as ExportedSkills
 from skillwright.jobs.inspect.export_skills import ExportOptions as ExportOptions
-from skillwright.jobs.inspect.export_skills import TakenAway as TakenAway
-from skillwright.jobs.inspect.export_skills import take_bank_away as take_bank_away
-from skillwright.jobs.inspect.export_skills import take_document_away as take_document_away
+from skillwright.jobs.inspect.export_skills import export_bank as export_bank
+from skillwright.jobs.inspect.export_skills import export_document as export_document
 from skillwright.jobs.inspect.flips import FlipList as FlipList
 from skillwright.jobs.inspect.flips import FlipSide as FlipSide
 from skillwright.jobs.inspect.flips import list_flips as list_flips
@@ -73,3 +72,4 @@ from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
 from skillwright.jobs.inspect.verify import Checked as Checked
 from skillwright.jobs.inspect.verify import Verified as Verified
 from skillwright.jobs.inspect.verify import verify_skills as verify_skills
+from skillwright.runs.folder import ABLATION_NAME as ABLATION_NAME

@@ -26,7 +26,7 @@ from skillwright.jobs.run.progress import (
     RunStarted,
     StageStarted,
 )
-from skillwright.jobs.run.resuming import TASKS, refuse_other_tasks
+from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
 from skillwright.jobs.text.estimate import estimate_evaluation
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.launch import Run
@@ -35,16 +35,8 @@ from skillwright.models import make_model
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import ABLATION_NAME, BEST_SKILL_NAME, SKILLS_NAME
 
-PHASE: Final = "ablation"
 MARGIN: Final = 0.1
 """What a section may be worth and still be proposed for deletion, in success or reward."""
-
-# No gate and no release test takes these draws.
-_DRAWS_FROM: Final = 2_000_000
-_JOINT_FROM: Final = 3_000_000
-_JOINT_TIMES: Final = 2
-
-Proposal = Literal["keep", "delete", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +55,77 @@ class AblationPlan:
     margin: float = MARGIN
     by_item: bool = False
     joint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AblationWork:
+    """An ablation that is planned, with what it will take.
+
+    Attributes:
+        first: Number of each task's first draw.
+        tasks: Val tasks; 0 where an adapter says so only when it plays.
+        stored: Episodes of it that the run has already.
+    """
+
+    run: Run
+    skill: StoredSkill
+    plan: AblationPlan
+    sections: tuple[Section, ...]
+    first: int
+    tasks: int
+    stored: int
+
+    @property
+    def to_play(self) -> int:
+        """How many rollouts it takes, without a joint test."""
+        return max(0, (1 + len(self.sections)) * self.tasks * self.plan.draws - self.stored)
+
+    @property
+    def ledger(self) -> AlphaLedger:
+        """The run's alpha, shared evenly over the sections and what is deleted together."""
+        return AlphaLedger(self.run.config.evaluation.alpha, len(self.sections) + 1)
+
+    @property
+    def least_margin(self) -> float:
+        """The smallest margin at which anything can be proposed for deletion."""
+        return least_margin(self.tasks, self.ledger.share)
+
+    async def cost_usd(self) -> float | None:
+        """Estimate what it costs; ``None`` where a price or the environment's part is unknown."""
+        try:
+            found = await estimate_evaluation(self.run.config, self.skill.text, EvalPlan("val", 1))
+        except ConfigError:  # an adapter asks its models by itself
+            return None
+        each = found.total.cost_usd
+        return None if each is None else each / max(1, self.tasks) * self.to_play
+
+
+def plan_ablation(run: Run, skill: StoredSkill, plan: AblationPlan) -> AblationWork:
+    """Split a skill, and look for what the run has played of it already.
+
+    Raises:
+        ConfigError: The skill is empty, or the run never began or has no val tasks.
+    """
+    sections = tuple(split_document(skill.text, by_item=plan.by_item))
+    if not sections:
+        raise ConfigError(
+            f"version {skill.version} of {run.folder.name!r} is empty: it has no section to measure"
+        )
+    made_of = run.store.events(TASKS)
+    if not made_of:
+        raise ConfigError(f"run {run.folder.name!r} has played nothing yet; resume it first")
+    tasks = made_of[0].payload["val"]["tasks"]
+    if tasks == 0:
+        raise ConfigError(
+            f"run {run.folder.name!r} has no val tasks, on which sections are measured; name the "
+            "run that trained the skill"
+        )
+    texts = [skill.text, *(without_sections(skill.text, [one]) for one in sections)]
+    first, stored = _stored(run.config, run.store, plan.draws, texts)
+    return AblationWork(run, skill, plan, sections, first, tasks or 0, stored)
+
+
+Proposal = Literal["keep", "delete", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,97 +223,6 @@ class Ablation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class AblationWork:
-    """An ablation that is planned, with what it will take.
-
-    Attributes:
-        first: Number of each task's first draw.
-        tasks: Val tasks; 0 where an adapter says so only when it plays.
-        stored: Episodes of it that the run has already.
-    """
-
-    run: Run
-    skill: StoredSkill
-    plan: AblationPlan
-    sections: tuple[Section, ...]
-    first: int
-    tasks: int
-    stored: int
-
-    @property
-    def to_play(self) -> int:
-        """How many rollouts it takes, without a joint test."""
-        return max(0, (1 + len(self.sections)) * self.tasks * self.plan.draws - self.stored)
-
-    @property
-    def ledger(self) -> AlphaLedger:
-        """The run's alpha, shared evenly over the sections and what is deleted together."""
-        return AlphaLedger(self.run.config.evaluation.alpha, len(self.sections) + 1)
-
-    @property
-    def least_margin(self) -> float:
-        """The smallest margin at which anything can be proposed for deletion."""
-        return least_margin(self.tasks, self.ledger.share)
-
-    async def cost_usd(self) -> float | None:
-        """Estimate what it costs; ``None`` where a price or the environment's part is unknown."""
-        try:
-            found = await estimate_evaluation(self.run.config, self.skill.text, EvalPlan("val", 1))
-        except ConfigError:  # an adapter asks its models by itself
-            return None
-        each = found.total.cost_usd
-        return None if each is None else each / max(1, self.tasks) * self.to_play
-
-
-def plan_ablation(run: Run, skill: StoredSkill, plan: AblationPlan) -> AblationWork:
-    """Split a skill, and look for what the run has played of it already.
-
-    Raises:
-        ConfigError: The skill is empty, or the run never began or has no val tasks.
-    """
-    sections = tuple(split_document(skill.text, by_item=plan.by_item))
-    if not sections:
-        raise ConfigError(
-            f"version {skill.version} of {run.folder.name!r} is empty: it has no section to measure"
-        )
-    made_of = run.store.events(TASKS)
-    if not made_of:
-        raise ConfigError(f"run {run.folder.name!r} has played nothing yet; resume it first")
-    tasks = made_of[0].payload["val"]["tasks"]
-    if tasks == 0:
-        raise ConfigError(
-            f"run {run.folder.name!r} has no val tasks, on which sections are measured; name the "
-            "run that trained the skill"
-        )
-    texts = [skill.text, *(without_sections(skill.text, [one]) for one in sections)]
-    first, stored = _stored(run.config, run.store, plan.draws, texts)
-    return AblationWork(run, skill, plan, sections, first, tasks or 0, stored)
-
-
-def _stored(
-    config: RunConfig, store: RunStore, draws: int, texts: Iterable[str]
-) -> tuple[int, int]:
-    """Return from which draw on most is stored, and how much that is."""
-    wanted = {skill_hash(text) for text in texts}
-    played: dict[int, set[tuple[str, str]]] = {}
-    for one in store.episodes(split="val"):
-        name = one.skill_version.split("+")[0]  # below a document there may be a bank
-        if name in wanted and _pairs(config, one):
-            played.setdefault(one.draw, set()).add((name, one.task_id))
-    found = {
-        first: sum(len(played.get(first + more, ())) for more in range(draws)) for first in played
-    }
-    first = max(found, key=lambda one: (found[one], one), default=_DRAWS_FROM)
-    return first, found.get(first, 0)
-
-
-def _pairs(config: RunConfig, one: EpisodeSummary) -> bool:
-    return one.reward is not None and one.seed == evaluation_seed(
-        config.run.seed, one.task_id, one.draw
-    )
-
-
 async def ablate(work: AblationWork, callback: Callback, make: MakeModel = make_model) -> Ablation:
     """Measure every section, and write what was found into the run's folder.
 
@@ -290,6 +262,35 @@ async def ablate(work: AblationWork, callback: Callback, make: MakeModel = make_
     )
     write_text(run.folder.path / ABLATION_NAME, dumps(found.to_dict(), indent=2) + "\n")
     return found
+
+
+PHASE: Final = "ablation"
+_DRAWS_FROM: Final = 2_000_000
+_JOINT_FROM: Final = 3_000_000
+_JOINT_TIMES: Final = 2
+
+
+def _stored(
+    config: RunConfig, store: RunStore, draws: int, texts: Iterable[str]
+) -> tuple[int, int]:
+    """Return from which draw on most is stored, and how much that is."""
+    wanted = {skill_hash(text) for text in texts}
+    played: dict[int, set[tuple[str, str]]] = {}
+    for one in store.episodes(split="val"):
+        name = one.skill_version.split("+")[0]  # below a document there may be a bank
+        if name in wanted and _pairs(config, one):
+            played.setdefault(one.draw, set()).add((name, one.task_id))
+    found = {
+        first: sum(len(played.get(first + more, ())) for more in range(draws)) for first in played
+    }
+    first = max(found, key=lambda one: (found[one], one), default=_DRAWS_FROM)
+    return first, found.get(first, 0)
+
+
+def _pairs(config: RunConfig, one: EpisodeSummary) -> bool:
+    return one.reward is not None and one.seed == evaluation_seed(
+        config.run.seed, one.task_id, one.draw
+    )
 
 
 @dataclass(frozen=True, slots=True)

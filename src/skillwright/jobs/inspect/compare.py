@@ -21,11 +21,6 @@ from skillwright.jobs.inspect.compare_sides import (
     read_side,
 )
 
-# What a comparison of two runs found, as values; the command line renders them.
-
-
-_ALPHA = 0.05
-
 
 @dataclass(frozen=True, slots=True)
 class ComparedSide:
@@ -230,17 +225,6 @@ class RunComparison:
         return sorted(found, key=lambda task: (-abs(task.change), task.id))
 
 
-# Compare two runs on the tasks that both attempted: what differs, how surely, and which tasks.
-#
-#     attempts of A and B -> mean score per task and side -> difference per task -> effect,
-# interval
-#
-# The tasks are the sample. Failures are no scores: they are left out and counted.
-
-
-_NAMED = 3  # task ids that an error names
-
-
 def compare_runs(
     run_a: str | Path,
     run_b: str | Path,
@@ -291,6 +275,10 @@ def compare_runs(
         notes=tuple(notes),
         is_scripted=a.is_scripted or b.is_scripted,
     )
+
+
+_ALPHA = 0.05
+_NAMED = 3  # task ids that an error names
 
 
 def _difference(tasks: Sequence[ComparedTask]) -> PairedDifference:

@@ -15,25 +15,6 @@ from skillwright.rollout.transcript import Line, split_thought, spoken
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
-_NUMBER: Final = re.compile(r"e(\d{1,15})")
-_BARE_NUMBER: Final = re.compile(r"\d{1,15}")
-_KEY: Final = re.compile(r"[0-9a-f]{4,64}")
-_MOST_NAMED: Final = 8
-_COLUMNS: Final = (
-    "key",
-    "phase",
-    "step",
-    "split",
-    "env",
-    "task_id",
-    "task_type",
-    "draw",
-    "seed",
-    "agent",
-    "skill_version",
-)
-_AROUND: Final = 20  # characters that are quoted on either side of a text that was looked for
-
 
 @dataclass(frozen=True, slots=True)
 class EpisodeQuery:
@@ -132,6 +113,40 @@ class EpisodeList:
     episodes: tuple[FoundEpisode, ...]
 
 
+def list_episodes(
+    run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
+) -> EpisodeList:
+    """List episodes of a run, the latest first; it may be running meanwhile.
+
+    Args:
+        run: A run's folder or name, ``latest``, a bank's file, or the work folder beside it.
+        root: The folder that holds runs.
+        query: Which episodes; all by default.
+
+    Raises:
+        RunError: There is no such run, or it has no episode of such a type, phase, split or task.
+    """
+    query = query or EpisodeQuery()
+    path = find_folder(run, root)
+    threshold = run_threshold(path)
+    with RunStore.open(path / STORE_NAME, read_only=True) as store:
+        every = store.episodes()
+        refuse_unknown(path.name, query, every)
+        wanted = [one for one in every if fits(one, query, threshold)]
+        wanted.sort(key=lambda one: one.id, reverse=True)
+        texts = texts_of(store)
+
+        def place(one: EpisodeSummary) -> str | None:
+            return "" if query.grep is None else place_of(store.load_episode(one.id), query.grep)
+
+        found = tuple(
+            described(one, threshold, texts, match)
+            for one in wanted
+            if (match := place(one)) is not None
+        )
+    return EpisodeList(path.name, path, threshold, len(every), found)
+
+
 @dataclass(frozen=True, slots=True)
 class TurnView:
     """One turn.
@@ -199,40 +214,6 @@ class EpisodeView:
         }
 
 
-def list_episodes(
-    run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
-) -> EpisodeList:
-    """List episodes of a run, the latest first; it may be running meanwhile.
-
-    Args:
-        run: A run's folder or name, ``latest``, a bank's file, or the work folder beside it.
-        root: The folder that holds runs.
-        query: Which episodes; all by default.
-
-    Raises:
-        RunError: There is no such run, or it has no episode of such a type, phase, split or task.
-    """
-    query = query or EpisodeQuery()
-    path = find_folder(run, root)
-    threshold = run_threshold(path)
-    with RunStore.open(path / STORE_NAME, read_only=True) as store:
-        every = store.episodes()
-        refuse_unknown(path.name, query, every)
-        wanted = [one for one in every if fits(one, query, threshold)]
-        wanted.sort(key=lambda one: one.id, reverse=True)
-        texts = texts_of(store)
-
-        def place(one: EpisodeSummary) -> str | None:
-            return "" if query.grep is None else place_of(store.load_episode(one.id), query.grep)
-
-        found = tuple(
-            described(one, threshold, texts, match)
-            for one in wanted
-            if (match := place(one)) is not None
-        )
-    return EpisodeList(path.name, path, threshold, len(every), found)
-
-
 def read_episode(
     run: str | Path,
     episode: str,
@@ -272,6 +253,26 @@ def read_episode(
             turns=tuple(_view(turn) for turn in result.trajectory.turns),
             row=result.row or {},
         )
+
+
+_NUMBER: Final = re.compile(r"e(\d{1,15})")
+_BARE_NUMBER: Final = re.compile(r"\d{1,15}")
+_KEY: Final = re.compile(r"[0-9a-f]{4,64}")
+_MOST_NAMED: Final = 8
+_COLUMNS: Final = (
+    "key",
+    "phase",
+    "step",
+    "split",
+    "env",
+    "task_id",
+    "task_type",
+    "draw",
+    "seed",
+    "agent",
+    "skill_version",
+)
+_AROUND: Final = 20  # characters that are quoted on either side of a text that was looked for
 
 
 def find_folder(run: str | Path, root: str | Path) -> Path:

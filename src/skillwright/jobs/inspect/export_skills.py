@@ -76,22 +76,6 @@ from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
-Client = Literal["claude", "codex", "agents"]
-PLACES: Final[dict[str, Path]] = {
-    "claude": Path(".claude/skills"),
-    "codex": Path(".agents/skills"),
-    "agents": Path(".agents/skills"),
-}
-"""Where each client looks for the skills of the project that it works in."""
-
-_MOST_TASKS = 200
-_MOST_TYPES = 8
-_ANSWER_TOKENS = 2_048
-_GENERIC = frozenset({"bank", "skills", "best_skill", "current_skill"})
-# A document has headings, and says more than a skill of a bank.
-_FORM_OF_DOCUMENTS = frozenset({"too_long", "line_break"})
-_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
-
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
@@ -115,7 +99,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenAway:
+class ExportedSkills:
     """What was written.
 
     Attributes:
@@ -144,6 +128,101 @@ class TakenAway:
             **{name: encode(getattr(self, name)) for name in self.__slots__},
             "folder": str(self.folder),
         }
+
+
+async def export_document(
+    text: str, run: Path | None, version: int, options: ExportOptions
+) -> ExportedSkills:
+    """Write a skill document as a folder of Agent Skills.
+
+    Args:
+        text: The document.
+        run: The folder of the run that it is from; ``None`` for a file of its own.
+        version: Its version in that run.
+        options: Where to, and how.
+
+    Raises:
+        UsageError: The folder cannot be written there, or there is nothing to take away.
+    """
+    tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
+    extra: dict[str, str] = {}
+    llm: ModelConfig | None = None
+    stem = ""
+    if run is not None and not text.strip():
+        raise UsageError(
+            f"{run.name}@{version} is empty, so there is nothing to take away. "
+            f"`skillwright runs show {run.name}` says why a later version was not proven better; "
+            f"name one all the same, as {run.name}@1, and the folder says that it is not proven."
+        )
+    if run is None:
+        notes.append("it is of no run, so nothing proves it and no task is known")
+    else:
+        config, stem = load_config(run / CONFIG_NAME), run.name
+        llm = config.models.optimizer
+        with RunStore.open(run / STORE_NAME, read_only=True) as store:
+            tasks = known_tasks(store)
+            found, said = await _document_evidence(config, store, run, version)
+            facts, extra = _proof(found, said, notes)
+        facts |= {"run": run.name, "skill-version": str(version)}
+    facts["skill-hash"] = skill_hash(text)
+    name = check_name(options.name or skill_name(env_words(tasks.env), stem))
+    words = _words(tasks, _about(text), text)
+    notes += _warnings(text)
+    written, by = await _describe(words, llm, options, notes)
+    folder = document_folder(text, name, written)
+    return _write(folder, tasks, facts, (by, extra, notes), options)
+
+
+async def export_bank(bank: Bank, where: str, options: ExportOptions) -> ExportedSkills:
+    """Write the active skills of a bank as a folder of Agent Skills.
+
+    Args:
+        bank: The bank, at the version that is taken away.
+        where: The bank as it was named: a file, an export, or ``seed:NAME``.
+        options: Where to, and how.
+
+    Raises:
+        UsageError: The folder cannot be written there, or there is nothing to take away.
+    """
+    path, is_seed = Path(where), where.startswith("seed:")
+    stem = where.partition(":")[2] if is_seed else path.stem
+    tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
+    extra: dict[str, str] = {}
+    llm: ModelConfig | None = None
+    if played := _played_for(path):
+        with RunStore.open(played, read_only=True) as store:
+            tasks, config = known_tasks(store), _settings(store, played.parent)
+            llm = config.models.teacher or config.models.optimizer if config else None
+            found, said = await _bank_evidence(config, store, path, bank.version)
+            facts, extra = _proof(found, said, notes)
+    else:
+        notes.append("nothing was played for it here, so nothing proves it and no task is known")
+    subject = options.subject or env_words(tasks.env)
+    title = " ".join(dict.fromkeys([*subject.split(), *stem.split("_")]))
+    name = check_name(options.name or skill_name(title))
+    skills = bank.active
+    words = words_of_skills(skills, title)
+    if tasks.goals:
+        words = _words(replace(tasks, env=subject), names_of(skills))
+    written, by = await _describe(words, llm, options, notes)
+    folder = replace(to_agent_skills(bank, options.name or title, written), name=name)
+    facts |= {"bank-hash": bank.digest, "skills": str(len(skills) - len(folder.left_out))}
+    return _write(folder, tasks, facts, (by, extra, notes), options)
+
+
+Client = Literal["claude", "codex", "agents"]
+PLACES: Final[dict[str, Path]] = {
+    "claude": Path(".claude/skills"),
+    "codex": Path(".agents/skills"),
+    "agents": Path(".agents/skills"),
+}
+"""Where each client looks for the skills of the project that it works in."""
+_MOST_TASKS = 200
+_MOST_TYPES = 8
+_ANSWER_TOKENS = 2_048
+_GENERIC = frozenset({"bank", "skills", "best_skill", "current_skill"})
+_FORM_OF_DOCUMENTS = frozenset({"too_long", "line_break"})
+_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,86 +269,6 @@ def known_tasks(store: RunStore) -> KnownTasks:
     return KnownTasks(env, agent, tuple(filter(None, types)), goals, prompts, tuple(held_out))
 
 
-async def take_document_away(
-    text: str, run: Path | None, version: int, options: ExportOptions
-) -> TakenAway:
-    """Write a skill document as a folder of Agent Skills.
-
-    Args:
-        text: The document.
-        run: The folder of the run that it is from; ``None`` for a file of its own.
-        version: Its version in that run.
-        options: Where to, and how.
-
-    Raises:
-        UsageError: The folder cannot be written there, or there is nothing to take away.
-    """
-    tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
-    extra: dict[str, str] = {}
-    llm: ModelConfig | None = None
-    stem = ""
-    if run is not None and not text.strip():
-        raise UsageError(
-            f"{run.name}@{version} is empty, so there is nothing to take away. "
-            f"`skillwright runs show {run.name}` says why a later version was not proven better; "
-            f"name one all the same, as {run.name}@1, and the folder says that it is not proven."
-        )
-    if run is None:
-        notes.append("it is of no run, so nothing proves it and no task is known")
-    else:
-        config, stem = load_config(run / CONFIG_NAME), run.name
-        llm = config.models.optimizer
-        with RunStore.open(run / STORE_NAME, read_only=True) as store:
-            tasks = known_tasks(store)
-            found, said = await _document_evidence(config, store, run, version)
-            facts, extra = _proof(found, said, notes)
-        facts |= {"run": run.name, "skill-version": str(version)}
-    facts["skill-hash"] = skill_hash(text)
-    name = check_name(options.name or skill_name(env_words(tasks.env), stem))
-    words = _words(tasks, _about(text), text)
-    notes += _warnings(text)
-    written, by = await _describe(words, llm, options, notes)
-    folder = document_folder(text, name, written)
-    return _write(folder, tasks, facts, (by, extra, notes), options)
-
-
-async def take_bank_away(bank: Bank, where: str, options: ExportOptions) -> TakenAway:
-    """Write the active skills of a bank as a folder of Agent Skills.
-
-    Args:
-        bank: The bank, at the version that is taken away.
-        where: The bank as it was named: a file, an export, or ``seed:NAME``.
-        options: Where to, and how.
-
-    Raises:
-        UsageError: The folder cannot be written there, or there is nothing to take away.
-    """
-    path, is_seed = Path(where), where.startswith("seed:")
-    stem = where.partition(":")[2] if is_seed else path.stem
-    tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
-    extra: dict[str, str] = {}
-    llm: ModelConfig | None = None
-    if played := _played_for(path):
-        with RunStore.open(played, read_only=True) as store:
-            tasks, config = known_tasks(store), _settings(store, played.parent)
-            llm = config.models.teacher or config.models.optimizer if config else None
-            found, said = await _bank_evidence(config, store, path, bank.version)
-            facts, extra = _proof(found, said, notes)
-    else:
-        notes.append("nothing was played for it here, so nothing proves it and no task is known")
-    subject = options.subject or env_words(tasks.env)
-    title = " ".join(dict.fromkeys([*subject.split(), *stem.split("_")]))
-    name = check_name(options.name or skill_name(title))
-    skills = bank.active
-    words = words_of_skills(skills, title)
-    if tasks.goals:
-        words = _words(replace(tasks, env=subject), names_of(skills))
-    written, by = await _describe(words, llm, options, notes)
-    folder = replace(to_agent_skills(bank, options.name or title, written), name=name)
-    facts |= {"bank-hash": bank.digest, "skills": str(len(skills) - len(folder.left_out))}
-    return _write(folder, tasks, facts, (by, extra, notes), options)
-
-
 def env_words(env: str) -> str:
     """Return an environment's name as words: of ``a.py:MyEnv`` only ``My Env``."""
     short = env.rpartition(":")[2].rpartition("/")[2].removesuffix(".py")
@@ -308,9 +307,6 @@ def _warnings(text: str) -> list[str]:
     return notes
 
 
-# The description.
-
-
 async def _describe(
     words: TaskWords, llm: ModelConfig | None, options: ExportOptions, notes: list[str]
 ) -> tuple[str, str]:
@@ -338,9 +334,6 @@ async def _asked(llm: ModelConfig, make: MakeModel, words: TaskWords) -> str | A
         asked = Teacher(model, sampling=Sampling(max_tokens=most), seed=None)
         shown = replace(words, prompts=words.examples or words.prompts)
         return await ask_for_description(asked, shown)
-
-
-# What proves it.
 
 
 async def _document_evidence(
@@ -425,16 +418,13 @@ def _settings(store: RunStore, folder: Path) -> RunConfig | None:
         return None
 
 
-# The folder.
-
-
 def _write(
     folder: SkillFolder,
     tasks: KnownTasks,
     facts: dict[str, str],
     made: tuple[str, dict[str, str], list[str]],
     options: ExportOptions,
-) -> TakenAway:
+) -> ExportedSkills:
     by, extra, notes = made
     score = None
     if tasks.held_out:
@@ -454,6 +444,6 @@ def _write(
     whole = replace(folder, metadata=facts, references={**folder.references, **extra})
     path = options.write(whole, options.place)
     left_out = {key: [str(one) for one in found] for key, found in folder.left_out.items()}
-    return TakenAway(
+    return ExportedSkills(
         path, folder.description, by, len(whole.files), facts, score, tuple(notes), left_out
     )

@@ -103,16 +103,6 @@ class FlipList:
     flips: tuple[Flip, ...]
 
 
-class _Versions(NamedTuple):
-    """The episodes of two versions, with what these are called."""
-
-    before: str
-    after: str
-    split: str
-    first: Sequence[EpisodeSummary]
-    last: Sequence[EpisodeSummary]
-
-
 def list_flips(
     run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
 ) -> FlipList:
@@ -157,6 +147,16 @@ def list_flips(
     return FlipList(
         path.name, versions.before, versions.after, versions.split, len(pairs), tuple(found)
     )
+
+
+class _Versions(NamedTuple):
+    """The episodes of two versions, with what these are called."""
+
+    before: str
+    after: str
+    split: str
+    first: Sequence[EpisodeSummary]
+    last: Sequence[EpisodeSummary]
 
 
 def _refuse_what_cannot_flip(query: EpisodeQuery) -> None:

@@ -23,7 +23,7 @@ from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.launch import find_run, known_secrets, make_run, reopen
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, RunStarted, StageStarted
-from skillwright.jobs.run.resuming import TASKS, refuse_other_tasks
+from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
 from skillwright.jobs.text.launch import Run
 from skillwright.jobs.text.state import EpochRecord, StepRecord, restore
 from skillwright.jobs.text.wiring import Session, assemble_session
@@ -31,12 +31,6 @@ from skillwright.models import make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 from skillwright.textopt import was_applied
-
-PHASE: Final = "lessons"
-_FOLDER: Final = "lessons"
-_MAY_CHANGE: Final = ("models.target", "models.prices", "budget.", "rollout.max_concurrent")
-
-Outcome = Literal["still helps", "no longer helps", "hurts", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,65 +54,6 @@ class Accepted:
     first: int
     draws: dict[str, int]
     verdict: Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """What a change is worth to the other model."""
-
-    accepted: Accepted
-    gain: BoundedGain
-    outcome: Outcome
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
-        return {
-            "where": self.accepted.where,
-            "before": self.accepted.before,
-            "after": self.accepted.after,
-            "edits": list(self.accepted.edits),
-            "gain_then": self.accepted.verdict.effect,
-            "gain": self.gain.gain,
-            "interval": list(self.gain.interval),
-            "pairs": self.gain.effect.pairs,
-            "lost": self.gain.effect.lost,
-            "outcome": self.outcome,
-            "problem": self.gain.problem,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class LessonReport:
-    """What was found.
-
-    Attributes:
-        target: Who played now.
-        trained_with: The model that the run was trained with.
-        alpha: The chance that an outcome of a kind is wrong anywhere.
-        folder: Where the episodes are.
-        rollouts: Episodes that were played for it, failures included.
-        usage: What they consumed.
-    """
-
-    target: str
-    trained_with: str
-    lessons: tuple[Lesson, ...]
-    alpha: float
-    folder: Path
-    rollouts: int
-    usage: Usage
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as a JSON object."""
-        return {
-            "target": self.target,
-            "trained_with": self.trained_with,
-            "lessons": [one.to_dict() for one in self.lessons],
-            "alpha": self.alpha,
-            "folder": str(self.folder),
-            "rollouts": self.rollouts,
-            "cost_usd": self.usage.cost_usd,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +123,117 @@ def open_lessons(
     return LessonTest(opened, source, accepted, trained_with)
 
 
+Outcome = Literal["still helps", "no longer helps", "hurts", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a change is worth to the other model."""
+
+    accepted: Accepted
+    gain: BoundedGain
+    outcome: Outcome
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {
+            "where": self.accepted.where,
+            "before": self.accepted.before,
+            "after": self.accepted.after,
+            "edits": list(self.accepted.edits),
+            "gain_then": self.accepted.verdict.effect,
+            "gain": self.gain.gain,
+            "interval": list(self.gain.interval),
+            "pairs": self.gain.effect.pairs,
+            "lost": self.gain.effect.lost,
+            "outcome": self.outcome,
+            "problem": self.gain.problem,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LessonReport:
+    """What was found.
+
+    Attributes:
+        target: Who played now.
+        trained_with: The model that the run was trained with.
+        alpha: The chance that an outcome of a kind is wrong anywhere.
+        folder: Where the episodes are.
+        rollouts: Episodes that were played for it, failures included.
+        usage: What they consumed.
+    """
+
+    target: str
+    trained_with: str
+    lessons: tuple[Lesson, ...]
+    alpha: float
+    folder: Path
+    rollouts: int
+    usage: Usage
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "target": self.target,
+            "trained_with": self.trained_with,
+            "lessons": [one.to_dict() for one in self.lessons],
+            "alpha": self.alpha,
+            "folder": str(self.folder),
+            "rollouts": self.rollouts,
+            "cost_usd": self.usage.cost_usd,
+        }
+
+
+async def play_lessons(
+    test: LessonTest, callback: Callback, make: MakeModel = make_model, margin: float = MARGIN
+) -> LessonReport:
+    """Have the other model play the pairs behind every accepted change.
+
+    Raises:
+        DataError: The tasks are not those that the run began with.
+        ModelRefused: An endpoint refuses the key or the model.
+        EngineDown: Nothing but failures came back; what was played is stored.
+        BudgetSpent: The budget is; what was played is stored.
+    """
+    run = test.run
+    meter = Meter(run.store, callback)
+    ledger = AlphaLedger(run.config.evaluation.alpha, len(test.accepted))
+    async with assemble_session(run.config, run.store, meter, make) as parts:
+        refuse_other_tasks(run.store, parts.bench.facts)
+        callback.on_event(
+            RunStarted(
+                name=test.source.name,
+                folder=str(run.folder.path),
+                llms={"target": parts.target_identity},
+                facts=(f"{len(test.accepted)} lessons, {test.pairs:,} pairs of draws",),
+                episodes=2 * test.pairs,
+            )
+        )
+        callback.on_event(StageStarted("lessons", episodes=2 * test.pairs))
+        pairs = await together(_replayed(parts, one) for one in test.accepted)
+        target = parts.target_identity
+    metric = run.config.evaluation.gate.scores(terms_of(run.config))
+    lessons = []
+    for accepted, drawn in zip(test.accepted, pairs, strict=True):
+        gain = bound_gain(metric.of(drawn), len(accepted.draws), ledger.share)
+        lessons.append(Lesson(accepted, gain, _outcome(gain, margin)))
+    return LessonReport(
+        target=target,
+        trained_with=test.trained_with,
+        lessons=tuple(lessons),
+        alpha=ledger.total,
+        folder=run.folder.path,
+        rollouts=meter.rollouts,
+        usage=meter.usage,
+    )
+
+
+PHASE: Final = "lessons"
+_FOLDER: Final = "lessons"
+_MAY_CHANGE: Final = ("models.target", "models.prices", "budget.", "rollout.max_concurrent")
+
+
 def _refuse_other_settings(config: Path | None, overrides: Sequence[str]) -> None:
     if config is None and not any(one.startswith("models.target") for one in overrides):
         raise ConfigError(
@@ -209,7 +255,7 @@ def _opened(config: RunConfig, root: Path, source: RunStore) -> Run:
     name = f"{named or 'model'}-{digest(target.model_dump(mode='json'))[:8]}"
     secrets = known_secrets(config)
     if (root / name / CONFIG_NAME).is_file():
-        folder, store, _ = reopen(root / name, secrets)
+        folder, store = reopen(root / name, secrets)
         return Run(config=config, folder=folder, store=store)
 
     def first(path: Path, store: RunStore) -> dict[str, Any]:
@@ -285,50 +331,6 @@ def _common_draws(store: RunStore, before: str, after: str, first: int) -> dict[
         if name in drawn and one.draw >= first:
             drawn[name].add((one.task_id, one.draw))
     return dict(Counter(task for task, _ in sorted(drawn[before] & drawn[after])))
-
-
-async def play_lessons(
-    test: LessonTest, callback: Callback, make: MakeModel = make_model, margin: float = MARGIN
-) -> LessonReport:
-    """Have the other model play the pairs behind every accepted change.
-
-    Raises:
-        DataError: The tasks are not those that the run began with.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back; what was played is stored.
-        BudgetSpent: The budget is; what was played is stored.
-    """
-    run = test.run
-    meter = Meter(run.store, callback)
-    ledger = AlphaLedger(run.config.evaluation.alpha, len(test.accepted))
-    async with assemble_session(run.config, run.store, meter, make) as parts:
-        refuse_other_tasks(run.store, parts.bench.facts)
-        callback.on_event(
-            RunStarted(
-                name=test.source.name,
-                folder=str(run.folder.path),
-                llms={"target": parts.target_identity},
-                facts=(f"{len(test.accepted)} lessons, {test.pairs:,} pairs of draws",),
-                episodes=2 * test.pairs,
-            )
-        )
-        callback.on_event(StageStarted("lessons", episodes=2 * test.pairs))
-        pairs = await together(_replayed(parts, one) for one in test.accepted)
-        target = parts.target_identity
-    metric = run.config.evaluation.gate.scores(terms_of(run.config))
-    lessons = []
-    for accepted, drawn in zip(test.accepted, pairs, strict=True):
-        gain = bound_gain(metric.of(drawn), len(accepted.draws), ledger.share)
-        lessons.append(Lesson(accepted, gain, _outcome(gain, margin)))
-    return LessonReport(
-        target=target,
-        trained_with=test.trained_with,
-        lessons=tuple(lessons),
-        alpha=ledger.total,
-        folder=run.folder.path,
-        rollouts=meter.rollouts,
-        usage=meter.usage,
-    )
 
 
 async def _replayed(parts: Session, accepted: Accepted) -> list[Pair]:

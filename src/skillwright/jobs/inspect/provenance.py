@@ -19,46 +19,6 @@ from skillwright.jobs.run.launch import find_run
 from skillwright.runs import EditRecord, PatchRecord, RunStore, SkillVersion
 from skillwright.runs.folder import BEST_SKILL_NAME, CURRENT_SKILL_NAME, STORE_NAME
 
-_COMPARISON = "slow_update"  # the phase of the episodes that an epoch update compares
-
-
-@dataclass(frozen=True, slots=True)
-class Witness:
-    """An episode behind a line.
-
-    Attributes:
-        episode: Its number in the store; ``e12`` on a command line.
-        task_id: What was attempted.
-        turns: The turns that were cited, from 0; empty means the whole episode.
-    """
-
-    episode: int
-    task_id: str
-    turns: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BlamedLine:
-    """A line and its origin.
-
-    Attributes:
-        number: From 1.
-        text: The line.
-        version: The version in which it first stood.
-        origin: What wrote that version (``initial_skill``, ``step_0003``, ``slow_update_...``).
-        step: The training step, or ``None``.
-        edits: Ids of the edits of that step that hold the line; several where they were merged.
-        witnesses: The episodes that the edits were proposed from.
-    """
-
-    number: int
-    text: str
-    version: int
-    origin: str
-    step: int | None
-    edits: tuple[str, ...] = ()
-    witnesses: tuple[Witness, ...] = ()
-
 
 @dataclass(frozen=True, slots=True)
 class StoredSkill:
@@ -119,6 +79,44 @@ def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
         return StoredSkill(folder, found[0], store.skill(found[0]))
 
 
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """An episode behind a line.
+
+    Attributes:
+        episode: Its number in the store; ``e12`` on a command line.
+        task_id: What was attempted.
+        turns: The turns that were cited, from 0; empty means the whole episode.
+    """
+
+    episode: int
+    task_id: str
+    turns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLine:
+    """A line and its origin.
+
+    Attributes:
+        number: From 1.
+        text: The line.
+        version: The version in which it first stood.
+        origin: What wrote that version (``initial_skill``, ``step_0003``, ``slow_update_...``).
+        step: The training step, or ``None``.
+        edits: Ids of the edits of that step that hold the line; several where they were merged.
+        witnesses: The episodes that the edits were proposed from.
+    """
+
+    number: int
+    text: str
+    version: int
+    origin: str
+    step: int | None
+    edits: tuple[str, ...] = ()
+    witnesses: tuple[Witness, ...] = ()
+
+
 def blame_skill(skill: StoredSkill) -> list[BlamedLine]:
     """Say where each line of a version comes from."""
     with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
@@ -158,6 +156,9 @@ def blame(store: RunStore, version: int | None = None) -> list[BlamedLine]:
             zip(before, origins, places, strict=True), start=1
         )
     ]
+
+
+_COMPARISON = "slow_update"  # the phase of the episodes that an epoch update compares
 
 
 def _lineage(versions: Mapping[int, SkillVersion], version: int) -> list[SkillVersion]:

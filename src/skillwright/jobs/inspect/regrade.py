@@ -15,7 +15,7 @@ from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import Score
 from skillwright.jobs.inspect.replay import NotReplayed, Stage
 from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.run.resuming import REGRADED
+from skillwright.jobs.run.resume import REGRADED
 from skillwright.jobs.run.tasks import environment_of
 from skillwright.rollout.adapter import LoopThread
 from skillwright.rollout.playback import Difference

@@ -27,94 +27,6 @@ from skillwright.rollout.playback import Difference, PlayedBack, play_back
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
-_MOST_SHOWN: Final = 50
-"""Differences and reasons of a run that are kept; all are counted."""
-_OTHER_REASONS: Final = "other reasons"
-
-
-class NotReplayed(RunError):
-    """An episode cannot be played back; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What the episodes of a run were played in, as its configuration says.
-
-    Attributes:
-        config: The run's configuration.
-        make_env: Builds the environment of a task.
-        prompt: The style of its prompts.
-    """
-
-    config: RunConfig | RlConfig
-    make_env: MakeEnv
-    prompt: PromptStyle
-
-    @classmethod
-    def of(cls, path: Path) -> "Stage":
-        """Return the stage of a run by its folder.
-
-        Raises:
-            NotReplayed: No environment of ours plays it, or what it was made with is not known.
-            UsageError: Its configuration cannot be read.
-        """
-        file = path / CONFIG_NAME
-        if not file.is_file():
-            raise NotReplayed(
-                f"{str(path)!r} has no {CONFIG_NAME}: what was played for a bank has no settings "
-                "of its own to be played back by"
-            )
-        config = load_rl_config(file) if is_rl_config(file) else load_config(file)
-        return cls.by(config)
-
-    @classmethod
-    def by(cls, config: RunConfig | RlConfig) -> "Stage":
-        """Return the stage of a configuration."""
-        return cls(config, make_env(_ours(config.env)), PromptStyle(config.rollout.history_turns))
-
-    def limits(self, phase: str) -> Limits:
-        """Return the bounds of the episodes of a phase."""
-        distill = self.config.distill if isinstance(self.config, RlConfig) else None
-        longer = distill.max_turns if distill and phase == BASE else None
-        return Limits(max_turns=longer or self.config.env.max_turns)
-
-    def play(
-        self, loop: LoopThread, episode: EpisodeResult, turns: int | None = None
-    ) -> PlayedBack:
-        """Play an episode back, or so many of its turns, the first ones.
-
-        Raises:
-            NotReplayed: It has no turn, or not all that was said in it is stored.
-            UsageError: Its environment cannot be built: the data is not there.
-        """
-        trajectory = episode.trajectory
-        if not trajectory.turns:
-            why = "" if episode.failure is None else f": {episode.failure.cause.value}"
-            raise NotReplayed(f"it ended before its first turn{why}")
-        if any(REDACTED in turn.act.written for turn in trajectory.turns):
-            raise NotReplayed("its agent said a secret, which is not stored")
-        limits = self.limits(episode.spec.phase)
-        return loop.run(play_back(episode, self.make_env, limits, self.prompt, turns))
-
-    def is_as_then(self, episode: EpisodeResult, agent: str, skill: str | None) -> bool:
-        """Tell whether data, settings and version of the environment are those of an episode."""
-        return skill is not None and episode.key == episode_key(
-            episode.spec,
-            skill,
-            agent_identity=agent,
-            env_identity=env_identity(self.config.env),
-            limits=self.limits(episode.spec.phase),
-            prompt=self.prompt,
-        )
-
-
-def _ours(env: EnvSection) -> EnvSection:
-    if is_adapter(env):
-        raise NotReplayed(
-            f"the EnvAdapter {env.name!r} plays by itself: only environments can be played back"
-        )
-    return env
-
 
 @dataclass(frozen=True, slots=True)
 class Differing(JsonRecord):
@@ -228,6 +140,95 @@ def replay_run(
             _replay(stage, loop, store, one, report)
             watch(done, len(wanted))
     return report
+
+
+_MOST_SHOWN: Final = 50
+"""Differences and reasons of a run that are kept; all are counted."""
+_OTHER_REASONS: Final = "other reasons"
+
+
+class NotReplayed(RunError):
+    """An episode cannot be played back; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What the episodes of a run were played in, as its configuration says.
+
+    Attributes:
+        config: The run's configuration.
+        make_env: Builds the environment of a task.
+        prompt: The style of its prompts.
+    """
+
+    config: RunConfig | RlConfig
+    make_env: MakeEnv
+    prompt: PromptStyle
+
+    @classmethod
+    def of(cls, path: Path) -> "Stage":
+        """Return the stage of a run by its folder.
+
+        Raises:
+            NotReplayed: No environment of ours plays it, or what it was made with is not known.
+            UsageError: Its configuration cannot be read.
+        """
+        file = path / CONFIG_NAME
+        if not file.is_file():
+            raise NotReplayed(
+                f"{str(path)!r} has no {CONFIG_NAME}: what was played for a bank has no settings "
+                "of its own to be played back by"
+            )
+        config = load_rl_config(file) if is_rl_config(file) else load_config(file)
+        return cls.by(config)
+
+    @classmethod
+    def by(cls, config: RunConfig | RlConfig) -> "Stage":
+        """Return the stage of a configuration."""
+        return cls(config, make_env(_ours(config.env)), PromptStyle(config.rollout.history_turns))
+
+    def limits(self, phase: str) -> Limits:
+        """Return the bounds of the episodes of a phase."""
+        distill = self.config.distill if isinstance(self.config, RlConfig) else None
+        longer = distill.max_turns if distill and phase == BASE else None
+        return Limits(max_turns=longer or self.config.env.max_turns)
+
+    def play(
+        self, loop: LoopThread, episode: EpisodeResult, turns: int | None = None
+    ) -> PlayedBack:
+        """Play an episode back, or so many of its turns, the first ones.
+
+        Raises:
+            NotReplayed: It has no turn, or not all that was said in it is stored.
+            UsageError: Its environment cannot be built: the data is not there.
+        """
+        trajectory = episode.trajectory
+        if not trajectory.turns:
+            why = "" if episode.failure is None else f": {episode.failure.cause.value}"
+            raise NotReplayed(f"it ended before its first turn{why}")
+        if any(REDACTED in turn.act.written for turn in trajectory.turns):
+            raise NotReplayed("its agent said a secret, which is not stored")
+        limits = self.limits(episode.spec.phase)
+        return loop.run(play_back(episode, self.make_env, limits, self.prompt, turns))
+
+    def is_as_then(self, episode: EpisodeResult, agent: str, skill: str | None) -> bool:
+        """Tell whether data, settings and version of the environment are those of an episode."""
+        return skill is not None and episode.key == episode_key(
+            episode.spec,
+            skill,
+            agent_identity=agent,
+            env_identity=env_identity(self.config.env),
+            limits=self.limits(episode.spec.phase),
+            prompt=self.prompt,
+        )
+
+
+def _ours(env: EnvSection) -> EnvSection:
+    if is_adapter(env):
+        raise NotReplayed(
+            f"the EnvAdapter {env.name!r} plays by itself: only environments can be played back"
+        )
+    return env
 
 
 def _wanted(store: RunStore, run: str, names: Iterable[str]) -> list[EpisodeSummary]:

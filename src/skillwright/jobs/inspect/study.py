@@ -30,13 +30,117 @@ from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folde
 from skillwright.jobs.run.launch import LATEST, STUDY_NAME, MakeReport, find_run, has_runs
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resuming import refuse_all_but_budget
+from skillwright.jobs.run.resume import refuse_all_but_budget
 from skillwright.jobs.text.launch import open_run, run_training, start_run
 from skillwright.models import make_model
 from skillwright.runs import RunFolder, list_runs, unused_name
 from skillwright.runs.folder import LOCK_NAME, RunLock
 
-SUMMARY_NAME = "summary.json"
+
+class Study:
+    """A study that this process works on, until it is closed.
+
+    Args:
+        path: Its folder.
+        seeds: Its seeds, in order.
+        overrides: What each seed may use up from now on, as in `open_run`.
+
+    Raises:
+        RunError: Another process works on it.
+    """
+
+    def __init__(self, path: Path, seeds: Sequence[int], overrides: Sequence[str] = ()) -> None:
+        self.path = path
+        self.seeds = tuple(seeds)
+        self.overrides = tuple(overrides)
+        self._lock = RunLock(path / LOCK_NAME, datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def resume_command(self) -> str:
+        """The command that resumes it."""
+        return f"skillwright resume {shlex.quote(str(self.path))}"
+
+    def run_path(self, seed: int) -> Path:
+        """Return the folder of a seed's run."""
+        return self.path / run_name(seed)
+
+    def close(self) -> None:
+        """Let others work on the study."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def start_study(config: RunConfig, skill: str, count: int) -> Study:
+    """Make the folder of a study and the runs of all its seeds. Check the configuration before.
+
+    Args:
+        config: What every seed runs, but for its seed.
+        skill: The text that training begins with.
+        count: How many seeds, from ``run.seed`` on; at least 1.
+
+    Raises:
+        RunError: A folder cannot be made, or the disk is full; nothing is left of it.
+    """
+    root, name = Path(config.run.root), config.run.name
+    path = root / (unused_name(root, name) if (root / name).exists() else name)
+    seeds = range(config.run.seed, config.run.seed + count)
+    with ExitStack() as undo:
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            raise RunError(f"folder {str(path)!r} cannot be made: {error.strerror}") from error
+        undo.callback(shutil.rmtree, path, ignore_errors=True)
+        for seed in seeds:
+            named = {"name": run_name(seed), "root": str(path), "seed": seed}
+            section = config.run.model_copy(update=named)
+            start_run(config.model_copy(update={"run": section}), skill).close()
+        study = Study(path, seeds)
+        undo.callback(study.close)
+        # Last, so that a folder with this file has every run that it names.
+        _write(path / STUDY_NAME, dump_yaml({"seeds": list(seeds)}))
+        undo.pop_all()
+    return study
+
+
+def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
+    """Return the folder of a study; ``None`` for anything else.
+
+    Args:
+        study: Its path or its name; ``latest`` is one if the run that began last belongs to it.
+        root: The folder that holds studies.
+    """
+    paths = (Path(study), Path(root) / study)
+    found = next((path for path in paths if (path / STUDY_NAME).is_file()), None)
+    if found is None and str(study) == LATEST and has_runs(Path(root)):
+        newest = find_run(study, root).parent
+        return newest if (newest / STUDY_NAME).is_file() else None
+    return found
+
+
+def open_study(
+    study: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()
+) -> Study:
+    """Open a study to resume it.
+
+    Args:
+        study: Its folder, or its name below ``root``.
+        root: The folder that holds studies.
+        overrides: ``budget.usd=5`` and its like, for each seed; see `open_run`.
+
+    Raises:
+        ConfigError: Something else than the budget would change.
+        RunError: There is no such study, its list of seeds cannot be read, or another process
+            works on it.
+    """
+    path = _known_study(study, root)
+    refuse_all_but_budget(overrides)
+    return Study(path, _read_seeds(path), overrides)
+
 
 Watch = Callable[[], AbstractContextManager[Callback]]
 """Makes a callback for one seed's run."""
@@ -207,130 +311,6 @@ class StudySummary:
         }
 
 
-def points(gain: float) -> str:
-    """Write a difference between two shares in percentage points, as tables of percentages do."""
-    return f"{100 * gain:+.1f}"
-
-
-class Study:
-    """A study that this process works on, until it is closed.
-
-    Args:
-        path: Its folder.
-        seeds: Its seeds, in order.
-        overrides: What each seed may use up from now on, as in `open_run`.
-
-    Raises:
-        RunError: Another process works on it.
-    """
-
-    def __init__(self, path: Path, seeds: Sequence[int], overrides: Sequence[str] = ()) -> None:
-        self.path = path
-        self.seeds = tuple(seeds)
-        self.overrides = tuple(overrides)
-        self._lock = RunLock(path / LOCK_NAME, datetime.now(UTC).isoformat(timespec="seconds"))
-
-    @property
-    def resume_command(self) -> str:
-        """The command that resumes it."""
-        return f"skillwright resume {shlex.quote(str(self.path))}"
-
-    def run_path(self, seed: int) -> Path:
-        """Return the folder of a seed's run."""
-        return self.path / run_name(seed)
-
-    def close(self) -> None:
-        """Let others work on the study."""
-        self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-def run_name(seed: int) -> str:
-    """Name the run of a seed."""
-    return f"seed_{seed}"
-
-
-def start_study(config: RunConfig, skill: str, count: int) -> Study:
-    """Make the folder of a study and the runs of all its seeds. Check the configuration before.
-
-    Args:
-        config: What every seed runs, but for its seed.
-        skill: The text that training begins with.
-        count: How many seeds, from ``run.seed`` on; at least 1.
-
-    Raises:
-        RunError: A folder cannot be made, or the disk is full; nothing is left of it.
-    """
-    root, name = Path(config.run.root), config.run.name
-    path = root / (unused_name(root, name) if (root / name).exists() else name)
-    seeds = range(config.run.seed, config.run.seed + count)
-    with ExitStack() as undo:
-        try:
-            path.mkdir(parents=True)
-        except OSError as error:
-            raise RunError(f"folder {str(path)!r} cannot be made: {error.strerror}") from error
-        undo.callback(shutil.rmtree, path, ignore_errors=True)
-        for seed in seeds:
-            named = {"name": run_name(seed), "root": str(path), "seed": seed}
-            section = config.run.model_copy(update=named)
-            start_run(config.model_copy(update={"run": section}), skill).close()
-        study = Study(path, seeds)
-        undo.callback(study.close)
-        # Last, so that a folder with this file has every run that it names.
-        _write(path / STUDY_NAME, dump_yaml({"seeds": list(seeds)}))
-        undo.pop_all()
-    return study
-
-
-def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
-    """Return the folder of a study; ``None`` for anything else.
-
-    Args:
-        study: Its path or its name; ``latest`` is one if the run that began last belongs to it.
-        root: The folder that holds studies.
-    """
-    paths = (Path(study), Path(root) / study)
-    found = next((path for path in paths if (path / STUDY_NAME).is_file()), None)
-    if found is None and str(study) == LATEST and has_runs(Path(root)):
-        newest = find_run(study, root).parent
-        return newest if (newest / STUDY_NAME).is_file() else None
-    return found
-
-
-def open_study(
-    study: str | Path, root: str | Path = "runs", overrides: Sequence[str] = ()
-) -> Study:
-    """Open a study to resume it.
-
-    Args:
-        study: Its folder, or its name below ``root``.
-        root: The folder that holds studies.
-        overrides: ``budget.usd=5`` and its like, for each seed; see `open_run`.
-
-    Raises:
-        ConfigError: Something else than the budget would change.
-        RunError: There is no such study, its list of seeds cannot be read, or another process
-            works on it.
-    """
-    path = _known_study(study, root)
-    refuse_all_but_budget(overrides)
-    return Study(path, _read_seeds(path), overrides)
-
-
-def _known_study(study: str | Path, root: str | Path) -> Path:
-    path = find_study(study, root)
-    if path is None:
-        names = [found.parent.name for found in Path(root).glob(f"*/{STUDY_NAME}")]
-        hint = did_you_mean(str(study), names)
-        raise RunError(f"no study {str(study)!r} here or in {str(root)!r}. {hint}")
-    return path
-
-
 async def run_study(
     study: Study,
     watch: Watch,
@@ -372,6 +352,28 @@ def summarize_studies(root: Path) -> list[StudySummary]:
     """Summarize the studies below a folder, the latest first, those that cannot be read last."""
     found = [_read_or_say_why(file.parent) for file in sorted(root.glob(f"*/{STUDY_NAME}"))]
     return sorted(found, key=lambda study: study.started, reverse=True)
+
+
+SUMMARY_NAME = "summary.json"
+
+
+def points(gain: float) -> str:
+    """Write a difference between two shares in percentage points, as tables of percentages do."""
+    return f"{100 * gain:+.1f}"
+
+
+def run_name(seed: int) -> str:
+    """Name the run of a seed."""
+    return f"seed_{seed}"
+
+
+def _known_study(study: str | Path, root: str | Path) -> Path:
+    path = find_study(study, root)
+    if path is None:
+        names = [found.parent.name for found in Path(root).glob(f"*/{STUDY_NAME}")]
+        hint = did_you_mean(str(study), names)
+        raise RunError(f"no study {str(study)!r} here or in {str(root)!r}. {hint}")
+    return path
 
 
 def _read_or_say_why(path: Path) -> StudySummary:

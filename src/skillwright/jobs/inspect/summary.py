@@ -13,7 +13,7 @@ from skillwright.core.jsonio import encode
 from skillwright.jobs.run.launch import MADE, SERVE, find_run
 from skillwright.jobs.run.turn_ends import TurnEnds
 from skillwright.jobs.text.evaluate import EVALUATED, EvalReport
-from skillwright.jobs.text.forking import Fork
+from skillwright.jobs.text.fork import Fork
 from skillwright.jobs.text.launch import Run, has_scripted_models, read_plan
 from skillwright.jobs.text.state import Kind, TrainState, restore
 from skillwright.jobs.weights.launch import JOB as RL

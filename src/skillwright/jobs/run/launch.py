@@ -15,7 +15,7 @@ from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.sqlite_file import log_of, log_size
-from skillwright.jobs.run.resuming import (
+from skillwright.jobs.run.resume import (
     SESSION,
     SESSION_ENDED,
     refuse_other_settings,
@@ -154,6 +154,15 @@ def _began(run: RunFolder) -> tuple[float, str]:
     if began is None:
         began = (run.path / "config.yaml").stat().st_mtime
     return began, str(run.path)
+
+
+def refuse_unreadable(path: Path) -> None:
+    """Refuse a run whose store is damaged or of another version; its settings may be unknown here.
+
+    Raises:
+        RunError: It is.
+    """
+    RunStore.open(path / STORE_NAME, read_only=True).close()
 
 
 def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore]:

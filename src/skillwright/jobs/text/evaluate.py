@@ -17,10 +17,10 @@ from skillwright.evaluation import (
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.run.progress import RunStarted, Scored, StageStarted
-from skillwright.jobs.run.resuming import refuse_other_tasks
+from skillwright.jobs.run.resume import refuse_other_tasks
 from skillwright.jobs.run.tasks import EnvFindings, env_findings
 from skillwright.jobs.run.turn_ends import TurnEnds
-from skillwright.jobs.text.forking import FORKED, Fork
+from skillwright.jobs.text.fork import FORKED, Fork
 from skillwright.jobs.text.wiring import Session
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
@@ -109,7 +109,7 @@ class EvalReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote; an earlier version wrote less."""
+        """Read what `to_dict` wrote."""
         known = {
             "environment": EnvFindings.read(data),
             "turns": TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),

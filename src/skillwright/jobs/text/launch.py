@@ -21,18 +21,19 @@ from skillwright.jobs.run.launch import (
     made_facts,
     make_run,
     refuse_redacted,
+    refuse_unreadable,
     reopen,
     session,
 )
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resuming import (
+from skillwright.jobs.run.resume import (
     refuse_all_but_budget,
 )
 from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
 from skillwright.jobs.run.tracking import Measures, Watcher, tracked
 from skillwright.jobs.text.evaluate import EVALUATED, EvalPlan, EvalReport, evaluate
-from skillwright.jobs.text.forking import RECORDED
+from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
 from skillwright.jobs.text.state import restore
 from skillwright.jobs.text.train import TrainReport, finished_report, prove, train, why_not_again
@@ -55,6 +56,61 @@ class Run(OpenRun):
 
     config: RunConfig
     plan: EvalPlan | None = None
+
+
+async def run_training(
+    run: Run,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> TrainReport:
+    """Train, from the beginning or from where the run was left; `train` says what is raised.
+
+    A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
+    """
+    finished = finished_report(run.config, run.store, run.folder)
+    if finished is not None:
+        return finished
+    with session(run.store):
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble(run.config, run.store, seen, make) as parts,
+        ):
+            return await train(parts, run.folder)
+
+
+async def run_proof(
+    run: Run,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> TrainReport:
+    """Test once more what a finished training could not prove; `prove` says what is raised."""
+    problem = why_not_again(restore(run.config, run.store))
+    if problem:
+        raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
+    with session(run.store):
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble(run.config, run.store, seen, make) as parts,
+        ):
+            return await prove(parts, run.folder)
+
+
+async def run_evaluation(
+    run: Run,
+    plan: EvalPlan,
+    callback: Callback,
+    make: MakeModel = make_model,
+    make_report: MakeReport | None = None,
+) -> EvalReport:
+    """Evaluate the run's skill; `evaluate` says what is raised."""
+    with session(run.store):
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
+        ):
+            return await evaluate(parts, run.folder, plan)
 
 
 def start_run(
@@ -113,6 +169,7 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
+    refuse_unreadable(path)
     config = load_config(path / CONFIG_NAME, overrides)
     refuse_redacted(config.env.config, path)
     folder, store = reopen(path, known_secrets(config))
@@ -123,61 +180,6 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     """Return what a run evaluates; ``None`` for a training run."""
     facts = made_facts(store, path)
     return decode(EvalPlan, facts) if facts["job"] == "eval" else None
-
-
-async def run_training(
-    run: Run,
-    callback: Callback,
-    make: MakeModel = make_model,
-    make_report: MakeReport | None = None,
-) -> TrainReport:
-    """Train, from the beginning or from where the run was left; `train` says what is raised.
-
-    A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
-    """
-    finished = finished_report(run.config, run.store, run.folder)
-    if finished is not None:
-        return finished
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble(run.config, run.store, seen, make) as parts,
-        ):
-            return await train(parts, run.folder)
-
-
-async def run_proof(
-    run: Run,
-    callback: Callback,
-    make: MakeModel = make_model,
-    make_report: MakeReport | None = None,
-) -> TrainReport:
-    """Test once more what a finished training could not prove; `prove` says what is raised."""
-    problem = why_not_again(restore(run.config, run.store))
-    if problem:
-        raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble(run.config, run.store, seen, make) as parts,
-        ):
-            return await prove(parts, run.folder)
-
-
-async def run_evaluation(
-    run: Run,
-    plan: EvalPlan,
-    callback: Callback,
-    make: MakeModel = make_model,
-    make_report: MakeReport | None = None,
-) -> EvalReport:
-    """Evaluate the run's skill; `evaluate` says what is raised."""
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
-        ):
-            return await evaluate(parts, run.folder, plan)
 
 
 def _tracked(

@@ -11,7 +11,7 @@ from typing import Any, Self
 from skillwright.config.run import RunConfig
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
-from skillwright.jobs.run.resuming import rebuild, train_tasks
+from skillwright.jobs.run.resume import rebuild, train_tasks
 from skillwright.runs import RunStore
 from skillwright.textopt import StepEntry, StepMemory
 
@@ -352,8 +352,5 @@ def restore(config: RunConfig, store: RunStore) -> TrainState:
 
 def beginning(config: RunConfig, store: RunStore) -> TrainState:
     """Return where a run stood before anything was decided."""
-    optimizer = config.optimizer
-    memory = StepMemory(
-        max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
-    )
+    memory = StepMemory(across_epochs=config.optimizer.memory_across_epochs)
     return TrainState(memory, config.ledger(train_tasks(store) or 1))

@@ -14,15 +14,14 @@ from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.progress import Scored, StageStarted
-from skillwright.jobs.run.resuming import write_down
+from skillwright.jobs.run.resume import write_down
+from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.text.history import step_decided
-from skillwright.jobs.text.judging import Candidate, judge, stop_if_refused, store_candidate
+from skillwright.jobs.text.records import edit_records, patch_records
 from skillwright.jobs.text.state import Kind, StepRecord, TrainState
 from skillwright.jobs.text.wiring import Assembly
 from skillwright.rollout import EngineDown, refuse_no_score
-from skillwright.runs import EditRecord, PatchRecord, Stage
 from skillwright.textopt import (
-    AnalystFault,
     AppendixUpdate,
     StepContext,
     StepProposal,
@@ -32,175 +31,6 @@ from skillwright.textopt import (
     plain_document,
     propose,
 )
-
-# What a step leaves in the store: every patch and edit, with where it came from.
-
-
-def patch_records(
-    proposal: StepProposal, step: int, appendix: AppendixUpdate | None = None
-) -> list[PatchRecord]:
-    """Return what was said at every stage of a step, in order of the stages, faults included.
-
-    Each is named after its call: analysts (``s3.f0``), merges, the budget (``s3.lr``), the ranking
-    (``s3.rank``), the repair of anchors (``s3.repair``), the rewrite (``s3.rewrite``) and the
-    reminders (``s3.notes``).
-    """
-    return [
-        *_analysts(proposal, step),
-        *_merges(proposal, step),
-        *_budget(proposal, step),
-        *_ranking(proposal, step),
-        *_repair(proposal, step),
-        *_rewrite(proposal, step),
-        *_notes(proposal, step, appendix),
-    ]
-
-
-def _patch(
-    step: int, id: str, inputs: Sequence[str], said: Any, fault: AnalystFault | None, **more: Any
-) -> PatchRecord:
-    """Return what was said in one call, with the digest of its prompt and its fault."""
-    return PatchRecord(
-        step=step,
-        id=id,
-        source_type=more.pop("source_type", ""),
-        inputs=inputs,
-        prompt_digest=getattr(said, "prompt_digest", ""),
-        failure=fault.failure if fault else None,
-        **more,
-    )
-
-
-def _analysts(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    patches = [
-        _patch(
-            step,
-            one.call,
-            one.trajectories,
-            one,
-            None,
-            source_type=one.source_type,
-            edits=[edit.id for edit in one.proposals],
-            reasoning=one.reasoning,
-            details={
-                "failures": [asdict(note) for note in one.failures],
-                "success_patterns": list(one.success_patterns),
-                "notes": list(one.notes),
-                "cuts": [asdict(cut) for cut in one.cuts],
-            },
-        )
-        for one in proposal.reflection.patches
-    ]
-    faults = [_patch(step, one.call, (), one, one) for one in proposal.reflection.faults]
-    return [*patches, *faults]
-
-
-def _merges(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    return [
-        _patch(
-            step,
-            merge.call,
-            merge.inputs,
-            merge,
-            merge.fault,
-            edits=[one.id for one in merge.outputs],
-            level=merge.level,
-            details={"notes": list(merge.notes)},
-        )
-        for merge in proposal.merged.merges
-    ]
-
-
-def _budget(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    decided = proposal.budget
-    if not decided.prompt_digest:  # the schedule's, or no limit: nobody was asked
-        return []
-    inputs = [one.id for one in proposal.merged.proposals]
-    details = {"budget": decided.budget, "fallback": decided.fallback}
-    name, why = f"{proposal.context.name}.lr", decided.reasoning
-    return [_patch(step, name, inputs, decided, decided.fault, reasoning=why, details=details)]
-
-
-def _ranking(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    chosen = proposal.selection
-    if not chosen.prompt_digest:  # everything fitted
-        return []
-    return [
-        _patch(
-            step,
-            f"{proposal.context.name}.rank",
-            [one.id for one in proposal.merged.proposals],
-            chosen,
-            chosen.fault,
-            edits=[one.id for one in chosen.proposals],
-            reasoning=chosen.reasoning,
-            details={"ranked": chosen.ranked, "notes": list(chosen.notes)},
-        )
-    ]
-
-
-def _repair(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    repair = proposal.made.repair
-    if repair is None:
-        return []
-    targets = {outcome.proposal_id: outcome.target for outcome in proposal.update.outcomes}
-    anchors = {one: targets[one] for one in repair.repaired}
-    return [
-        _patch(
-            step,
-            repair.call,
-            repair.asked,
-            repair,
-            repair.fault,
-            edits=repair.repaired,
-            reasoning=repair.reasoning,
-            details={"anchors": anchors, "notes": list(repair.notes)},
-        )
-    ]
-
-
-def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
-    rewrite = proposal.made.rewrite
-    if rewrite is None:
-        return []
-    # A skill that an analyst or a merge wrote is taken without another call.
-    name = rewrite.call or f"{proposal.context.name}.rewrite"
-    inputs = [one.id for one in proposal.selection.proposals]
-    edits = [one.proposal_id for one in proposal.update.outcomes if one.is_applied]
-    details = {"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable}
-    return [_patch(step, name, inputs, rewrite, rewrite.fault, edits=edits, details=details)]
-
-
-def _notes(proposal: StepProposal, step: int, appendix: AppendixUpdate | None) -> list[PatchRecord]:
-    if appendix is None or not appendix.step_notes:
-        return []
-    calls = [patch.call for patch in proposal.reflection.patches if patch.execution_notes]
-    name, details = f"{proposal.context.name}.notes", appendix.to_dict()
-    return [_patch(step, name, calls, None, appendix.fault, details=details)]
-
-
-def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
-    """Return every edit of a step, and what became of those that were selected."""
-    outcomes = {outcome.proposal_id: outcome for outcome in proposal.update.outcomes}
-    analyzed = {one.id for patch in proposal.reflection.patches for one in patch.proposals}
-    records = []
-    for one in proposal.proposals:
-        outcome = outcomes.get(one.id)
-        reached: Stage = "proposed" if one.id in analyzed else "merged"
-        records.append(
-            EditRecord(
-                step=step,
-                id=one.id,
-                edit=one.edit,
-                stage="selected" if outcome else reached,
-                parents=one.parents,
-                evidence=[(item.trajectory, item.turns) for item in one.evidence],
-                prompt_digest=one.prompt_digest,
-                status=outcome.status if outcome else "",
-                lines=outcome.lines if outcome else None,
-            )
-        )
-    return records
 
 
 async def take_step(

@@ -22,8 +22,8 @@ from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
 from skillwright.jobs.run.progress import RunStarted, Scored
-from skillwright.jobs.run.resuming import refuse_other_tasks, write_down
-from skillwright.jobs.text.judging import end_epoch, judge_last, open_sealed, run_release_test
+from skillwright.jobs.run.resume import refuse_other_tasks, write_down
+from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, run_release_test
 from skillwright.jobs.text.state import Kind, TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import Assembly, expected_episodes, refuse_hopeless_gate

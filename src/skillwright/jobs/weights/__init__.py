@@ -11,10 +11,6 @@ from skillwright.jobs.weights.injected import Remembered as Remembered
 from skillwright.jobs.weights.injected import SometimesNothing as SometimesNothing
 from skillwright.jobs.weights.injected import TrajectorySource as TrajectorySource
 from skillwright.jobs.weights.injected import other_scopes as other_scopes
-from skillwright.jobs.weights.judged import InternalizedRecord as InternalizedRecord
-from skillwright.jobs.weights.judged import PolicyJudged as PolicyJudged
-from skillwright.jobs.weights.judged import PolicyStepRecord as PolicyStepRecord
-from skillwright.jobs.weights.judged import SkillsInternalized as SkillsInternalized
 from skillwright.jobs.weights.launch import JOB as JOB
 from skillwright.jobs.weights.launch import RlRun as RlRun
 from skillwright.jobs.weights.launch import coevolving as coevolving
@@ -52,4 +48,8 @@ from skillwright.jobs.weights.tasks import again_tasks as again_tasks
 from skillwright.jobs.weights.tasks import find_rl_tasks as find_rl_tasks
 from skillwright.jobs.weights.tasks import harder_tasks as harder_tasks
 from skillwright.jobs.weights.tasks import tasks_of_iteration as tasks_of_iteration
-from skillwright.jobs.weights.tracking import past_events as past_events
+from skillwright.jobs.weights.tracker_numbers import past_events as past_events
+from skillwright.jobs.weights.verdicts import InternalizedRecord as InternalizedRecord
+from skillwright.jobs.weights.verdicts import PolicyJudged as PolicyJudged
+from skillwright.jobs.weights.verdicts import PolicyStepRecord as PolicyStepRecord
+from skillwright.jobs.weights.verdicts import SkillsInternalized as SkillsInternalized

@@ -27,9 +27,9 @@ from skillwright.core.seeds import derive_seed
 from skillwright.jobs.run.bank_source import read_injected_bank
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.run.progress import StageStarted
-from skillwright.jobs.run.resuming import write_down
+from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.injected import TrajectorySource
-from skillwright.jobs.weights.start import released_bank
+from skillwright.jobs.weights.starting_weights import released_bank
 from skillwright.jobs.weights.state import (
     BankEvolved,
     EvolutionRecord,
@@ -41,11 +41,6 @@ from skillwright.jobs.weights.wiring import Workshop, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
-
-# The first bank: base trajectories, and the skills that the teacher distills from them.
-
-
-EMPTY, SEED = "empty", "seed"
 
 
 async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlState]:
@@ -74,6 +69,52 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
     return run, state
 
 
+async def evolve_bank(
+    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int
+) -> RlState:
+    """Play the evolution split, have the teacher change the bank, and ask the gate.
+
+    The outcome is logged in the bank and in the run.
+
+    Raises:
+        EngineDown: No episode of the evolution split has a reward.
+        ModelRefused: An endpoint refuses the key or the model.
+    """
+    section, split = run.config.evolve, run.tasks.evolution
+    if section is None or split is None:
+        raise ConfigError("evolve is null")
+    teacher, gate = run.teacher(f"evolve {iteration}"), run.config.evaluation.gate
+    loop = EvolutionLoop(
+        engine=lambda: run.measuring_engine(policy, run.config.evaluation.temperature),
+        source=run.injector.source,
+        tasks=split,
+        val=run.tasks.splits.val,
+        section=section,
+        gate=gate,
+        terms=run.terms,
+        embedder=run.injector.embedder,
+        teacher=lambda stage: teacher,
+        callback=run.callback,
+    )
+    bank = run.bank_store.load(state.version_after(iteration - 1))
+    earlier = [line for one in state.evolutions.values() for line in one.earlier]
+    first_draw = 1 + state.accepts * gate.draws
+    played = await loop.take(iteration, bank, state.ledger, earlier, first_draw)
+    stop_if_refused(teacher)
+    _log_in_bank(run, played)
+    record = _record(played)
+    with run.store.transaction(durable=True):
+        if played.verdict is not None:
+            said, candidate = played.verdict.to_dict(), played.candidate.digest
+            run.store.record_verdict(VerdictRecord(iteration, said, candidate, "evolution"))
+        state = write_down(run.store, state, RlKind.EVOLUTION, record.to_dict())
+    run.callback.on_event(BankEvolved(record))
+    return state
+
+
+EMPTY, SEED = "empty", "seed"
+
+
 async def base_episodes(run: Workshop) -> list[EpisodeResult]:
     """Play the base trajectories without skills; stored ones are not played again."""
     section = run.config.distill
@@ -92,7 +133,7 @@ async def base_episodes(run: Workshop) -> list[EpisodeResult]:
     else:
         turns = await openings(tasks, run.make_env) if run.maker.needs_turns else []
         backend = run.maker.make(run.maker.recipe(turns))
-        engine = run.measuring_engine(backend, section.temperature, section.max_turns)
+        engine = run.measuring_engine(backend, 1.0, section.max_turns)
     results = await engine.run(specs, PlainSkill(""))
     refuse_no_score(results)
     return results
@@ -144,7 +185,7 @@ async def _distill(
 ) -> dict[str, Any]:
     run.callback.on_event(StageStarted("distill"))
     settings = section.settings(run.config.env.success_threshold, 0)
-    teacher = run.teacher("distil")  # stored name
+    teacher = run.teacher("distil")  # seed
     found = await distill(base, teacher, settings, category_of, scope_of)
     stop_if_refused(teacher)
     found.refuse_gaps()
@@ -170,7 +211,7 @@ def _facts(
     ratios = {"raw": shorter.raw_ratio, "summaries": shorter.summary_ratio}
     return {
         "episodes": report.episodes,
-        "won": sum(one.is_success(threshold) for one in base),  # stored name
+        "solved": sum(one.is_success(threshold) for one in base),
         "read": report.read,
         "drafts": dict(report.drafts),
         "left_out": len(found.changes) - len(changes),
@@ -186,52 +227,6 @@ def _facts(
 def bank_without(bank: Bank, ids: Sequence[str]) -> tuple[Bank, ChangeReport]:
     """Return what a bank is without some skills, and what became of each."""
     return apply(bank, [Retire(one, "the weights do without it") for one in ids])
-
-
-# Evolution of the bank: failures of its own split, a teacher's changes, and the gate.
-
-
-async def evolve_bank(
-    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int
-) -> RlState:
-    """Play the evolution split, have the teacher change the bank, and ask the gate.
-
-    The outcome is logged in the bank and in the run.
-
-    Raises:
-        EngineDown: No episode of the evolution split has a reward.
-        ModelRefused: An endpoint refuses the key or the model.
-    """
-    section, split = run.config.evolve, run.tasks.evolution
-    if section is None or split is None:
-        raise ConfigError("evolve is null")
-    teacher, gate = run.teacher(f"evolve {iteration}"), run.config.evaluation.gate
-    loop = EvolutionLoop(
-        engine=lambda: run.measuring_engine(policy, run.config.evaluation.temperature),
-        source=run.injector.source,
-        tasks=split,
-        val=run.tasks.splits.val,
-        section=section,
-        gate=gate,
-        terms=run.terms,
-        embedder=run.injector.embedder,
-        teacher=lambda stage: teacher,
-        callback=run.callback,
-    )
-    bank = run.bank_store.load(state.version_after(iteration - 1))
-    earlier = [line for one in state.evolutions.values() for line in one.earlier]
-    first_draw = 1 + state.accepts * gate.draws
-    played = await loop.take(iteration, bank, state.ledger, earlier, first_draw)
-    stop_if_refused(teacher)
-    _log_in_bank(run, played)
-    record = _record(played)
-    with run.store.transaction(durable=True):
-        if played.verdict is not None:
-            said, candidate = played.verdict.to_dict(), played.candidate.digest
-            run.store.record_verdict(VerdictRecord(iteration, said, candidate, "evolution"))
-        state = write_down(run.store, state, RlKind.EVOLUTION, record.to_dict())
-    run.callback.on_event(BankEvolved(record))
-    return state
 
 
 def _log_in_bank(run: Workshop, played: PlayedRound) -> None:

@@ -28,13 +28,11 @@ from skillwright.core import (
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import release_draws
 from skillwright.jobs.run.progress import StageStarted
-from skillwright.jobs.run.resuming import write_down
+from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.bank import bank_without
 from skillwright.jobs.weights.demonstrations import as_read
 from skillwright.jobs.weights.injected import Remembered
-from skillwright.jobs.weights.judged import InternalizedRecord, SkillsInternalized
-from skillwright.jobs.weights.measure import Checkpoints, Version, WeightsDuel
-from skillwright.jobs.weights.start import released_bank, run_weights
+from skillwright.jobs.weights.starting_weights import released_bank, run_weights
 from skillwright.jobs.weights.state import (
     INTERNALIZED,
     RlKind,
@@ -42,18 +40,99 @@ from skillwright.jobs.weights.state import (
     RlState,
     selected,
 )
+from skillwright.jobs.weights.validation import Checkpoints, Version, WeightsDuel
+from skillwright.jobs.weights.verdicts import InternalizedRecord, SkillsInternalized
 from skillwright.jobs.weights.wiring import Workshop, as_commands
 from skillwright.policy import PolicyBackend, demonstrations
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 from skillwright.runs.folder import CONFIG_NAME
 
+
+def internalizing(
+    run: str | Path,
+    root: str | Path = "runs",
+    skills: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+) -> RlConfig:
+    """Return a configuration that distills skills of a finished run into its released weights.
+
+    It begins with the policy and the bank that the run released, and does nothing else; the run
+    itself stays as it is.
+
+    Args:
+        run: Its folder, its name below ``root``, or ``latest``.
+        root: The folder that holds runs.
+        skills: Ids, categories or places; none means ``internalize.skills``.
+        overrides: ``internalize.steps=600`` and its like, laid over the run's configuration.
+
+    Raises:
+        RunError: There is no such run.
+        ConfigError: It trained no weights, is not finished, or its bank has no such skill.
+    """
+    path = run_weights(run, root).path
+    config = load_rl_config(path / CONFIG_NAME, overrides)
+    section = config.internalize or InternalizeSection()
+    if skills:
+        section = section.model_copy(update={"skills": list(skills)})
+    choose_skills(released_bank(path), section.skills)
+    begun = {"start": str(path)}
+    changes: dict[str, dict[str, Any]] = {
+        "run": {"name": f"{path.name}-internalized", "root": str(path.parent)},
+        "policy": begun,
+        "bank": {**begun, "leave_out": []},
+        "grpo": {"iterations": 0, "gate_every": None},
+        "evaluation": {"baseline": "cold_start"},
+    }
+    values = config.model_dump(mode="json")
+    values |= {name: {**values[name], **change} for name, change in changes.items()}
+    values |= {"distill": None, "cold_start": None, "evolve": None}
+    values["internalize"] = section.model_dump(mode="json")
+    return validated_rl(values, str(path / CONFIG_NAME))
+
+
+async def internalize(
+    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+) -> RlState:
+    """Distill skills of the released bank into the released weights, and decide what is released.
+
+    Raises:
+        ConfigError: ``internalize.skills`` names what the bank does not have.
+        EngineDown: No episode has a reward.
+    """
+    section = run.config.internalize
+    if section is None or state.internalized is not None:
+        return state
+    plan = _plan(run, state, section)
+    record = InternalizedRecord(
+        base=plan.base,
+        before=plan.bank.version,
+        version=plan.bank.version,
+        action="" if plan.about else "no_task" if plan.skills else "no_skill",
+        skills=plan.skills,
+        margin=section.margin,
+        tasks=(len(plan.about), len(plan.others)),
+    )
+    if not record.action:
+        checkpoints.load(policy, plan.base)
+        record = await _distilled(run, section, plan, policy, record)
+    if not record.action:
+        checkpoints.save(policy, INTERNALIZED, plan.bank.version)
+        record = await _tested(run, state, plan, policy, checkpoints, record)
+    with run.store.transaction(durable=True):
+        if record.verdict is not None:
+            said = record.verdict.to_dict()
+            step = run.config.grpo.iterations
+            run.store.record_verdict(VerdictRecord(step, said, record.candidate, ORIGIN))
+        state = write_down(run.store, state, RlKind.INTERNALIZED, record.to_dict())
+    run.callback.on_event(SkillsInternalized(record))
+    return state
+
+
 PHASE = "internalize"
 """What its episodes are stored as."""
-
 ORIGIN = "internalize"
 """What its verdict is stored as."""
-
 RELEASE_TEST = 1
 """The number of its release test: none of its draws is one of the first test's."""
 
@@ -94,44 +173,6 @@ class _Plan:
     without: SkillSource
     about: tuple[Task, ...]
     others: tuple[Task, ...]
-
-
-async def internalize(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
-) -> RlState:
-    """Distill skills of the released bank into the released weights, and decide what is released.
-
-    Raises:
-        ConfigError: ``internalize.skills`` names what the bank does not have.
-        EngineDown: No episode has a reward.
-    """
-    section = run.config.internalize
-    if section is None or state.internalized is not None:
-        return state
-    plan = _plan(run, state, section)
-    record = InternalizedRecord(
-        base=plan.base,
-        before=plan.bank.version,
-        version=plan.bank.version,
-        action="" if plan.about else "no_task" if plan.skills else "no_skill",
-        skills=plan.skills,
-        margin=section.margin,
-        tasks=(len(plan.about), len(plan.others)),
-    )
-    if not record.action:
-        checkpoints.load(policy, plan.base)
-        record = await _distilled(run, section, plan, policy, record)
-    if not record.action:
-        checkpoints.save(policy, INTERNALIZED, plan.bank.version)
-        record = await _tested(run, state, plan, policy, checkpoints, record)
-    with run.store.transaction(durable=True):
-        if record.verdict is not None:
-            said = record.verdict.to_dict()
-            step = run.config.grpo.iterations
-            run.store.record_verdict(VerdictRecord(step, said, record.candidate, ORIGIN))
-        state = write_down(run.store, state, RlKind.INTERNALIZED, record.to_dict())
-    run.callback.on_event(SkillsInternalized(record))
-    return state
 
 
 def _plan(run: Workshop, state: RlState, section: InternalizeSection) -> _Plan:
@@ -253,48 +294,3 @@ def _log_in_bank(run: Workshop, plan: _Plan, record: InternalizedRecord) -> int:
             changes = [one.change for one in report.outcomes]
             store.reject(changes, reason=f"{reason}? {verdict.reason}", verdict=said)
     return plan.bank.version
-
-
-# The same for a run that is finished, as a run of its own.
-
-
-def internalizing(
-    run: str | Path,
-    root: str | Path = "runs",
-    skills: Sequence[str] = (),
-    overrides: Sequence[str] = (),
-) -> RlConfig:
-    """Return a configuration that distills skills of a finished run into its released weights.
-
-    It begins with the policy and the bank that the run released, and does nothing else; the run
-    itself stays as it is.
-
-    Args:
-        run: Its folder, its name below ``root``, or ``latest``.
-        root: The folder that holds runs.
-        skills: Ids, categories or places; none means ``internalize.skills``.
-        overrides: ``internalize.steps=600`` and its like, laid over the run's configuration.
-
-    Raises:
-        RunError: There is no such run.
-        ConfigError: It trained no weights, is not finished, or its bank has no such skill.
-    """
-    path = run_weights(run, root).path
-    config = load_rl_config(path / CONFIG_NAME, overrides)
-    section = config.internalize or InternalizeSection()
-    if skills:
-        section = section.model_copy(update={"skills": list(skills)})
-    choose_skills(released_bank(path), section.skills)
-    begun = {"start": str(path)}
-    changes: dict[str, dict[str, Any]] = {
-        "run": {"name": f"{path.name}-internalized", "root": str(path.parent)},
-        "policy": begun,
-        "bank": {**begun, "leave_out": []},
-        "grpo": {"iterations": 0, "gate_every": None},
-        "evaluation": {"baseline": "cold_start"},
-    }
-    values = config.model_dump(mode="json")
-    values |= {name: {**values[name], **change} for name, change in changes.items()}
-    values |= {"distill": None, "cold_start": None, "evolve": None}
-    values["internalize"] = section.model_dump(mode="json")
-    return validated_rl(values, str(path / CONFIG_NAME))

@@ -14,15 +14,16 @@ from skillwright.jobs.run.launch import (
     OpenRun,
     find_run,
     make_run,
+    refuse_unreadable,
     reopen,
     secrets_of,
     session,
 )
 from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.resuming import refuse_all_but_budget
+from skillwright.jobs.run.resume import refuse_all_but_budget
 from skillwright.jobs.run.tracking import tracked
 from skillwright.jobs.weights.state import RlCallback, RlReport, RlState, restore, selected
-from skillwright.jobs.weights.tracking import RlMeasures, past_events
+from skillwright.jobs.weights.tracker_numbers import RlMeasures, past_events
 from skillwright.models import make_model
 from skillwright.runs.folder import CONFIG_NAME
 
@@ -142,8 +143,9 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
+    refuse_unreadable(path)
     config = load_rl_config(path / CONFIG_NAME, overrides)
-    folder, store, _ = reopen(path, _secrets(config))
+    folder, store = reopen(path, _secrets(config))
     return RlRun(config=config, folder=folder, store=store)
 
 

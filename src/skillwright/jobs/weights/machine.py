@@ -16,46 +16,6 @@ from skillwright.jobs.run.estimate import Assumptions
 from skillwright.jobs.run.policy_needs import TRUSTED, Demand, Need, Shape, find_shape, needed
 from skillwright.jobs.weights.tasks import RlTasks
 
-SKILL_TOKENS: Final = 500
-"""Tokens of skills that an episode gets, where ``bank.max_tokens`` allows as many."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Where weights are to be trained.
-
-    Attributes:
-        name: For people.
-        memory: Bytes that are free; ``None`` where the system does not say.
-        cuda: Whether it is a GPU.
-        flops: Operations per second that training reaches.
-        bandwidth: Bytes per second at which weights are read to sample a token.
-        pass_s: Seconds that reading all layers takes at least.
-        basis: What these rest on.
-        bfloat16_gain: How many times as fast as float32 it is; 1 where bfloat16 is not asked for.
-    """
-
-    name: str
-    memory: int | None
-    cuda: bool
-    flops: float
-    bandwidth: float
-    pass_s: float
-    basis: str
-    bfloat16_gain: float = 1.0
-
-
-LARGE_GPU: Final = Machine(
-    "a GPU of 80 GB",
-    81_559 * 2**20,
-    cuda=True,
-    flops=0.4 * 989e12,
-    bandwidth=0.6 * 3.35e12,
-    pass_s=0.03,
-    basis="stated, not measured: an H100 of 81,559 MiB, 989 TFLOP/s in bfloat16 and 3.35 TB/s by "
-    "its maker, of which training reaches 40% and sampling 60%; 30 ms for all layers at least",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
@@ -124,6 +84,31 @@ class Work:
     read: int
     passes: int
     trained: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where weights are to be trained.
+
+    Attributes:
+        name: For people.
+        memory: Bytes that are free; ``None`` where the system does not say.
+        cuda: Whether it is a GPU.
+        flops: Operations per second that training reaches.
+        bandwidth: Bytes per second at which weights are read to sample a token.
+        pass_s: Seconds that reading all layers takes at least.
+        basis: What these rest on.
+        bfloat16_gain: How many times as fast as float32 it is; 1 where bfloat16 is not asked for.
+    """
+
+    name: str
+    memory: int | None
+    cuda: bool
+    flops: float
+    bandwidth: float
+    pass_s: float
+    basis: str
+    bfloat16_gain: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +238,20 @@ def estimate_policy(
         work,
         tuple(_on(machine, shape, config, tasks, lengths, work) for machine in machines),
     )
+
+
+SKILL_TOKENS: Final = 500
+"""Tokens of skills that an episode gets, where ``bank.max_tokens`` allows as many."""
+LARGE_GPU: Final = Machine(
+    "a GPU of 80 GB",
+    81_559 * 2**20,
+    cuda=True,
+    flops=0.4 * 989e12,
+    bandwidth=0.6 * 3.35e12,
+    pass_s=0.03,
+    basis="stated, not measured: an H100 of 81,559 MiB, 989 TFLOP/s in bfloat16 and 3.35 TB/s by "
+    "its maker, of which training reaches 40% and sampling 60%; 30 ms for all layers at least",
+)
 
 
 def refuse_too_large(config: RlConfig, tasks: RlTasks, lengths: Lengths) -> str:
@@ -402,9 +401,6 @@ def _seconds(work: Callable[[], object]) -> float:
     return max(time.perf_counter() - started, 1e-9)
 
 
-# From a configuration to what is asked of memory, and what helps.
-
-
 def _demand(config: RlConfig, tasks: RlTasks, lengths: Lengths, machine: Machine) -> Demand:
     policy, grpo = config.policy, config.grpo
     assert isinstance(policy, HfPolicyConfig)
@@ -434,7 +430,7 @@ def _demand(config: RlConfig, tasks: RlTasks, lengths: Lengths, machine: Machine
         passes=-(-rows * usual // tokens),
         sampled=sampled,
         context=min(lengths.longest, policy.context_tokens or lengths.longest),
-        read=min(policy.sample_rows, sampled, prompts) * lengths.opening,
+        read=min(_SAMPLED_AT_ONCE, sampled, prompts) * lengths.opening,
         cuda=machine.cuda,
     )
 
@@ -446,6 +442,7 @@ def _fewer_tokens(demand: Demand, lengths: Lengths) -> Demand:
     return replace(demand, tokens=tokens, chosen=chosen, passes=passes)
 
 
+_SAMPLED_AT_ONCE: Final = 128  # `HfSettings.sample_rows`
 _FEW_TOKENS: Final = 2048
 _FEW_ROWS: Final = 16
 _CHANGES: Final[dict[str, Callable[[Demand, Lengths], Demand]]] = {

@@ -8,9 +8,9 @@ from skillwright.config.rl import HfPolicyConfig, RlConfig
 from skillwright.core.jsonio import dumps
 from skillwright.evaluation import Score, Verdict
 from skillwright.jobs.run.launch import MADE
-from skillwright.jobs.run.resuming import TASKS
+from skillwright.jobs.run.resume import TASKS
 from skillwright.jobs.weights.launch import rl_has_scripted_models
-from skillwright.jobs.weights.start import RunWeights
+from skillwright.jobs.weights.starting_weights import RunWeights
 from skillwright.jobs.weights.state import RlState, weights_name
 from skillwright.rollout.engine import SKILL_HEADING
 from skillwright.runs import RunStore

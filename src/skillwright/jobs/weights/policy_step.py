@@ -2,10 +2,10 @@
 
 from skillwright.evaluation import Draws
 from skillwright.jobs.run.progress import StageStarted
-from skillwright.jobs.run.resuming import write_down
-from skillwright.jobs.weights.judged import PolicyJudged, PolicyStepRecord
-from skillwright.jobs.weights.measure import Checkpoints, Version, WeightsDuel
+from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.state import CANDIDATE, RlKind, RlState
+from skillwright.jobs.weights.validation import Checkpoints, Version, WeightsDuel
+from skillwright.jobs.weights.verdicts import PolicyJudged, PolicyStepRecord
 from skillwright.jobs.weights.wiring import Workshop
 from skillwright.policy import PolicyBackend
 from skillwright.runs import VerdictRecord

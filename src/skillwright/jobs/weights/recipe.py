@@ -39,14 +39,13 @@ from skillwright.core import (
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.run.progress import RunStarted, StageStarted
-from skillwright.jobs.run.resuming import refuse_other_tasks, write_down
+from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
 from skillwright.jobs.weights.demonstrations import CHATS, as_read, chat_rows, episodes_of_run
 from skillwright.jobs.weights.estimate import expected_episodes, retirement_text
 from skillwright.jobs.weights.injected import Remembered, SometimesNothing
 from skillwright.jobs.weights.internalize import internalize
 from skillwright.jobs.weights.machine import slow_precision
-from skillwright.jobs.weights.measure import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.weights.policy_step import ends_policy_step, judge_policy
 from skillwright.jobs.weights.state import (
     START,
@@ -61,6 +60,7 @@ from skillwright.jobs.weights.state import (
     selected,
 )
 from skillwright.jobs.weights.tasks import again_tasks, harder_tasks, tasks_of_iteration
+from skillwright.jobs.weights.validation import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.weights.wiring import (
     Workshop,
     as_commands,
@@ -73,8 +73,6 @@ from skillwright.policy import (
     GroupReport,
     PolicyAgent,
     PolicyBackend,
-    Schedule,
-    SkillDropout,
     UpdateReport,
     check_reference,
     demonstrations,
@@ -84,7 +82,22 @@ from skillwright.policy import (
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
-# The cold start: the policy is built, and learns from what an expert solved with the same skills.
+
+async def rl(run: Workshop, folder: RunFolder) -> RlReport:
+    """Run the recipe, or resume it."""
+    refuse_other_tasks(run.store, run.tasks.facts)
+    state = restore(run.config, run.store)
+    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+    _introduce(run, state, folder, checkpoints)
+    run, state = await make_first_bank(run, state)
+    policy, state = await start_cold(run, state, checkpoints)
+    state = await _train(run, state, policy, checkpoints)
+    state = await release(run, state, policy, checkpoints)
+    state = await internalize(run, state, policy, checkpoints)
+    state = await open_sealed(run, state, policy, checkpoints)
+    _publish(run, state)
+    state = write_down(run.store, state, RlKind.FINISHED, {})
+    return RlReport(state, selected(run.config, state))
 
 
 async def start_cold(
@@ -199,9 +212,6 @@ def _teach(
     }
 
 
-# One iteration: groups of rollouts under the same skills, compared, and learned from.
-
-
 async def train_on(
     run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
 ) -> IterationEnded:
@@ -211,9 +221,7 @@ async def train_on(
         check_reference(policy, state.reference)
     tasks = _tasks(run, state, iteration)
     bank = run.bank_store.load(bank_version)
-    dropping = derive_seed("dropout", seed, iteration)
-    whole = run.injector.source(bank)
-    skills = Remembered(SkillDropout(whole, section.skill_dropout, seed=dropping))
+    skills = Remembered(run.injector.source(bank))
     agent = PolicyAgent(policy, section.temperature)
     specs = [
         EpisodeSpec(
@@ -228,8 +236,7 @@ async def train_on(
     refuse_no_score(results)
     rolled_out = time.monotonic()
     rows, groups = teach(results, agent.rows, group_settings(section))
-    schedule = Schedule(**section.schedule.model_dump())
-    rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
+    rate = section.schedule.rate(section.learning_rate, iteration - 1, section.iterations)
     dealing = derive_seed("update", seed, iteration)
     report = update(policy, rows, grpo_settings(section), seed=dealing, learning_rate=rate)
     contexts = skills.contexts(tasks)
@@ -243,8 +250,8 @@ async def train_on(
         rows=len(rows),
         learning_rate=rate,
         skills=fmean(len(one.skill_ids) for one in contexts),
-        told=_injected(contexts, section.group_size),  # stored name
-        won=_solved(results, run.config.env.success_threshold),  # stored name
+        injected=_injected(contexts, section.group_size),
+        solved=_solved(results, run.config.env.success_threshold),
     )
     return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
 
@@ -301,7 +308,7 @@ def _summary(results: Sequence[EpisodeResult], threshold: float) -> dict[str, An
         "episodes": len(scored),
         "reward": fmean(one.reward for one in scored if one.reward is not None),
         "success": fmean(one.is_success(threshold) for one in scored),
-        "families": by_type,  # stored name
+        "task_types": by_type,
         "turns": fmean(turns),
         "tokens": fmean(tokens),
     }
@@ -312,7 +319,7 @@ def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
     norms = [step.grad_norm for step in report.steps if not step.skipped]
     return {
         "groups": groups.groups,
-        "flat": groups.zero_variance,  # stored name
+        "zero_variance": groups.zero_variance,
         "lone": groups.lone,
         "failures": groups.failures,
         "truncated": groups.truncated,
@@ -343,23 +350,6 @@ def _solved(results: Sequence[EpisodeResult], threshold: float) -> dict[str, flo
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-async def rl(run: Workshop, folder: RunFolder) -> RlReport:
-    """Run the recipe, or resume it."""
-    refuse_other_tasks(run.store, run.tasks.facts)
-    state = restore(run.config, run.store)
-    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
-    _introduce(run, state, folder, checkpoints)
-    run, state = await make_first_bank(run, state)
-    policy, state = await start_cold(run, state, checkpoints)
-    state = await _train(run, state, policy, checkpoints)
-    state = await release(run, state, policy, checkpoints)
-    state = await internalize(run, state, policy, checkpoints)
-    state = await open_sealed(run, state, policy, checkpoints)
-    _publish(run, state)
-    state = write_down(run.store, state, RlKind.FINISHED, {})
-    return RlReport(state, selected(run.config, state))
 
 
 async def _train(

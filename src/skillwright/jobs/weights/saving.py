@@ -8,7 +8,7 @@ from skillwright.config.rl import HfPolicyConfig
 from skillwright.core import ConfigError
 from skillwright.core.waits import waiting
 from skillwright.jobs.weights.model_card import model_card
-from skillwright.jobs.weights.start import run_weights
+from skillwright.jobs.weights.starting_weights import run_weights
 from skillwright.jobs.weights.state import Form, Which, weights_name
 from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.runs import RunFolder, RunStore

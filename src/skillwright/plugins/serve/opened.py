@@ -252,7 +252,7 @@ def _of_run(settings: Settings) -> "HfPolicy":
             f"run {str(path)!r} has no weights; serve what it learned before an endpoint: "
             f"`skillwright serve --upstream URL --skill {path}/best_skill.md`"
         )
-    from skillwright.jobs.weights.start import run_weights
+    from skillwright.jobs.weights.starting_weights import run_weights
     from skillwright.jobs.weights.wiring import PolicyMaker
     from skillwright.policy.hf import HfPolicy
 

@@ -47,7 +47,7 @@ from skillwright.jobs.bank import (
     in_effect,
     skills_digest,
 )
-from skillwright.jobs.inspect import ExportOptions, TakenAway, take_bank_away
+from skillwright.jobs.inspect import ExportedSkills, ExportOptions, export_bank
 from skillwright.jobs.run import (
     Callback,
     MakeModel,
@@ -155,7 +155,7 @@ class LearnReport:
     version: int = 0
     distilled: DistillOutcome | None = None
     verdict: Verdict | None = None
-    staged: TakenAway | None = None
+    staged: ExportedSkills | None = None
     is_scripted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -386,7 +386,7 @@ async def _end(report: LearnReport, plan: Plan, bank: Path, options: ExportOptio
         if now.active and skills_digest(now) != (known[-1].skills if known else ""):
             stager = Stager(store, bank_store, _version_before(bank_store, plan))
             taken = replace(options, write=stager.write, subject=SUBJECT)
-            staged = await take_bank_away(now, str(bank), taken)
+            staged = await export_bank(now, str(bank), taken)
         with store.transaction(durable=True):
             if len(store.events(OVER)) < len(store.events(ROUND)):
                 store.append_event(OVER, {"number": plan.round.number})

@@ -17,12 +17,9 @@ from skillwright.config.run import RunConfig
 from skillwright.core import RunError, Usage, skill_hash
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score
-from skillwright.jobs.inspect.summary import RunSummary, read_folder
-from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.run.resuming import seconds_worked
-from skillwright.jobs.text.adapters.models import flat_settings
-from skillwright.jobs.text.launch import read_plan
-from skillwright.jobs.text.state import StepRecord, TrainState, restore
+from skillwright.jobs.inspect import RunSummary, read_folder
+from skillwright.jobs.run import find_run, seconds_worked
+from skillwright.jobs.text import StepRecord, TrainState, flat_settings, read_plan, restore
 from skillwright.runs import RunFolder, RunStore
 
 VERSION = "skillopt-0.1.0"

@@ -1,0 +1,194 @@
+"""A resumed run: its sessions, the tasks and settings it must meet again, its rebuilt state."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+
+from skillwright.config.yaml_files import merge_layers, read_layers
+from skillwright.core import ConfigError, DataError
+from skillwright.core.jsonio import digest, dumps
+from skillwright.core.secrets import REDACTED
+from skillwright.runs import Event, RunStore
+from skillwright.runs.folder import CONFIG_NAME
+
+# The state of a run is rebuilt from the event log in its store, and from nothing else.
+#
+# So a resumed run takes the decisions that an uninterrupted one would have taken.
+
+
+class Rebuilt(Protocol):
+    """A state that follows from events."""
+
+    def after(self, kind: str, payload: dict[str, Any]) -> Self:
+        """Return the state after one more event; events of other kinds change nothing."""
+        ...
+
+
+StateT = TypeVar("StateT", bound=Rebuilt)
+
+
+def rebuild(state: StateT, events: Iterable[Event]) -> StateT:
+    """Return the state that events lead to."""
+    for event in events:
+        state = state.after(event.kind, event.payload)
+    return state
+
+
+def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, Any]) -> StateT:
+    """Append an event, durably, and return the state that follows from it as it was stored."""
+    with store.transaction(durable=True):
+        position = store.append_event(kind, payload)
+    return rebuild(state, store.events(after=position - 1))
+
+
+# The processes that worked on a run, one after the other, and how long they did.
+
+
+SESSION = "session"
+"""The event with which a process begins to work on a run, or resumes it."""
+SESSION_ENDED = "session_ended"
+"""The event with which it ends; a killed process leaves none."""
+REGRADED = "regraded"
+"""The event that holds what a regrading found; it comes at any time later and is no work."""
+
+
+def sessions_of(events: Sequence[Event]) -> list[float]:
+    """Return when each process began; the first event is used where none said so."""
+    started = [event.time for event in events if event.kind == SESSION]
+    return started or [event.time for event in events[:1]]
+
+
+def seconds_worked(store: RunStore) -> float:
+    """Sum the time that processes worked on a run, each from its beginning to its end.
+
+    A process that was killed ended with the last thing that happened in it. Pauses between two
+    processes do not count.
+    """
+    events = store.events()
+    over = [event.time for event in events if event.kind == SESSION_ENDED]
+    times = [event.time for event in events if event.kind != REGRADED] + store.end_times()
+    total = 0.0
+    for began, next_began in pairwise([*sessions_of(events), float("inf")]):
+        ended = [time for time in over if began <= time < next_began]
+        inside = [time for time in times if began <= time < next_began]
+        total += min(ended, default=max(inside, default=began)) - began
+    return total
+
+
+# A run that continues must meet the tasks that it began with.
+
+
+TASKS = "tasks"
+"""The event that says which tasks a run is made of."""
+
+
+def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
+    """Write down which tasks a new run is made of; compare, where it continues."""
+    known = store.events(TASKS)
+    if not known:
+        store.append_event(TASKS, dict(facts))
+        return
+    then = known[0].payload
+    for split, now in facts.items():
+        before = then.get(split, {"tasks": 0})
+        others = {name for name in before if now.get(name, before[name]) != before[name]}
+        if others:
+            change = f"{now['tasks']} now, {before['tasks']} then"
+            if others == {"content"}:
+                change = "the same ids, and at least one task with another content"
+            raise DataError(
+                f"the {split} tasks are not those that the run began with ({change}): results "
+                "before and after could not be compared. Restore the data, or start a new run."
+            )
+
+
+def train_tasks(store: RunStore) -> int | None:
+    """Return how many train tasks a run is made of, or ``None`` before it began."""
+    known = store.events(TASKS)
+    return known[0].payload["train"]["tasks"] if known else None
+
+
+# A run that continues keeps the settings that it began with; only what decides nothing may change.
+
+
+_BUDGET = "budget"
+_TRACKERS = "run.trackers"
+_WHERE = ("rollout.engine", "rollout.ray.")  # on which machines, which no episode depends on
+# Left out of what is stored, so nothing can be compared with it.
+_NEVER_KEPT = ("api_key",)
+_LONGEST = 80
+
+
+def settings_facts(folder: Path) -> dict[str, Any]:
+    """Return what the first event of a run keeps of its settings, as they are in its folder."""
+    values = _values(folder)
+    return {"settings": {"digest": digest(values), "values": values}}
+
+
+def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
+    """Refuse to continue where the configuration in a run's folder was edited.
+
+    Raises:
+        ConfigError: Something else than the budget is not what it was; one line per key.
+    """
+    begun = next((event.payload for event in store.events(made)), {}).get("settings")
+    now = _values(folder)
+    if begun is None or begun["digest"] == digest(now):
+        return
+    then, now = dict(_leaves(begun["values"])), dict(_leaves(now))
+    changed = [
+        _say(key, then, now)
+        for key in sorted(then.keys() | now.keys())
+        if _differs(key, then.get(key), now.get(key))
+    ]
+    if changed:
+        raise ConfigError(
+            f"{str(folder / CONFIG_NAME)!r} was edited after the run began, and its decisions "
+            "would not be those of one run. Undo this, or start a new run; only the budget, "
+            "run.trackers, rollout.engine and rollout.ray may change:\n" + "\n".join(changed)
+        )
+
+
+def refuse_all_but_budget(overrides: Sequence[str]) -> None:
+    """Refuse to change anything of a run that continues but its budget and who follows it."""
+    free = (f"{_BUDGET}.", f"{_TRACKERS}=", *_WHERE)
+    others = [one for one in overrides if not one.startswith(free)]
+    if others:
+        raise ConfigError(
+            f"{others[0]!r} cannot change in a run that was begun: its decisions would not be "
+            "those of one run. Only budget.usd, budget.tokens, budget.minutes, run.trackers, "
+            "rollout.engine and rollout.ray can; start a new run for anything else"
+        )
+
+
+def _values(folder: Path) -> dict[str, Any]:
+    values = merge_layers(read_layers(folder / CONFIG_NAME))
+    run = {name: value for name, value in values.get("run", {}).items() if name != "trackers"}
+    kept = {**values, "run": run} if run else values
+    return {section: value for section, value in kept.items() if section != _BUDGET}
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _differs(key: str, then: Any, now: Any) -> bool:
+    # A secret is not stored with a run; whoever resumes puts it back.
+    is_secret = key.rpartition(".")[2] in _NEVER_KEPT or REDACTED in dumps(then)
+    return then != now and not is_secret and not key.startswith(_WHERE)
+
+
+def _say(key: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    said = [f"was {_short(then[key])}" if key in then else "was not there"]
+    said.append(f"is {_short(now[key])} now" if key in now else "is not there now")
+    return f"{key} {', and '.join(said)}"
+
+
+def _short(value: Any) -> str:
+    text = dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,393 @@
+"""The gate's part of a run: after a step, at the end of an epoch, and at the end of the run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Literal
+
+from skillwright.core import EpisodeResult, ModelRefused, skill_hash
+from skillwright.core.protocols import both, together
+from skillwright.evaluation import (
+    Decision,
+    Draws,
+    ReleaseTest,
+    SplitReport,
+    Verdict,
+    differing,
+    release_draws,
+    selection_bias,
+)
+from skillwright.jobs.run.bench import StepRef
+from skillwright.jobs.run.progress import ReleaseTested, StageStarted
+from skillwright.jobs.run.resume import write_down
+from skillwright.jobs.text.history import epoch_ended, scores_of
+from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, Kind, TrainState
+from skillwright.jobs.text.wiring import Assembly
+from skillwright.rollout import EngineDown
+from skillwright.runs import VerdictRecord
+from skillwright.textopt import (
+    Comparison,
+    EpochContext,
+    MetaSkill,
+    SlowUpdate,
+    SlowUpdateStatus,
+    placeholder,
+    write_meta_skill,
+    write_slow_update,
+)
+from skillwright.textopt.reflect import INFRASTRUCTURE
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Judged):
+    """A changed skill, and what became of it."""
+
+    text: str
+    action: str
+    verdict: Verdict | None = None
+    best_verdict: Verdict | None = None
+
+
+async def judge(run: Assembly, state: TrainState, text: str, place: StepRef) -> Candidate:
+    """Ask the gate what becomes of a candidate.
+
+    It meets the current skill first. A gate with a release test decides no more than that: what is
+    released is tested at the end. With other gates, where the current skill is not the best one,
+    and is beaten, the best one is met next, on fresh draws. An open gate lets everything become
+    current and only asks the latter.
+    """
+    current, best = incumbent(run, state, inherits=run.config.evaluation.inherit_scores)
+    if run.gate.accepts_all:
+        against_best = await duel(run, state, (best, text), place)
+        return Candidate(text, "force_accept", best_verdict=against_best)
+    verdict = await duel(run, state, (current, text), place)
+    if not verdict.accepted:
+        return Candidate(text, verdict.decision.value, verdict)
+    if run.gate.release is not None:
+        return Candidate(text, "accept", verdict)
+    if current == best:
+        return Candidate(text, "accept_new_best", verdict)
+    against_best = await duel(run, state.spent(verdict), (best, text), place)
+    action = "accept_new_best" if against_best.accepted else "accept"
+    return Candidate(text, action, verdict, against_best)
+
+
+async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
+    """Run the update of an epoch, store the outcome, and return what follows from it.
+
+    Both skills are played on the same tasks. From the pairs a slow update writes guidance that
+    looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
+    first epoch has nothing to compare; it only notes which skill it ended with.
+
+    Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
+    here it passes the gate like any other change, unless the configuration says otherwise.
+    """
+    place = StepRef(state.last_step, epoch)
+    run.calls.step = place.step  # a run that continues here has taken no step yet
+    found = await _epoch_update(run, state, epoch)
+    stop_if_refused(run)
+    found.refuse_dead_optimizer()
+    judged = await _judged_update(run, state, found.slow_update, place)
+    with run.store.transaction(durable=True):
+        version = None
+        if judged is not None:
+            version = store_candidate(run, state, place, "slow_update", judged)
+        record = found.record(state, judged, version)
+        state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
+    run.callback.on_event(epoch_ended(record))
+    return state
+
+
+async def judge_last(run: Assembly, state: TrainState) -> TrainState:
+    """Have the last skill judged against the best one, where that is another.
+
+    A gate with a release test has it tested here, once, on draws that decided nothing before. With
+    others it may be better because something entered it unmeasured; where the two met on the same
+    draws already, what was judged then holds, and costs no second share of alpha.
+    """
+    last, best = incumbent(run, state)
+    if state.final is not None or last == best:
+        return state
+    if run.gate.release is not None:
+        return await run_release_test(run, state, run.gate.release)
+    known = _known_verdict(run, state)
+    if known is not None:
+        spent_then = replace(known, alpha=None)
+        with run.store.transaction(durable=True):
+            return write_down(run.store, state, Kind.FINAL, spent_then.to_dict())
+    place = StepRef(state.last_step, state.steps[-1].epoch)
+    verdict = await duel(run, state, (best, last), place)
+    with run.store.transaction(durable=True):
+        store_verdict(run, place, "final", last, verdict)
+        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
+async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
+    """Test whether the current skill is proven better than the released one; write it down."""
+    sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
+    place = StepRef(state.last_step, state.steps[-1].epoch)
+    val = run.bench.sizes.val or 0
+    run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
+    draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
+    terms = replace(run.terms, judged=differing(state.verdicts))
+    verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
+    run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
+    with run.store.transaction(durable=True):
+        store_verdict(run, place, "release", sides[1], verdict)
+        return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
+async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
+    """Score every artifact in the one job that may see the sealed tasks, all at once."""
+    tests = run.config.evaluation.test and state.report is None
+    confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
+    if not tests and not confirms:
+        return state
+    best = run.store.skill(state.best_version)
+    baselines = _baselines(run)
+    skills = {**baselines, "best": best, "final": run.store.skill(state.skill_version)}
+    if run.config.evaluation.placebo:
+        skills["placebo"] = placebo_text(len(best))
+    if state.sealed:
+        names = {name: skill_hash(text) for name, text in skills.items()}
+        state = write_down(run.store, state, Kind.TEST_OPENED, {"skills": names})
+
+    async def tested() -> Results:
+        if not tests:
+            return {}
+        episodes = len(set(skills.values())) * (run.bench.sizes.test or 0)
+        run.callback.on_event(StageStarted("test", episodes=episodes))
+        return await run.bench.open_test(skills)
+
+    async def confirmed() -> Results:
+        if not confirms:
+            return {}
+        kept = run.config.evaluation.confirm_tasks
+        asked = {**baselines, "best": best}
+        run.callback.on_event(StageStarted("confirm", episodes=len(set(asked.values())) * kept))
+        return await run.bench.confirm(asked)
+
+    on_test, on_kept = await together((tested(), confirmed()))
+    with run.store.transaction(durable=True):
+        if on_test:
+            state = _report(run, state, on_test)
+        if on_kept:
+            state = _confirm(run, state, on_kept)
+    return state
+
+
+Stage = Literal["step", "slow_update", "final"]
+
+
+def incumbent(run: Assembly, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
+    """Return the texts of the current and the best skill that the gate measures.
+
+    Where first scores stand for the whole run, an empty region does not make another text: what was
+    measured without it stands for it.
+    """
+    current = state.skill_version
+    if not run.gate.redraws:
+        current = _judged(run, state) if inherits else state.measured(current)
+    return run.store.skill(current), run.store.skill(state.best_version)
+
+
+def _judged(run: Assembly, state: TrainState) -> int:
+    """Return the version that the current skill was before anything entered it unmeasured."""
+    parents = {one.version: one.parent for one in run.store.skills()}
+    version = state.skill_version
+    while version in state.unmeasured and (parent := parents[version]) is not None:
+        version = parent
+    return version
+
+
+async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: StepRef) -> Verdict:
+    """Have the gate judge a candidate, the second of two texts, against the first."""
+    val = run.bench.sizes.val or 0
+    run.callback.on_event(
+        StageStarted("gate", place.step, place.epoch, episodes=run.gate.expected_rollouts(val))
+    )
+    # A skill that was accepted on some draws looks better on them than it is. After each accept
+    # the gate draws fresh ones, so the new incumbent's chance gain is not held for skill. Until
+    # then the incumbent's draws serve every candidate.
+    first = state.accepts * run.gate.draws if run.gate.redraws else 0
+    draws = Draws(run.config.run.seed, first=first, step=place.step)
+    return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, run.terms)
+
+
+def store_candidate(
+    run: Assembly, state: TrainState, place: StepRef, stage: Stage, candidate: Candidate
+) -> int:
+    """Store a candidate as a version, with the gate's judgments, and return its number."""
+    by_stage = f"step_{place.step:04d}"
+    if stage == "slow_update":
+        forced = "placeholder_" if candidate.action == "inject_placeholder" else ""
+        by_stage = f"slow_update_{forced}epoch_{place.epoch:02d}"
+    version = run.store.add_skill_version(
+        candidate.text, parent=state.skill_version, origin=by_stage, step=place.step
+    )
+    store_verdict(run, place, stage, candidate.text, candidate.verdict)
+    store_verdict(run, place, f"{stage}_best", candidate.text, candidate.best_verdict)
+    return version
+
+
+def store_verdict(
+    run: Assembly, place: StepRef, origin: str, text: str, verdict: Verdict | None
+) -> None:
+    """Store a judgment, where there is one."""
+    if verdict is not None:
+        run.store.record_verdict(
+            VerdictRecord(place.step, verdict.to_dict(), skill_hash(text), origin)
+        )
+
+
+def stop_if_refused(run: Assembly) -> None:
+    """Stop where the optimizer was refused: what is missing now would be there after a resume."""
+    if run.calls.refusal is not None:
+        raise ModelRefused(f"the optimizer was refused: {run.calls.refusal}")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochUpdate:
+    """What the optimizer made of an epoch, before the gate."""
+
+    epoch: int
+    slow_update: SlowUpdate | None = None
+    meta_skill: MetaSkill | None = None
+    comparison: Comparison | None = None
+
+    def details(self) -> dict[str, object]:
+        """Return what the store keeps of it, as a JSON object."""
+        return {
+            "slow_update": self.slow_update.to_dict() if self.slow_update else None,
+            "meta_skill_written": self.meta_skill.to_dict() if self.meta_skill else None,
+            "drawn": [pair.to_dict() for pair in self.comparison.drawn] if self.comparison else [],
+        }
+
+    def refuse_dead_optimizer(self) -> None:
+        """Stop where neither memory could be written: a resume writes them."""
+        asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
+        failures = [one.fault.failure for one in asked if one.fault]
+        lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
+        if lost and len(lost) == len(asked):
+            raise EngineDown(
+                f"the update of epoch {self.epoch} could not ask the optimizer; the latest: "
+                f"{lost[-1].message}"
+            )
+
+    def record(
+        self, state: TrainState, judged: Candidate | None, skill_version: int | None
+    ) -> EpochRecord:
+        """Return the epoch's record, with what became of the slow update."""
+        action = self.slow_update.status.value if self.slow_update else ""
+        return EpochRecord(
+            epoch=self.epoch,
+            steps_ended_with=state.skill_version,
+            action=judged.action if judged else action,
+            meta_skill=self.meta_skill.content if self.meta_skill else state.meta_skill,
+            verdict=judged.verdict if judged else None,
+            skill_version=skill_version,
+            best_verdict=judged.best_verdict if judged else None,
+        )
+
+
+async def _judged_update(
+    run: Assembly, state: TrainState, update: SlowUpdate | None, place: StepRef
+) -> Candidate | None:
+    """Return what becomes of a slow update, or ``None`` where it changes nothing."""
+    if update is None or update.candidate == run.store.skill(state.skill_version):
+        return None
+    if update.status is SlowUpdateStatus.PLACEHOLDER:
+        return Candidate(update.candidate, update.status.value)
+    if not run.config.optimizer.gate_slow_update:
+        return Candidate(update.candidate, "force_accept")
+    return await judge(run, state, update.candidate, place)
+
+
+def _first_update(run: Assembly, skill: str) -> SlowUpdate | None:
+    """Return the update of the first epoch, which has nothing to compare: an empty region."""
+    config = run.config.optimizer
+    return placeholder(skill) if config.use_slow_update and not config.gate_slow_update else None
+
+
+async def _epoch_update(run: Assembly, state: TrainState, epoch: int) -> EpochUpdate:
+    """Compare the epoch's skill with the one before it, and have both memories written."""
+    config, skill = run.config.optimizer, run.store.skill(state.skill_version)
+    if epoch == 1:
+        return EpochUpdate(epoch, slow_update=_first_update(run, skill))
+    previous = run.store.skill(state.epochs[-1].steps_ended_with)
+    comparison = await run.bench.compare(previous, skill, epoch)
+    seed = run.config.run.seed + epoch
+    context = EpochContext(f"e{epoch}", previous, skill, comparison, seed=seed)
+    optimizer, limits = run.optimizer, run.settings.limits
+
+    async def guided() -> SlowUpdate | None:
+        if not config.use_slow_update:
+            return None
+        return await write_slow_update(optimizer, context, limits)
+
+    async def noted() -> MetaSkill | None:
+        if not config.use_meta_skill:
+            return None
+        return await write_meta_skill(optimizer, context, state.meta_skill, limits)
+
+    guidance, notes = await both(guided(), noted())
+    return EpochUpdate(epoch, guidance, notes, comparison)
+
+
+def placebo_text(length: int) -> str:
+    """Return an irrelevant text of about ``length`` characters, cut at a word.
+
+    A skill that wins because its words are read, not because they are there, must beat it.
+    """
+    source = files("skillwright.jobs").joinpath("placebo.md").read_text(encoding="utf-8")
+    text = source * (length // len(source) + 1)
+    return text[:length].rsplit(" ", 1)[0] if length < len(text) else text
+
+
+def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
+    """Return what the gate said of the last skill and the best one, on the draws that are due."""
+    met = state.met_best
+    if met is None or met.verdict.decision is not Decision.REJECT:
+        return None  # what was undecided for lost episodes may be decided now
+    theirs = (run.store.skill(met.version), run.store.skill(met.best_version))
+    ours = incumbent(run, state)
+    same_draws = met.accepts == state.accepts or not run.gate.redraws
+    return met.verdict if theirs == ours and same_draws else None
+
+
+Results = Mapping[str, list[EpisodeResult]]
+
+
+def _baselines(run: Assembly) -> dict[str, str]:
+    """Return the texts that training is compared with, by name; the gains are over the first."""
+    initial = run.store.skill(0)
+    # Where it says something already, what the agent does without any skill is another baseline.
+    is_due = run.config.evaluation.empty_baseline and initial.strip()
+    return {"initial": initial, "empty": ""} if is_due else {"initial": initial}
+
+
+def _report(run: Assembly, state: TrainState, results: Results) -> TrainState:
+    report = SplitReport.of("test", results, run.config.env.success_threshold)
+    _tell(run, report)
+    return write_down(run.store, state, Kind.TEST, report.to_dict())
+
+
+def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
+    threshold, gate = run.config.env.success_threshold, run.config.evaluation.gate
+    report = SplitReport.of("confirm", results, threshold)
+    _tell(run, report)
+    bias = selection_bias(
+        state.proofs,
+        results["initial"],
+        results["best"],
+        metric=gate.metric,
+        mixed_weight=gate.mixed_weight,
+        success_threshold=threshold,
+    )
+    found = Confirmation(report, bias)
+    return write_down(run.store, state, Kind.CONFIRMED, found.to_dict())
+
+
+def _tell(run: Assembly, report: SplitReport) -> None:
+    for event in scores_of(report):
+        run.callback.on_event(event)
