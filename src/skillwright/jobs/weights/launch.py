@@ -143,7 +143,7 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
     config = load_rl_config(path / CONFIG_NAME, overrides)
-    folder, store, _ = reopen(path, _secrets(config))
+    folder, store = reopen(path, _secrets(config))
     return RlRun(config=config, folder=folder, store=store)
 
 
