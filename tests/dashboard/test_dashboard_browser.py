@@ -5,14 +5,13 @@
 
 import shutil
 import socket
-import tarfile
 import threading
 from pathlib import Path
 
 import pytest
 import uvicorn
 
-from paged import HOSTILE, STORED, TOKEN, ablation, played
+from paged import HOSTILE, TOKEN, ablation, played
 from skillwright.bank import BankStore, Retire, seed_bank
 from skillwright.core import skill_hash
 from skillwright.dashboard import html_report, make_app
@@ -139,15 +138,15 @@ def test_nothing_of_a_hostile_episode_runs(page, address, root):
 
 
 @pytest.fixture
-def full(root):
+def full(root, stopped_once):
     """Everything that pages can show: a bank, an ablation, a second run, a run of weights."""
     with BankStore.open(root / "mine.sqlite") as store:
         store.adopt(seed_bank("alfworld"), reason="first")
         store.commit([Retire("g001", "unused")], reason="second")
     best = (root / "trained" / "best_skill.md").read_text(encoding="utf-8")
     (root / "trained" / "ablation.json").write_text(ablation(skill_hash(best)), encoding="utf-8")
-    with tarfile.open(STORED) as archive:
-        archive.extractall(root, filter="data")
+    for name in ("text", "weights"):
+        shutil.copytree(stopped_once / name, root / name)
     shutil.copytree(root / "trained", root / "again")
     return root
 

@@ -294,8 +294,8 @@ async def test_a_run_that_was_stopped_in_a_look_back_goes_on_as_if_it_had_not_be
         assert store.counts()["calls"] == answered + len(coach.calls)
 
 
-@pytest.mark.parametrize("rollout", [{"max_concurrent": 1}, {"mode": "lockstep"}])
-async def test_how_many_play_at_once_changes_nothing_in_a_look_back(tmp_path, rollout):
+async def test_how_many_play_at_once_changes_nothing_in_a_look_back(tmp_path):
+    rollout = {"max_concurrent": 1}
     settings = two_epochs(tmp_path, 3).model_dump()
     config = doors_config(
         tmp_path, train=settings["train"], optimizer=settings["optimizer"], rollout=rollout

@@ -221,15 +221,6 @@ async def test_concurrency_changes_nothing_but_the_time(tmp_path, max_concurrent
     assert report == other
 
 
-async def test_lockstep_plays_the_same_run(tmp_path):
-    path, _ = await trained(
-        doors_config(tmp_path, rollout={"mode": "lockstep", "max_concurrent": 5}),
-        Walker(),
-        Coach(PLAN),
-    )
-    assert story(path) == await reference(tmp_path)
-
-
 async def test_another_seed_is_another_run(tmp_path):
     path, _ = await trained(doors_config(tmp_path, run={"seed": 7}), Walker(), Coach(PLAN))
     wanted = await reference(tmp_path)

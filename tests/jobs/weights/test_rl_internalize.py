@@ -186,11 +186,11 @@ async def test_what_is_learned_has_the_skill_in_no_prompt_and_the_rest_as_it_was
 async def test_the_sealed_test_shows_it_with_the_skill_without_it_before_and_after(tmp_path):
     _, _, report = await played(tmp_path)
     rates = {
-        name: table.families["attic"].success_rate for name, table in report.test.tables.items()
+        name: table.task_types["attic"].success_rate for name, table in report.test.tables.items()
     }
     assert rates["final"] == rates["internalized"] == 1.0
     assert rates["before_internalization"] < 0.7
-    others = {name: table.families["hall"] for name, table in report.test.tables.items()}
+    others = {name: table.task_types["hall"] for name, table in report.test.tables.items()}
     assert others["internalized"] == others["final"]
 
 
