@@ -44,10 +44,7 @@ VIEWS = (
     "training",
 )
 
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install chromium"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install chromium")
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +112,7 @@ def test_keys_move_between_turns_and_episodes(page, address):
     assert page.locator("small.match").count() > 0
 
 
+@pytest.mark.heavy
 def test_a_long_search_ends_by_itself(page, address):
     page.goto(f"{address}runs/trained/episodes?q=no+episode+says+this")
     page.wait_for_selector("text=no more episodes hold this text")
@@ -128,6 +126,7 @@ def test_a_live_run_shows_what_happens_without_a_reload(page, address, root):
     page.wait_for_selector("li:has-text('visited')")
 
 
+@pytest.mark.heavy
 def test_nothing_of_a_hostile_episode_runs(page, address, root):
     with RunStore.open(root / "trained" / "run.sqlite") as store:
         number = store.record_episode(played(903, HOSTILE, turns=2))
@@ -151,6 +150,7 @@ def full(root, stopped_once):
     return root
 
 
+@pytest.mark.heavy
 def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address, full):
     page.goto(address)
     page.click("nav >> text=Compare")
@@ -167,6 +167,7 @@ def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address,
     assert page.locator("svg.chart").count() == 1
 
 
+@pytest.mark.heavy
 def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path):
     for run in ("trained", "weights"):
         file = tmp_path / f"{run}.html"
@@ -187,8 +188,20 @@ def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path
         context.close()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("dark", 390),
+        *(
+            pytest.param(*one, marks=pytest.mark.heavy)
+            for one in (
+                ("light", 1280),
+                ("light", 390),
+                ("dark", 1280),
+            )
+        ),
+    ],
+)
 def test_no_view_has_a_serious_barrier(browser, address, full, scheme, width):
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
     tab = context.new_page()

@@ -12,9 +12,15 @@ from policy.tiny_gguf import write_tiny_gguf
 from policy.tiny_models import tiny_model, tiny_tokenizer, with_fields
 from skillwright.core import ConfigError, RunError, TurnContext
 from skillwright.policy import ModelUnfit, SftLoss
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
-from skillwright.policy.hf.loading import gguf_source, load_pretrained
-from skillwright.policy.hf.saving import save_folder, save_gguf
+from skillwright.policy.hf import (
+    HfPolicy,
+    HfSettings,
+    LoraSettings,
+    gguf_source,
+    load_pretrained,
+    save_folder,
+    save_gguf,
+)
 
 # Not imported: beside the weights it is an extension of a program that is not installed here.
 NEEDS_WEIGHTS = pytest.mark.skipif(

@@ -30,9 +30,8 @@ from skillwright.bank import Bank, BankStore
 from skillwright.cli.rl_tables import show_rl
 from skillwright.config import load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind, SkillStatus
-from skillwright.dashboard import make_app
+from skillwright.dashboard import html_report, make_app
 from skillwright.dashboard.app import COOKIE
-from skillwright.dashboard.report import html_report
 from skillwright.evaluation import Decision
 from skillwright.jobs.run import EpisodeFinished
 from skillwright.jobs.weights import (

@@ -17,6 +17,7 @@ from skillwright.jobs.text import (
     start_run,
 )
 from skillwright.worlds.tau_bench import (
+    STOP,
     departures,
     expected_tokens,
     open_store,
@@ -25,7 +26,7 @@ from skillwright.worlds.tau_bench import (
     tau_tasks,
 )
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
-from skillwright.worlds.tau_bench.users import STOP, InstantUser
+from skillwright.worlds.tau_bench.users import InstantUser
 from tau_airline import CANCEL, task, write_airline
 from tau_models import tau_settings
 from tau_store import tool_call
