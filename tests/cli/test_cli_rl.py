@@ -160,9 +160,9 @@ RECORD = IterationRecord(
     episodes=24,
     reward=0.5,
     success=0.5,
-    families={"pick_and_place_simple": (12, 24)},
+    task_types={"pick_and_place_simple": (12, 24)},
     groups=6,
-    flat=3,
+    zero_variance=3,
     lone=0,
     failures=0,
     truncated=2,
@@ -276,7 +276,7 @@ def learning(width, height):
     shown.on_event(validated(0))
     counts = {name: [12, 24] for name in TYPES}
     for number in range(1, 4):
-        facts = {"iteration": number, "families": counts, "entropy": 0.68}
+        facts = {"iteration": number, "task_types": counts, "entropy": 0.68}
         record = IterationRecord.from_dict({**RECORD.to_dict(), **facts})
         shown.on_event(IterationEnded(record, rollout_s=24, learning_s=36))
     shown.on_event(validated(3))

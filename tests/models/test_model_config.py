@@ -102,7 +102,7 @@ def test_a_wrong_scripted_mind_is_refused_with_the_nearest():
         ("ftp://host/v1", "is no endpoint"),
         ("http://user:hunter2@host/v1", "put the key in api_key_env"),
         ("http://host/v1?key=abc", "leave out what follows"),
-        ("http://host/v1/chat/completions", "added to the base URL by itself"),
+        ("http://host/v1/chat/completions", "added to the base URL automatically"),
         ("http://host:port/v1", "Port could not be cast"),
     ],
 )

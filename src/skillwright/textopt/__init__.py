@@ -29,7 +29,8 @@ from skillwright.textopt.candidate import (
 )
 from skillwright.textopt.context import (
     ANY_REWARD,
-    AppendixSource,
+    EditTerms,
+    ReflectTerms,
     SkillAware,
     StepContext,
     StepSettings,
@@ -111,7 +112,6 @@ __all__ = [
     "Aggregate",
     "AnalystFault",
     "AnalystPatch",
-    "AppendixSource",
     "AppendixUpdate",
     "AutonomousScheduler",
     "BudgetControl",
@@ -124,6 +124,7 @@ __all__ = [
     "Cut",
     "EditLimits",
     "EditOutcome",
+    "EditTerms",
     "EpochContext",
     "Evidence",
     "FailureNote",
@@ -140,6 +141,7 @@ __all__ = [
     "PairPolicy",
     "Proposal",
     "RankFallback",
+    "ReflectTerms",
     "Reflection",
     "Rendering",
     "Repair",

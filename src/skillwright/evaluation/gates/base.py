@@ -1,4 +1,4 @@
-"""What every gate is: settings that a configuration can name, and a decision about a candidate.
+"""The base class of gates, the registry, and what can be said about a gate before a run.
 
 A package adds a gate by naming its class in the group ``skillwright.gates``:
 
@@ -37,7 +37,7 @@ class Gate(OpenUnion):
 
     kind: str
     metric: GateMetric = "hard"
-    """``hard`` compares successes, ``soft`` rewards, ``mixed`` a blend."""
+    """``hard`` compares successes, ``soft`` rewards, ``mixed`` both."""
     mixed_weight: Share = 0.5
     """Weight of ``soft`` in ``mixed``."""
 
@@ -63,14 +63,15 @@ class Gate(OpenUnion):
         points = entry_points(GROUP)
         if name not in points:
             raise DataError(f"no gate {name!r}. {did_you_mean(name, [*_BUILT_IN, *points])}")
-        found = points[name].load()
+        found: type[Gate] = points[name].load()
         is_gate = isinstance(found, type) and issubclass(found, Gate)
         if not is_gate or found.model_fields["kind"].default != name:
             raise DataError(
                 f"{points[name].value!r} of the package {points[name].package!r} is no "
                 f"skillwright.evaluation.Gate with the kind {name!r}"
             )
-        return found
+        gate: type[Gate] = found
+        return gate
 
     @classmethod
     def members(cls) -> "Mapping[str, type[Gate]]":
@@ -115,7 +116,7 @@ class Gate(OpenUnion):
 
         Args:
             duel: Incumbent and candidate; its draws are the only evidence.
-            ledger: What is left of the run's alpha. The gate reads it; the caller spends the
+            ledger: The rest of the run's alpha. The gate reads it; the caller spends the
                 verdict (`AlphaLedger.spend`).
             terms: Facts about the run.
         """
@@ -123,17 +124,17 @@ class Gate(OpenUnion):
 
 
 _BUILT_IN: dict[str, type[Gate]] = {}
-AnyGate = TypeVar("AnyGate", bound=type[Gate])
+GateClass = TypeVar("GateClass", bound=Gate)
 
 
-def built_in(gate: AnyGate) -> AnyGate:
+def built_in(gate: type[GateClass]) -> type[GateClass]:
     """Add a gate under its kind."""
     _BUILT_IN[gate.model_fields["kind"].default] = gate
     return gate
 
 
 def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say why a gate could never let anything through on so few tasks, or return ""."""
+    """Say why a gate could not accept anything on ``tasks``, or return ""."""
     needed = tasks_needed(ledger.share)
     if gate.release is not None and ledger.share * ASSIGNMENTS < 1:
         return (
@@ -152,7 +153,7 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
 
 
 def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say which gain a gate finds on so many held-out tasks; see `detectable_gain`."""
+    """Say which gain a gate finds on a number of held-out tasks; see `detectable_gain`."""
     if gate.accepts_all:
         return "the open gate lets every edit become current, and releases any measured gain"
     if not gate.knows_noise:

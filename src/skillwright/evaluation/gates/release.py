@@ -66,7 +66,7 @@ _REPEATING = 0.1  # where fewer tasks vary within a side, draws repeat what the 
 _FIRST_DRAWS = 2
 _FUTILE_Z = 0.2  # a look stops below this z for each look before it
 ASSIGNMENTS = 10_000
-"""Random assignments of signs; the smallest p-value is one in so many."""
+"""Number of random sign assignments; the smallest p-value is its inverse."""
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
@@ -78,7 +78,7 @@ def release_draws(seed: int, test: int, step: int | None) -> Draws:
 def differing(verdicts: Iterable[Verdict]) -> tuple[int, ...]:
     """Return on how many tasks each judged candidate went differently, for `Terms.judged`.
 
-    A verdict of an older version does not say; it was on no more tasks than there are pairs.
+    Where a verdict does not say, it is on at most as many tasks as there are pairs.
     """
     return tuple(
         one.pairs if one.better is None or one.worse is None else one.better + one.worse
@@ -91,7 +91,7 @@ def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> 
 
     If no candidate changes anything, each task on which one went differently is as likely to have
     gone worse, and a run keeps the candidates whose sum is above zero. The p-value is the share of
-    such runs, by random signs, whose kept sums come to at least the observed one. It is not exact,
+    such runs, by random signs, whose kept sums are at least the observed one. It is not exact,
     and errs on the safe side: a task that succeeded once by chance tends to fall back under later
     candidates, which is left out. Nor is it ever below `paired_p_value`.
 
@@ -153,7 +153,7 @@ class ReleaseTest:
 
     Where an agent answers alike each time, fresh draws repeat the ones that the steps decided on.
     So if fewer than a tenth of the tasks vary within a side, there is one look, at what a run
-    that chose from as many useless candidates would come to (`chosen_p_value`).
+    that chose from as many useless candidates would show (`chosen_p_value`).
 
     Attributes:
         draws: Draws per task and side, at most; from 1.
@@ -171,7 +171,7 @@ class ReleaseTest:
     max_worse_tasks: int | None = None
 
     def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a test on so many tasks takes on average.
+        """Return the mean number of rollouts, both sides together, of a test on ``tasks``.
 
         Simulated tests take 1.5 to 2.5 times their first look.
         """

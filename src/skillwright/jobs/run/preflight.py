@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillwright.config.env import EnvSection
+from skillwright.config.readers import ignored_variables
 from skillwright.config.run import RunConfig
 from skillwright.core import (
     ChatModel,
@@ -40,7 +41,6 @@ from skillwright.models import (
     ModelConfig,
     make_model,
 )
-from skillwright.models.environment import ignored_variables
 from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
 from skillwright.version import __version__
@@ -180,7 +180,7 @@ def examine_machine(root: Path) -> list[Finding]:
     findings = [_python(), _disk(root), *_extras(), *_environments(), _official_games()]
     return findings + [
         Finding("environment variable", Health.NOTE, f"{name} has no effect here: {why}")
-        for name, why in ignored_variables(os.environ).items()
+        for name, why in ignored_variables().items()
     ]
 
 

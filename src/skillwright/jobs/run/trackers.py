@@ -19,7 +19,7 @@ Status = Literal["finished", "stopped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """The facts of a run that a tracker receives at its start.
+    """What a tracker receives about a run at its start.
 
     Attributes:
         name: The run's name.

@@ -15,10 +15,10 @@ from typing import TypeVar
 from skillwright.core import ModelError, ModelTimeout, Usage
 from skillwright.models.http.wire import EndpointFault, GarbledReply, TurnTooLate
 
-# Notices that an endpoint is dead, and lets nobody burn attempts on it.
+# Notices that an endpoint is dead, and saves attempts on it.
 #
-# It opens where a call used up its attempts while nobody else was answered, or where nobody was
-# answered for as long as a call may take. From then on calls wait; one probe at a time is let
+# It opens where a call used up its attempts while no other call was answered, or where no call was
+# answered for as long as one may take. From then on calls wait; one probe at a time is let
 # through, and an answer closes it.
 
 
@@ -27,7 +27,7 @@ LEAST_FAILURES = 6
 FIRST_PROBE_S = 5.0
 LONGEST_PROBE_S = 60.0
 LOOKS_AGAIN_S = 1.0
-"""While somebody else's probe is on its way, one looks again after so long."""
+"""Wait in seconds before looking again while another call's probe is in flight."""
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class Circuit:
         return self._is_probing
 
     def check(self) -> None:
-        """Refuse whoever `enter` would refuse."""
+        """Raise what `enter` would raise."""
         if self.is_open and (self._is_probing or self._next_probe > self._clock()):
             raise self.down()
 
@@ -125,12 +125,12 @@ class Circuit:
             self._is_probing = False
 
     def gave_up(self, max_attempts: int) -> None:
-        """A call used up its attempts; open, if nobody was answered for longer than it tried."""
+        """Note that a call used up its attempts; open, if no call was answered while it tried."""
         if self._opened_at is None and self._failures >= max(LEAST_FAILURES, max_attempts):
             self._open(self._clock())
 
     def down(self) -> EndpointDown:
-        """Return the error of whoever would be let through later only."""
+        """Return the error of a call that could only be let through later."""
         wait_s = max(0.0, self._next_probe - self._clock())
         since = datetime.fromtimestamp(self._since, UTC).strftime("%H:%M:%S")
         probe = f"in {wait_s:.0f} s" if wait_s else "now"
@@ -148,7 +148,7 @@ class Circuit:
 
     def _note(self, fault: ModelError) -> None:
         now = self._clock()
-        # Where nobody asked for long, nobody was refused either.
+        # Without calls for a while, none was refused either.
         if self._failing_since is None or now - self._latest_at > self.patience_s / 2:
             self._failing_since = now
             self._since = self._wall_clock()
@@ -183,7 +183,7 @@ class Circuit:
 #
 # Waits grow by decorrelated jitter (source: "Exponential Backoff and Jitter", AWS Architecture
 # Blog, 2015). A dead endpoint (`Circuit`) costs time until the deadline, and no attempts; once it
-# has been dead for a whole deadline nobody waits for it any more.
+# has been dead for a whole deadline no call waits for it any more.
 
 
 T = TypeVar("T")
@@ -204,7 +204,7 @@ class Retry:
         longest_wait_s: The longest wait, unless the endpoint asks for more.
         longest_asked_s: The longest wait that an endpoint may ask for; the call is given up where
             it asks for more.
-        circuit: Knows whether the endpoint is dead; ``None``: nobody does.
+        circuit: Knows whether the endpoint is dead; may be ``None``.
         max_garbled: Attempts that may end in a `GarbledReply`; ``None``: as many as may fail.
         sleep: Waits; a test passes one that returns at once.
         clock: Seconds that only go forward.

@@ -40,11 +40,10 @@ class Limiter(Places):
         round: How often it was cut; an attempt remembers it, for `cut`.
     """
 
-    def __init__(self, most: int, start: int = START, least: int = 1) -> None:
+    def __init__(self, most: int, start: int = START) -> None:
         super().__init__(most)
         self.round = 0
         self._most = most
-        self._least = min(least, most)
         self._level = float(min(start, most))
         self._is_new = True
 
@@ -53,11 +52,10 @@ class Limiter(Places):
         """Calls that may run at a time, now."""
         return int(self._level)
 
-    def narrow(self, most: int, least: int) -> None:
+    def narrow(self, most: int) -> None:
         """Keep within the bounds of another model on the same endpoint too."""
         self._most = min(self._most, most)
-        self._least = min(max(self._least, least), self._most)
-        self._level = min(max(self._level, self._least), self._most)
+        self._level = min(self._level, self._most)
 
     def rise(self) -> None:
         """Take note of an answer; call it while the answered call still has its place."""
@@ -72,10 +70,7 @@ class Limiter(Places):
             return
         self.round += 1
         self._is_new = False
-        self._level = max(float(self._least), float(floor), self._level * factor)
-
-
-# How fast an endpoint is asked: so much per minute, and the pauses that it asks for.
+        self._level = max(1.0, float(floor), self._level * factor)
 
 
 _MINUTE_S = 60.0
@@ -107,9 +102,9 @@ class Pacer:
         self._held_until = max(self._held_until, self._clock() + seconds)
 
     async def turn(self, tokens: int, within_s: float = float("inf")) -> None:
-        """Wait for the turn of an attempt that is expected to take so many tokens.
+        """Wait for the turn of an attempt with an expected number of tokens.
 
-        Whoever does not wait to the end gives the place back.
+        A caller that stops waiting gives its place back.
         """
         now = self._clock()
         free = max(now, self._next_request), max(now, self._next_tokens)
@@ -126,7 +121,7 @@ class Pacer:
     async def _wait_until(self, at: float, now: float, within_s: float) -> None:
         # Asked again after each wait: a pause may have been asked for meanwhile.
         while (due := max(at, self._held_until)) > self._clock():
-            # Waited for even where it is in vain: whoever asks again at once waits no less.
+            # Also where it is in vain: a caller that retries at once waits no less.
             await self._sleep(min(due, now + within_s) - self._clock())
             if due > now + within_s:
                 raise TurnTooLate(self._late(due - now, within_s))
@@ -148,15 +143,12 @@ class Pacer:
         self._next_tokens += (used - expected) * self._token_s
 
 
-# How long an endpoint takes to answer, kind of question by kind of question.
-
-
 WINDOW = 16
 """Answers of one purpose that are looked at together."""
 COLLAPSE = 4.0
 """So many times its best latency, and an endpoint has more in hand than it can answer."""
 QUICK_S = 1.0
-"""A latency of up to this is as good as any: nobody slows down for it."""
+"""Up to this latency nothing slows down."""
 KNOWN_FROM = 3
 """Answers before their median says anything."""
 
@@ -204,7 +196,7 @@ FAULT_WINDOW = 100
 """So many of the latest attempts are looked at for the share that failed without being busy."""
 FAULT_SHARE = 0.5
 FAULT_FLOOR = 8
-"""Calls that stay in flight where most fail, as nobody said that they are too many."""
+"""Calls that stay in flight where most fail without a rate limit."""
 LONGEST_HOLD_S = 120.0
 """No single answer holds everybody for longer: it may be about the one call only."""
 
@@ -228,9 +220,7 @@ class Traffic:
         sleep: Callable[[float], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
-        self.limiter = Limiter(
-            config.max_concurrent, config.start_concurrent, config.min_concurrent
-        )
+        self.limiter = Limiter(config.max_concurrent, config.start_concurrent)
         self.pacer = Pacer(sleep, clock)
         self.in_trouble: deque[bool] = deque(maxlen=FAULT_WINDOW)
         self.clock = clock
@@ -241,7 +231,7 @@ class Traffic:
 
     def narrow(self, config: EndpointConfig) -> None:
         """Keep within the bounds of one more model."""
-        self.limiter.narrow(config.max_concurrent, config.min_concurrent)
+        self.limiter.narrow(config.max_concurrent)
         self.pacer.narrow(config.requests_per_minute, config.tokens_per_minute)
 
     def latencies(self, purpose: Purpose) -> Latencies:
@@ -249,7 +239,7 @@ class Traffic:
         return self._latencies[purpose]
 
     def circuit(self, model: str, patience_s: float = math.inf) -> Circuit:
-        """Return what knows whether somebody answers for a model; the least patience holds."""
+        """Return the circuit of a model; the shortest deadline holds."""
         if model not in self._circuits:
             self._circuits[model] = Circuit(f"{self._where} (model {model!r})", self.clock)
         found = self._circuits[model]
@@ -301,7 +291,7 @@ class Trial:
         elif isinstance(error, EndpointFault | ModelTimeout):
             self._failed(error)
         elif isinstance(error, ModelError):
-            self._circuit.answered()  # a refusal: somebody is there
+            self._circuit.answered()  # a refusal is an answer
         else:
             self._circuit.abandoned(is_probe=self._is_probe)
 

@@ -46,9 +46,6 @@ from skillwright.plugins.executors.workspace import (
     why_no_fence,
 )
 
-# A conversation as the one text that a command-line agent reads from stdin.
-
-
 REMINDER = "Your last answer was empty. Answer with the assistant's next message, as text."
 
 _TASK = (
@@ -88,9 +85,6 @@ def tell_mount(skill_name: str) -> str:
         f"The instructions' skill is also installed as the skill {skill_name!r} "
         f"(.agents/skills/{skill_name}/SKILL.md)."
     )
-
-
-# Where the output of a program's runs is kept, so that a failed one can be looked at.
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +128,7 @@ logger = logging.getLogger(__name__)
 Config = TypeVar("Config", bound=ExecConfig, covariant=True)
 
 _MOST_TOKENS = 1_000_000_000  # of all calls of one run
+_MOST_OUTPUT = 16_000_000  # bytes that one run may print
 _WAITS_S = 60.0  # room for the waits between attempts
 
 
@@ -150,7 +145,7 @@ class Workspace:
 
     @property
     def home(self) -> Path:
-        """Its home, so that nobody's own skills, notes and settings reach a measurement."""
+        """Its home folder, so that no personal skills, notes and settings reach a measurement."""
         return self.root / "home"
 
     @property
@@ -161,7 +156,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run is asked.
+    """The input of one run.
 
     Attributes:
         messages: The conversation so far.
@@ -188,7 +183,7 @@ class Request:
 
 
 class CommandLine(ABC, Generic[Config]):
-    """How one program is spoken to. Pure: it neither runs nor writes anything."""
+    """The arguments and output of one program. Pure: it neither runs nor writes anything."""
 
     label: ClassVar[str]
     """A short name for files: ``codex``, ``claude``."""
@@ -354,7 +349,6 @@ class ExecModel:
             self._keeper.settle(keep, failed=not answered)
 
     async def _run_once(self, request: Request, timeout_s: float, keep: Path | None) -> ExecReport:
-        config = self._line.config
         with run_folder() as root:
             place = self._furnished(root, request)
             argv = [str(self._program), *self._line.argv(request, place)]
@@ -369,7 +363,7 @@ class ExecModel:
                 folder=place.work,
                 env={**self._line.env(request, place), **self._login.env},
                 timeout_s=timeout_s,
-                max_output_bytes=int(config.max_output_mb * 1e6),
+                max_output_bytes=_MOST_OUTPUT,
                 name=self._name,
                 secrets=secrets,
                 keep=keep,
@@ -425,7 +419,7 @@ class ExecModel:
             return False
         nests = self._line.nests(request)
         problem = why_no_fence(nested=nests)
-        # Writing is bounded by somebody: the program's own sandbox, or ours.
+        # Some sandbox must bound writing: the program's own, or ours.
         writes = request.acts and config.sandbox == "workspace-write"
         if problem and (config.isolation == "bwrap" or (writes and not nests)):
             nested = (

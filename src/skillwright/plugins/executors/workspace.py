@@ -69,9 +69,6 @@ def copy_files(source: Path, place: Path) -> None:
     shutil.copytree(source, place, ignore=links, dirs_exist_ok=True)
 
 
-# The folder of one run, locked while it lasts: what is free is cleared up by the next run.
-
-
 if sys.platform != "win32":
     import fcntl
 
@@ -85,7 +82,7 @@ def run_folder() -> Iterator[Path]:
     """Make a folder for one run, whose name is its mark, and remove it at the end."""
     root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     try:
-        # Renamed once it is held, so that nobody ever finds a lock that is still free.
+        # Renamed once it is held, so that no other process finds a free lock.
         with (root / f".{_LOCK}").open("wb") as lock:
             _hold(lock)
             (root / f".{_LOCK}").rename(root / _LOCK)
@@ -133,9 +130,6 @@ def _hold(lock: IO[bytes]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# What a program is given of our environment, and what it may see and write.
-
-
 # Makes the work folder the only writable place, where bubblewrap (``bwrap``) can.
 
 
@@ -170,14 +164,14 @@ _PROBE_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a fenced program may see and write.
+    """Files that a fenced program may see and write.
 
     Attributes:
         root: The folder of this run, writable; ``work`` and ``tmp`` lie in it.
         frozen: Folders below ``root`` that it may only read.
         program: Its file, which stays visible wherever it lies.
         login: A file outside that it may write: a login is renewed in place.
-        hidden: Files and folders that it may not see, beside what people keep at home.
+        hidden: Files and folders that it may not see, besides private ones at home.
     """
 
     root: Path
@@ -279,9 +273,6 @@ def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
     )
 
 
-# What a command-line agent is given of our environment: what it needs, and no other key.
-
-
 _ALLOWED = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
@@ -293,7 +284,7 @@ _VERSION_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How a program proves who it is.
+    """The key or login of a program.
 
     Attributes:
         env: The variable with the key, or none.
