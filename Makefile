@@ -54,7 +54,7 @@ bench: $(READY) ## measure everything, and end with one table (rl_study.py, some
 	@$(BIN)/python benchmarks/measuring/everything.py
 
 oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine, and train SkillOpt's own benchmarks (needs a C++ compiler)
-	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle tests/integrations/test_skillopt_six_adapters.py
+	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle tests/plugins/skillopt/test_skillopt_six_adapters.py
 
 # A place of its own: the original's many packages must not decide what ours run with. Its folder is
 # on the path because the planner's build calls `python`, which not every system has.

@@ -180,7 +180,7 @@ RECORD = IterationRecord(
     grad_norm=1.5,
     learning_rate=1e-3,
     skills=7.5,
-    told={"g001": 24, "t004": 8},
+    injected={"g001": 24, "t004": 8},
 )
 STARTED = RunStarted("rl[1]", "runs/[dim]rl", {"policy": "a scorer"}, ("facts",), steps=9)
 
@@ -188,7 +188,7 @@ STARTED = RunStarted("rl[1]", "runs/[dim]rl", {"policy": "a scorer"}, ("facts",)
 def test_plain_lines_say_an_iteration_within_a_small_terminal():
     console = pipe()
     shown = PlainDisplay(console, kind=RlTally)
-    for event in (STARTED, StageStarted("practice", step=3, episodes=24)):
+    for event in (STARTED, StageStarted("train", step=3, episodes=24)):
         shown.on_event(event)
     shown.on_event(IterationEnded(RECORD, rollout_s=0.5, learning_s=0.5))
     lines = console.file.getvalue().splitlines()
@@ -230,7 +230,7 @@ def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_tol
     console = terminal()
     shown = LiveDisplay(console, kind=RlTally)
     shown.on_event(STARTED)
-    shown.on_event(StageStarted("practice", step=3, episodes=24))
+    shown.on_event(StageStarted("train", step=3, episodes=24))
     for number in range(1, 14):
         record = IterationRecord.from_dict({**RECORD.to_dict(), "iteration": number})
         # Time is estimated from the ten that are shown: the first ones were slower.
