@@ -71,13 +71,11 @@ class Posts(Protocol):
     @property
     def limits(self) -> EndpointLimits:
         """What bounds the calls in flight, endpoint by endpoint."""
-        ...
 
     async def post_json(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
     ) -> HttpReply:
         """Post a JSON document; see `HttpClient.post_json`."""
-        ...
 
 
 class EndpointModel:
