@@ -423,7 +423,7 @@ class ExecModel:
         return not problem
 
     def _priced(self, report: ExecReport) -> ExecReport:
-        """Add the cost: by the settings, else as reported, else by the vendor's list; no login's."""
+        """Add the cost: by the settings, else as reported, else by the list (not for a login)."""
         config = self._line.config
         says_cost = report.usage.cost_usd is not None
         listed = None if says_cost or not self._login.env else config.known_prices

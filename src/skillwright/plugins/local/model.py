@@ -62,7 +62,7 @@ class LocalClient:
     async def post_json(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
     ) -> HttpReply:
-        """Post a JSON document, as `HttpClient.post_json`; raise `ModelRefused` if no server starts."""
+        """Post a JSON document, as `HttpClient.post_json`; `ModelRefused` if no server starts."""
         del url
         server = self.server
         async with _slot(server, timeout_s) as slot:
@@ -84,7 +84,7 @@ class LocalClient:
                     reply = await complete(post, server.prefixes, slot, json.loads(body))
             except TimeoutError as error:
                 if server.answers == answered and server.pid == process:
-                    # No call was answered in that time: the server hangs. The next call restarts it.
+                    # No call was answered in that time: it hangs. The next call restarts it.
                     server.kill()
                 raise ModelTimeout(
                     f"the server of {server.served.path} did not answer within {timeout_s:g} s. "

@@ -96,7 +96,7 @@ class LocalServer:
             self._free_slots.append((time.monotonic() + after_s, slot))
 
     def why_it_ended(self, wait_s: float = 0.0) -> str:
-        """Return how the process ended, with its last output; "" if it still runs after the wait."""
+        """Return how the process ended, with its last output; "" if it still runs."""
         process = self._process
         try:
             code = process.wait(wait_s) if process is not None else None
