@@ -3,7 +3,7 @@
 Calls come in waves: a batch of episodes, a few analysts, one merge. The caller of a wave waits
 for its last answer, and where latencies have a tail that takes several times as long as the median.
 A second attempt in the middle of a wave shortens nothing. So only the last ones are asked
-again, once they are late, and never more than a share of all calls: what it costs is known.
+again, once they are late, and never more than a share of all calls: the cost is bounded.
 
 Source: J. Dean and L. A. Barroso, The Tail at Scale (2013), hedged requests; there any request is
 hedged that is slower than a quantile.
@@ -20,7 +20,7 @@ from skillwright.core import Purpose
 Answer = TypeVar("Answer")
 
 LAST = 3
-"""So many of a wave are its last ones, however small it is; of a large one, the share."""
+"""Number of last calls of a wave, however small it is; in a large one, the share counts."""
 LATE = 1.3
 """A call is late once it took this multiple of the median of its kind."""
 

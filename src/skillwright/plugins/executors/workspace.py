@@ -92,7 +92,7 @@ def run_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """End and remove what runs left behind whose process was killed."""
+    """Kill the programs and remove the folders of runs whose process was killed."""
     if sys.platform == "win32":
         return
     for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
@@ -106,7 +106,7 @@ def sweep() -> None:
 
 
 def return_login(place: Path, login: Path) -> None:
-    """Keep a login that a program renewed in its own home.
+    """Keep a login that a program renewed in its home folder.
 
     Its home has a link to the person's login. A program that writes through the link changes that
     file itself; one that puts a new file in the link's place has the only good login in its hands.
@@ -140,7 +140,7 @@ _FENCE = (
     *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
 )
 _TEMPORARY = Path("/tmp")
-# What a person keeps at home and no agent has to see; what does not exist is left out.
+# Private files at home, which no agent may see; missing ones are left out.
 _PRIVATE = (
     *(".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird"),
     *(".aws", ".azure", ".kube", ".docker", ".oci", ".s3cfg", ".boto", ".vault-token"),
@@ -151,7 +151,7 @@ _PRIVATE = (
     *(".config/google-chrome", ".config/chromium"),
     *(".codex", ".claude", ".claude.json"),
 )
-# Variables that say where else one of these lies.
+# Variables that name other places of these.
 _NAMING = (
     *("CODEX_HOME", "CLAUDE_CONFIG_DIR", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "GNUPGHOME"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"),
@@ -239,7 +239,7 @@ def bwrap_path() -> str:
 
 @lru_cache
 def why_no_fence(*, nested: bool) -> str:
-    """Say why no fence can be built here; ``""`` where it can."""
+    """Say why bubblewrap does not work here, or return ``""``."""
     if not bwrap_path():
         return "there is no bwrap on the PATH (package bubblewrap)"
     inner = [bwrap_path(), *_FENCE] if nested else []
@@ -253,9 +253,9 @@ def why_no_fence(*, nested: bool) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or "bwrap failed without a word"
 
 
-@lru_cache  # so that it is said once, however many models a process makes
+@lru_cache  # one warning per process, however many models it makes
 def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
-    """Warn that a program runs without bubblewrap, and say what that leaves open."""
+    """Warn that a program runs without bubblewrap, and list what it can reach."""
     writes = (
         "can write wherever you can"
         if sandbox == "danger-full-access"
@@ -301,7 +301,7 @@ class Login:
 
 
 def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
-    """Find a program's key, else the login that was made with it."""
+    """Find a program's key, else its own login."""
     if key := config.given_key or os.environ.get(config.api_key_env, "").strip():
         known = (variable, *others)
         return Login({config.api_key_env if config.api_key_env in known else variable: key})

@@ -17,10 +17,11 @@ from skillwright.core.agent import untagged
 from skillwright.models import EndpointFault
 from skillwright.models.http.client import encode
 from skillwright.models.http.wire import mapping, sequence
+from skillwright.plugins.serve.batching import Closed, ContinuousBatch, Spoken, Ticket, Wanted
 from skillwright.plugins.serve.dialects import OPENAI, Body
 from skillwright.plugins.serve.front import Asked, Refused, Reply
 from skillwright.policy.backend import NoChatTemplate, OutOfMemory
-from skillwright.policy.hf import Closed, ContinuousBatch, HfPolicy, Spoken, Ticket, Wanted
+from skillwright.policy.hf import HfPolicy
 
 _CALL: Final = "<tool_call>"
 _MOST_STOPS, _MOST_ALTERNATIVES = 4, 20

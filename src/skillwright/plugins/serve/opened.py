@@ -187,8 +187,8 @@ async def _answerer(
         return Upstream(client, here, settings.silent_s, server.key), rows
     rows = settings.in_flight or _USUAL["weights"]
     policy = await asyncio.to_thread(_language_model, settings)
+    from skillwright.plugins.serve.batching import ContinuousBatch
     from skillwright.plugins.serve.chat import PolicyChat
-    from skillwright.policy.hf import ContinuousBatch
 
     batch = ContinuousBatch(policy, rows)
     held.callback(batch.close)

@@ -330,7 +330,7 @@ class Decoding:
 
 
 class SamplingEngine(Protocol):
-    """Another program that answers in the policy's place; `skillwright.policy.hf.engines`."""
+    """An engine that samples for the policy, from the entry points ``skillwright.samplers``."""
 
     def answers(
         self,
