@@ -11,7 +11,7 @@ from skillwright.bank.changes import IsNear, nearness
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillSource
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.run.bank_source import (
     DocumentAndBank,

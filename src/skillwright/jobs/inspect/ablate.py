@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, Self
 
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Usage, skill_hash
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import dumps, write_text
-from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, bound_gain, least_margin
 from skillwright.jobs.inspect.provenance import StoredSkill

@@ -17,8 +17,8 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.split import SealedTasks, tasks_digest

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Usage, skill_hash
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import decode, encode_fields
-from skillwright.core.protocols import together
 from skillwright.evaluation import (
     Interval,
     Score,

@@ -10,7 +10,7 @@ from skillwright.core import (
     ConfigError,
     SkillwrightError,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.core.waits import waiting
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.launch import read_initial_skill

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, SkillwrightError
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.bank_source import opened_embedder
 from skillwright.jobs.run.money import priced_model, refuse_unheld

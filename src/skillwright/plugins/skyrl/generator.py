@@ -28,7 +28,7 @@ from skillwright.core import (
     TurnContext,
     Usage,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.envs import TextEnv, spec
 from skillwright.models import ContextOverflow

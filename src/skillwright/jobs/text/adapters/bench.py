@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Self
 from skillwright.config.env import AdapterData
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, SkillwrightError
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import DrawCount, Draws
 from skillwright.jobs.run.bank_source import refuse_bank
