@@ -16,7 +16,7 @@ from typing import Self
 
 from skillwright.core import ModelError, ModelTimeout, Purpose
 from skillwright.core.jsonio import text_digest
-from skillwright.core.paths import Places
+from skillwright.core.slots import Slots
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.hedge import Hedges
 from skillwright.models.http.retry import Circuit
@@ -31,8 +31,8 @@ START = 16
 """Concurrent calls at first."""
 
 
-class Limiter(Places):
-    """Admits at most ``limit`` calls at a time, in order; ``round`` counts its cuts."""
+class Limiter(Slots):
+    """Runs at most ``limit`` calls at a time, in order; ``round`` counts its cuts."""
 
     def __init__(self, most: int, start: int = START) -> None:
         super().__init__(most)
