@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Broken, Hanging, Worlds, guess_specs
 
+from rollout_worlds import NO_SKILL, Bisector, Broken, Hanging, Worlds, guess_specs
 from skillwright.core import (
     EpisodeResult,
     EpisodeSpec,
@@ -15,7 +15,7 @@ from skillwright.core import (
     Task,
 )
 from skillwright.rollout import EngineDown, Limits, LocalEngine, MemoryRecorder
-from skillwright.rollout.local import LEAST_EPISODES, WINDOW, Circuit
+from skillwright.rollout.circuit import LEAST_EPISODES, WINDOW, Circuit
 
 SPEC = EpisodeSpec(Task("t", env="toy"), seed=1)
 FAILED = EpisodeResult(SPEC, failure=Failure(FailureCause.MODEL, "the line is dead."))

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+
 from rollout_worlds import (
     NO_SKILL,
     Bisector,
@@ -14,7 +15,6 @@ from rollout_worlds import (
     guess_specs,
     guess_task,
 )
-
 from skillwright.core import (
     DataError,
     EnvError,

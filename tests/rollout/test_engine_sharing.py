@@ -5,8 +5,8 @@ import threading
 from dataclasses import dataclass, field, replace
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs, guess_task
 
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs, guess_task
 from skillwright.core import EpisodeSpec, SkillContext
 from skillwright.rollout import (
     EpisodeFinished,

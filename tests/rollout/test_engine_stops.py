@@ -1,8 +1,8 @@
 """What stops an engine at once: an endpoint that is down for good."""
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 from skillwright.core import FailureCause, StopReason
 from skillwright.models import ContextOverflow, EndpointDown
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder

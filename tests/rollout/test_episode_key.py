@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from rollout_worlds import guess_task
 
+from rollout_worlds import guess_task
 from skillwright.core import DataError, EpisodeSpec
 from skillwright.rollout import Limits, PromptStyle, episode_key
 

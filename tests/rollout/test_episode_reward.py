@@ -1,8 +1,8 @@
 """An episode's reward is the sum of its steps' rewards, and lies in [0, 1]."""
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 from skillwright.core import FailureCause
 from skillwright.rollout import Limits, LocalEngine
 

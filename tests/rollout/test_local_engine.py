@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs, guess_task
 
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs, guess_task
 from skillwright.core import Act, EpisodeSpec, PlainSkill, StopReason
 from skillwright.core.seeds import derive_seed
 from skillwright.rollout import (

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Worlds
 
+from rollout_worlds import NO_SKILL, Bisector, Worlds
 from skillwright.core import Act, ConfigError, EpisodeSpec, Task, ToolCall
 from skillwright.envs import TextEnv, check_env
 from skillwright.rollout import Limits, LocalEngine, PromptStyle

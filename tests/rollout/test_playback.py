@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds
 
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds
 from skillwright.core import (
     Act,
     EnvError,
@@ -21,8 +21,8 @@ from skillwright.core import (
 )
 from skillwright.envs import TextEnv
 from skillwright.rollout import Limits, LocalEngine, PromptStyle, render
-from skillwright.rollout.engine import recorded_skill
 from skillwright.rollout.playback import RecordedStart, continuing, play_back
+from skillwright.rollout.prompt import recorded_skill
 
 LIMITS = Limits(max_turns=9, retries=0)
 WHOLE = PromptStyle()

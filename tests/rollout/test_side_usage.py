@@ -1,8 +1,8 @@
 """What others than the agent consume in an episode reaches its result, and the run's ledger."""
 
 import pytest
-from rollout_worlds import NO_SKILL, Bisector, Guess
 
+from rollout_worlds import NO_SKILL, Bisector, Guess
 from skillwright.core import EnvError, EpisodeSpec, Task, Usage
 from skillwright.envs import TextEnv
 from skillwright.envs.drive import usage_of

@@ -2,8 +2,8 @@ import json
 import random
 
 import pytest
-from rollout_worlds import Bisector, Broken, Worlds, guess_task
 
+from rollout_worlds import Bisector, Broken, Worlds, guess_task
 from skillwright.core import EpisodeSpec, PlainSkill, RolloutResult
 from skillwright.core.seeds import evaluation_seed
 from skillwright.datasets import BatchSpec, SplitError

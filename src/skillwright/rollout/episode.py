@@ -43,7 +43,8 @@ from skillwright.envs.drive import (
     usage_of,
 )
 from skillwright.models import EndpointDown
-from skillwright.rollout.engine import Limits, PromptStyle, render
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle, render
 
 MakeEnv = Callable[[Task], TextEnv]
 

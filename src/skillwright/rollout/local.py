@@ -2,18 +2,15 @@
 
 import asyncio
 import logging
-from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import count
 from typing import Any
 
 from skillwright.core import (
     Agent,
     EpisodeResult,
     EpisodeSpec,
-    Failure,
     FailureCause,
     SkillContext,
     SkillSource,
@@ -21,94 +18,13 @@ from skillwright.core import (
 )
 from skillwright.core.paths import Places
 from skillwright.core.protocols import together
-from skillwright.rollout.engine import (
-    EngineDown,
-    EpisodeFinished,
-    EpisodeRecorder,
-    Limits,
-    Observer,
-    Permit,
-    PromptStyle,
-    TurnFinished,
-    episode_key,
-)
+from skillwright.rollout.circuit import Circuit
+from skillwright.rollout.engine import EpisodeFinished, Observer, Permit, TurnFinished
 from skillwright.rollout.episode import Assignment, MakeEnv
+from skillwright.rollout.limits import Limits
 from skillwright.rollout.player import Mode, Player, Plays
-
-# Stops a run in which nothing works: by failures in a row, and by their share of the latest.
-#
-# Both look at episodes in the order in which they were begun: which end first depends on how slow
-# each is, and those that run into a deadline end last, all together.
-
-
-WINDOW = 40
-"""So many of the latest episodes are looked at for their share of failures."""
-LEAST_EPISODES = 20
-"""No share is taken of fewer: a few early failures say little."""
-
-
-class Circuit:
-    """Counts failed episodes; one that has a reward starts the count in a row again.
-
-    What is begun at once is counted at once: a lockstep wave with one reward in it is no row.
-    """
-
-    def __init__(self, give_up_after: int | None, max_failure_share: float | None = None) -> None:
-        self._give_up_after = give_up_after
-        self._max_share = max_failure_share
-        self._row: deque[Failure] = deque(maxlen=give_up_after)
-        self._latest: deque[Failure | None] = deque(maxlen=WINDOW)
-        self._tickets = count()
-        self._next = 0
-        self._waiting: dict[int, tuple[Failure | None, ...]] = {}
-
-    def begin(self) -> int:
-        """Return the number of something that begins: an episode, or a wave of them."""
-        return next(self._tickets)
-
-    def withdraw(self, ticket: int) -> None:
-        """Wait no more for something that was begun: its outcome will never be reported."""
-        self._waiting[ticket] = ()
-
-    def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:
-        """Count what has ended, and whatever was waiting for it."""
-        self._waiting[ticket] = tuple(result.failure for result in results)
-        while self._next in self._waiting:
-            outcomes = self._waiting.pop(self._next)
-            self._next += 1
-            if outcomes:
-                self._count(outcomes)
-
-    def _count(self, outcomes: Sequence[Failure | None]) -> None:
-        self._latest.extend(outcomes)
-        if None in outcomes:
-            self._row.clear()
-        elif self._give_up_after is not None:
-            self._row.extend(failure for failure in outcomes if failure is not None)
-        if self._row and len(self._row) == self._give_up_after:
-            raise _down(f"the last {len(self._row)} episodes all failed", self._row)
-        failures = [failure for failure in self._latest if failure is not None]
-        seen = len(self._latest)
-        if self._max_share is None or seen < LEAST_EPISODES:
-            return
-        if len(failures) > self._max_share * seen:
-            raise _down(
-                f"{len(failures)} of the last {seen} episodes failed, and at most "
-                f"{self._max_share:.0%} may (rollout.max_failure_share)",
-                failures,
-            )
-
-
-def _down(said: str, failures: Sequence[Failure]) -> EngineDown:
-    causes = Counter(failure.cause for failure in failures)
-    cause, times = causes.most_common(1)[0]
-    latest = next(one.message for one in reversed(failures) if one.cause is cause)
-    return EngineDown(
-        f"{said}, {times} of them with cause {cause.value!r}; the latest of these: "
-        f"{latest.rstrip('.')}. Nothing was scored as zero. Mend it and resume: what was finished "
-        "is not played again."
-    )
-
+from skillwright.rollout.prompt import PromptStyle
+from skillwright.rollout.recorder import EpisodeRecorder, episode_key
 
 Claim = asyncio.Future[EpisodeResult | None]
 

@@ -28,8 +28,9 @@ from skillwright.core import (
 from skillwright.core.jsonio import JsonRecord, dumps, encode
 from skillwright.core.result import USER_TURN
 from skillwright.envs import TextEnv
-from skillwright.rollout.engine import Limits, PromptStyle, recorded_skill
 from skillwright.rollout.episode import Assignment, Attempt, MakeEnv
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle, recorded_skill
 
 _AROUND: Final = 60  # characters that are quoted on either side of the first that differs
 

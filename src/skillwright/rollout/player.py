@@ -23,8 +23,10 @@ from skillwright.core import (
 )
 from skillwright.core.protocols import together
 from skillwright.models import ContextOverflow
-from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
+from skillwright.rollout.engine import TurnFinished
 from skillwright.rollout.episode import Assignment, Attempt, MakeEnv, stops_the_run
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle
 
 Mode = Literal["free", "lockstep"]
 OnTurn = Callable[[TurnFinished], None]
