@@ -1,4 +1,4 @@
-"""Any text environment and its tasks, as a benchmark adapter."""
+"""Play any text environment and its tasks through the adapter interface."""
 
 import logging
 import random
@@ -20,20 +20,19 @@ logger = logging.getLogger(__name__)
 
 
 class TextEnvAdapter(EnvAdapter):
-    """Plays the tasks of a text environment for a trainer that knows adapters only.
+    """Plays the tasks of a text environment for a trainer that only supports adapters.
 
-    An environment manager is a list of `EpisodeSpec`. Faults are never scored: an episode that
-    failed after its retries is left out of the rows, logged, and listed with its cause in
-    ``<out_dir>/failures.json``.
+    An environment manager is a list of `EpisodeSpec`. An episode that failed after its retries has
+    no row; it is logged and listed with its cause in ``<out_dir>/failures.json``.
 
     Args:
-        engine: Plays the episodes. `rollout` uses it in an event loop of its own, so an engine
-            that is handed to an adapter and used through `rollout` serves nothing else.
+        engine: Plays the episodes. `rollout` uses it in a private event loop, so an engine that is
+            used through `rollout` must not be used elsewhere.
         tasks: The tasks by split; aliases such as ``valid_seen`` are understood.
-        success_threshold: The reward from which an episode has passed.
+        success_threshold: The reward from which an episode is a success.
 
     Raises:
-        SplitError: A split's name is unknown, or two of them mean the same split.
+        SplitError: A split's name is unknown, or two names mean the same split.
     """
 
     def __init__(
@@ -65,10 +64,10 @@ class TextEnvAdapter(EnvAdapter):
     def build_eval_env(
         self, env_num: int, split: str, seed: int, **kwargs: Any
     ) -> list[EpisodeSpec]:
-        """Choose the first ``env_num`` tasks of a split, in its order; 0 chooses all.
+        """Choose the first ``env_num`` tasks of a split, in order; 0 chooses all.
 
         Raises:
-            SplitError: The split's name is unknown, it has no tasks, or ``env_num`` is negative.
+            SplitError: The split is unknown or empty, or ``env_num`` is negative.
         """
         del kwargs
         if env_num < 0:
@@ -93,11 +92,11 @@ class TextEnvAdapter(EnvAdapter):
 
         Returns:
             A row per scored episode, in the order of the specs, with ``id``, ``hard`` (0 or 1),
-            ``soft`` (the reward, cut to [0, 1]), ``n_turns``, ``task_type``,
+            ``soft`` (the reward, clipped to [0, 1]), ``n_turns``, ``task_type``,
             ``task_description`` and ``fail_reason``.
 
         Raises:
-            EngineDown: Every episode failed; no rows would read as a score of zero.
+            EngineDown: Every episode failed.
         """
         del kwargs
         results = self._loop.run(self.arollout(list(env_manager), PlainSkill(skill_content)))
@@ -118,7 +117,7 @@ class TextEnvAdapter(EnvAdapter):
 
     def _tasks_of(self, split: str) -> tuple[Task, ...]:
         tasks = self.tasks.get(split, ())
-        if not tasks:  # an empty batch would be scored, and its score would be zero
+        if not tasks:  # an empty batch would score zero
             given = ", ".join(name for name, some in self.tasks.items() if some) or "no split"
             raise SplitError(f"this adapter has no {split} tasks; it has tasks for: {given}")
         return tasks
@@ -142,7 +141,7 @@ class TextEnvAdapter(EnvAdapter):
             if result.failure is not None
         ]
         if not failures:
-            (out_dir / FAILURES_FILE).unlink(missing_ok=True)  # of an earlier rollout
+            (out_dir / FAILURES_FILE).unlink(missing_ok=True)  # left by an earlier rollout
             return
         write_json(out_dir / FAILURES_FILE, failures)
         latest = failures[-1]["message"]

@@ -1,4 +1,7 @@
-"""Stop a run in which most episodes fail."""
+"""Stop a run when too many episodes fail in a row, or too large a share of the latest.
+
+Episodes count in the order in which they started: slow ones and those that hit a deadline end last.
+"""
 
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -10,22 +13,16 @@ from skillwright.core import (
 )
 from skillwright.rollout.engine import EngineDown
 
-# Stops a run in which nothing works: by failures in a row, and by their share of the latest.
-#
-# Both look at episodes in the order in which they were begun: which end first depends on how slow
-# each is, and those that run into a deadline end last, all together.
-
-
 WINDOW = 40
-"""So many of the latest episodes are looked at for their share of failures."""
+"""Number of latest episodes of which the share of failures is taken."""
 LEAST_EPISODES = 20
-"""No share is taken of fewer: a few early failures say little."""
+"""Minimum number of episodes for a share."""
 
 
 class Circuit:
-    """Counts failed episodes; one that has a reward starts the count in a row again.
+    """Counts failed episodes; a reward resets the count of consecutive failures.
 
-    What is begun at once is counted at once: a lockstep wave with one reward in it is no row.
+    Episodes that start together count as one event.
     """
 
     def __init__(self, give_up_after: int | None, max_failure_share: float | None = None) -> None:
@@ -38,15 +35,15 @@ class Circuit:
         self._waiting: dict[int, tuple[Failure | None, ...]] = {}
 
     def begin(self) -> int:
-        """Return the number of something that begins: an episode, or a wave of them."""
+        """Return the number of an episode, or a wave of episodes, that starts."""
         return next(self._tickets)
 
     def withdraw(self, ticket: int) -> None:
-        """Wait no more for something that was begun: its outcome will never be reported."""
+        """Stop waiting for an outcome that will never be reported."""
         self._waiting[ticket] = ()
 
     def note(self, ticket: int, results: Sequence[EpisodeResult]) -> None:
-        """Count what has ended, and whatever was waiting for it."""
+        """Count what ended, and later events that waited for it."""
         self._waiting[ticket] = tuple(result.failure for result in results)
         while self._next in self._waiting:
             outcomes = self._waiting.pop(self._next)

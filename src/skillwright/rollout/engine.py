@@ -15,14 +15,14 @@ from skillwright.core import (
 
 
 class EngineDown(ModelError):
-    """So many episodes failed in a row that going further would only burn time and money."""
+    """Too many episodes failed; continuing would waste time and money."""
 
 
 def refuse_no_score(results: Sequence[EpisodeResult]) -> None:
-    """Stop where not one of several episodes has a reward: that is no score to go by.
+    """Stop if every episode failed, because failures give no score.
 
     Raises:
-        EngineDown: All of them failed; the message quotes the latest fault.
+        EngineDown: All failed; the message quotes the latest failure.
     """
     failures = [result.failure for result in results if result.failure is not None]
     if failures and len(failures) == len(results):
@@ -33,9 +33,9 @@ def refuse_no_score(results: Sequence[EpisodeResult]) -> None:
 
 
 Permit = Callable[[], AbstractAsyncContextManager[None]]
-"""Asked before something that costs is begun: ``async with permit():`` until it is stored.
+"""Context entered before an episode starts and left when it is stored; may raise to stop.
 
-What it raises stops the run. ``contextlib.nullcontext`` permits everything.
+``contextlib.nullcontext`` permits everything.
 """
 
 
@@ -45,11 +45,11 @@ class Engine(Protocol):
     async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
         """Play every episode and return the results in the order of ``specs``.
 
-        A fault is a result with a `Failure`; it does not stop the others.
+        An expected error becomes a result with a `Failure` and does not stop the others.
 
         Raises:
             ModelRefused: An endpoint refuses the key or the model; a retry cannot help.
-            EngineDown: Nothing but failures came back for too long.
+            EngineDown: Too many episodes failed.
             UsageError: An environment cannot be built as asked.
         """
         ...
@@ -57,13 +57,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """An environment answered an action.
-
-    Attributes:
-        spec: The episode.
-        attempt: Which attempt at it, from 1.
-        turn: What happened.
-    """
+    """The environment answered an action; ``attempt`` counts from 1."""
 
     spec: EpisodeSpec
     attempt: int
@@ -72,24 +66,19 @@ class TurnFinished:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFinished:
-    """An episode has its result, all attempts over.
-
-    Attributes:
-        result: The result.
-        reused: It was recorded before and was not played again.
-    """
+    """All attempts of an episode are over; a reused result was recorded before and not replayed."""
 
     result: EpisodeResult
     reused: bool = False
 
 
 class Observer(Protocol):
-    """Watches an engine. It only watches; what it raises stops the run."""
+    """Observes an engine; an exception that it raises stops the run."""
 
     def on_turn(self, event: TurnFinished) -> None:
         """Called after every turn."""
         ...
 
     def on_episode(self, event: EpisodeFinished) -> None:
-        """Called once per episode; one that is asked for twice at the same time shows once."""
+        """Called once per episode; an episode requested twice at the same time is reported once."""
         ...

@@ -8,26 +8,23 @@ from skillwright.core import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds of every episode that an engine plays. ``None`` means no bound.
+    """The limits of every episode that an engine plays; ``None`` means no limit.
 
-    Why an episode ended is its `StopReason`: ``max_turns`` and ``context`` are truncations, whose
-    reward so far stands; a passed deadline is a Failure and has no reward.
+    ``max_turns`` and ``context`` are truncations: the reward so far counts. An exceeded deadline is
+    a Failure and has no reward.
 
     Attributes:
-        max_turns: Most actions in an episode, at least 1. Where the task sets a limit of its own
-            the smaller one holds.
-        episode_timeout_s: Seconds that one attempt may take, above 0, counted from its start:
-            queueing is not slowness.
-        max_concurrent: Episodes in flight at once over all calls of one engine, at least 1.
+        max_turns: Maximum number of actions, at least 1; a task's own smaller limit applies.
+        episode_timeout_s: Seconds per attempt, above 0, without time in the queue.
+        max_concurrent: Episodes in flight over all calls of one engine, at least 1.
         retries: Further attempts, each in a fresh environment, for an episode that failed.
-        max_prompt_chars: Most characters of a prompt; an episode whose next prompt would be
-            longer is cut there.
-        give_up_after: Failures in a row after which the engine is taken to be down.
-        max_failure_share: It is also where more than this share of the latest episodes failed, in
-            [0, 1]; see `skillwright.rollout.local`.
+        max_prompt_chars: Maximum characters of a prompt; a longer one truncates the episode.
+        give_up_after: Consecutive failures after which the engine is considered down.
+        max_failure_share: Share of failures among the latest episodes above which the engine is
+            considered down, in [0, 1]; see `skillwright.rollout.circuit`.
 
     Raises:
-        ConfigError: A bound is out of its range.
+        ConfigError: A limit is out of its range.
     """
 
     max_turns: int | None = None
@@ -55,9 +52,5 @@ class Limits:
             )
 
     def identity(self) -> dict[str, Any]:
-        """Return the bounds that can change a reward, for the episode key.
-
-        How many episodes run at once, how often a fault is retried and how long an attempt may
-        take decide whether there is a reward, never which.
-        """
+        """Return the limits that can change a reward, for the episode key."""
         return {"max_turns": self.max_turns, "max_prompt_chars": self.max_prompt_chars}

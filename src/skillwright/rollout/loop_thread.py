@@ -16,12 +16,11 @@ class _Serving(NamedTuple):
 
 
 class LoopThread:
-    """Runs coroutines for blocking callers, whether or not they stand inside a running loop.
+    """Runs coroutines for blocking callers, inside a running loop or not.
 
-    All of them run in one loop in one private thread, so that what belongs to a loop (semaphores,
-    connections) can be used by one call after the other. The thread starts with the first call;
-    it ends, cancelling what still runs, with `close`, with the last reference to this object, or
-    with the process.
+    All run in one loop in one private thread, so calls can share semaphores and connections. The
+    thread starts with the first call; `close`, the last reference to this object, or the end of the
+    process cancels what runs and ends it.
     """
 
     def __init__(self) -> None:
@@ -30,10 +29,7 @@ class LoopThread:
         self._end: Callable[[], object] | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result.
-
-        An interrupt of the caller (Ctrl-C) cancels the coroutine.
-        """
+        """Run a coroutine and return its result; Ctrl-C in the caller cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._started().loop)
         try:
             return future.result()
@@ -64,12 +60,12 @@ class LoopThread:
 async def _serve(ready: "Future[_Serving]") -> None:
     stop = asyncio.Event()
     ready.set_result(_Serving(asyncio.get_running_loop(), stop))
-    # When this returns, asyncio.run cancels the other tasks, waits for them, and closes the loop.
+    # On return, asyncio.run cancels the other tasks, waits for them, and closes the loop.
     await stop.wait()
 
 
 def _end(serving: _Serving, thread: threading.Thread) -> None:
     serving.loop.call_soon_threadsafe(serving.stop.set)
-    # The garbage collector may find the last reference in any thread, that one included.
+    # The garbage collector may drop the last reference in any thread, including this one.
     if thread is not threading.current_thread():
         thread.join()

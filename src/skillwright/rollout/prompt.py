@@ -16,14 +16,14 @@ SKILL_HEADING = "## Skill"
 
 @dataclass(frozen=True, slots=True)
 class PromptStyle:
-    """How a conversation is shown to the agent.
+    """The format of the conversation in a prompt.
 
     Attributes:
-        history_turns: Exchanges kept after the opening, the latest ones, at least 1; ``None``
-            keeps them all.
+        history_turns: Number of latest exchanges kept after the opening, at least 1; ``None``
+            keeps all.
 
     Raises:
-        ConfigError: ``history_turns`` is below 1; the agent would not see what it did last.
+        ConfigError: ``history_turns`` is below 1.
     """
 
     history_turns: int | None = None
@@ -46,17 +46,16 @@ def render(
     turns_so_far: Sequence[Turn],
     skill_text: str,
 ) -> tuple[Message, ...]:
-    """Build the conversation that the agent is shown next.
+    """Build the next prompt of an episode.
 
-    A turn carries the prompt that it was shown, so only the last exchange is new: messages are
-    shared between the prompts of an episode, never copied, and a turn costs one new message.
+    Each turn stores its prompt, so a new prompt adds one exchange to the last and shares its
+    messages.
 
     Args:
-        style: The style that every prompt of the episode is rendered in.
-        opening_messages: What the environment started with.
-        turns_so_far: All turns of the episode, in order, with the prompts that this function
-            rendered for them.
-        skill_text: What the agent is given about its job; blank adds nothing.
+        style: The same style for every prompt of the episode.
+        opening_messages: The environment's first messages.
+        turns_so_far: All turns of the episode, in order, with the prompts that this function built.
+        skill_text: Skill for the agent; a blank text adds nothing.
     """
     if not turns_so_far:
         return _with_skill(opening_messages, skill_text)
@@ -64,14 +63,14 @@ def render(
     conversation = (*last.prompt, _said(last), *last.messages)
     if style.history_turns is None or len(turns_so_far) <= style.history_turns:
         return conversation
-    # The last prompt held one exchange more than may stay: the oldest one, right after the opening.
+    # The last prompt had one exchange too many: drop the oldest, right after the opening.
     start = len(turns_so_far[0].prompt)
     oldest = turns_so_far[-style.history_turns - 1]
     return conversation[:start] + conversation[start + 1 + len(oldest.messages) :]
 
 
 def _said(turn: Turn) -> Message:
-    """Return what the agent did as later prompts carry it: of native calls, those answered."""
+    """Return the agent's message for later prompts; of native calls, only those answered."""
     said, act = Message(role="assistant", content=turn.act.text), turn.act
     results = sum(message["role"] == "tool" for message in turn.messages)
     answered = sendable(act.tool_calls, turn.prompt)[:results] if act.tool_calls else ()
@@ -95,7 +94,7 @@ def _with_skill(opening: Sequence[Message], skill_text: str) -> tuple[Message, .
 
 
 def skill_in(prompt: Sequence[Message]) -> str:
-    """Return the skill text that `render` put into a prompt; ``""`` where there is none."""
+    """Return the skill text of a prompt that `render` built, or ``""``."""
     written = next((one["content"] for one in prompt if one["role"] == "system"), "")
     head = f"{SKILL_HEADING}\n\n"
     if written.startswith(head):
@@ -104,13 +103,7 @@ def skill_in(prompt: Sequence[Message]) -> str:
 
 
 def with_other_skill(prompt: Sequence[Message], given: str, instead: str) -> tuple[Message, ...]:
-    """Return a prompt that `render` built as it would be with another skill text.
-
-    Args:
-        prompt: Of any turn.
-        given: The skill text that it was built with.
-        instead: The one that it is to have; blank for none.
-    """
+    """Return a prompt that `render` built, with skill ``given`` replaced by ``instead``."""
     messages = list(prompt)
     section = f"{SKILL_HEADING}\n\n{given}"
     index = next((at for at, one in enumerate(messages) if one["role"] == "system"), None)
@@ -125,8 +118,7 @@ def recorded_skill(prompt: Sequence[Message], opening: Sequence[Message]) -> str
     """Return the skill text that `render` put into the first prompt of an episode.
 
     Returns:
-        ``""`` where there is none in it; ``None`` where the prompt does not begin an episode whose
-        environment opens so.
+        ``""`` without a skill; ``None`` if the prompt does not start with this opening.
     """
     if tuple(prompt) == tuple(opening):
         return ""

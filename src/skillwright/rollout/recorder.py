@@ -14,36 +14,27 @@ from skillwright.rollout.prompt import PromptStyle
 
 
 class EpisodeRecorder(Protocol):
-    """Remembers finished episodes; provided by the store of a run."""
+    """Stores finished episodes; a run's store provides one."""
 
     def find(self, key: str) -> EpisodeResult | None:
         """Return the result recorded under a key, or ``None``."""
         ...
 
     def known_to_fail(self, key: str) -> bool:
-        """Tell whether an episode failed while others went well.
-
-        It was recorded without a reward, and another one was with a reward after it. What fails in
-        an outage, which nothing survives, is not known to fail.
-        """
+        """Tell whether an episode failed and a later one did not: then the engine was not down."""
         ...
 
     def record(self, result: EpisodeResult) -> EpisodeResult:
-        """Keep a finished episode under ``result.key``, durably, before this returns.
-
-        Returns:
-            The episode as `find` will give it, so that a resumed run is given the same now as
-            after a resume.
-        """
+        """Store a finished episode under ``result.key``, durably, and return it as `find` will."""
         ...
 
     def abandon(self, result: EpisodeResult) -> None:
-        """Keep what an episode consumed that was stopped on its way and has no result."""
+        """Store the usage of an episode that was stopped and has no result."""
         ...
 
 
 class MemoryRecorder:
-    """Remembers episodes for as long as the process lives; for notebooks and tests."""
+    """Keeps episodes in memory, for notebooks and tests."""
 
     def __init__(self) -> None:
         self.results: list[EpisodeResult] = []
@@ -55,13 +46,13 @@ class MemoryRecorder:
         return self._by_key.get(key)
 
     def known_to_fail(self, key: str) -> bool:
-        """Tell whether an episode failed, and one that was recorded later did not."""
+        """Tell whether an episode failed and a later one did not."""
         by_time = iter(self.results)
         failed = any(one.key == key and one.reward is None for one in by_time)
         return failed and any(one.reward is not None for one in by_time)
 
     def record(self, result: EpisodeResult) -> EpisodeResult:
-        """Keep a result; ``results`` lists all of them in the order in which they finished."""
+        """Keep a result; ``results`` lists all in the order in which they finished."""
         self.results.append(result)
         self._by_key[result.key] = result
         return result
@@ -80,16 +71,13 @@ def episode_key(
     limits: Limits,
     prompt: PromptStyle,
 ) -> str:
-    """Return the content address of an episode: same question, same answer.
+    """Return the content address of an episode, 64 hexadecimal digits.
 
-    Everything that can change a reward is in it: the world, the task, the seed, who acts, what it
-    is given, and where it is cut. What the episode is for (``spec.phase``) is not.
-
-    Returns:
-        64 hexadecimal digits.
+    It covers everything that can change a reward: environment, task, seed, agent, skill, limits
+    and prompt style. It does not cover the purpose of the episode (``spec.phase``).
 
     Raises:
-        DataError: The extras of the task, or the environment's identity, are no JSON values.
+        DataError: The task's extras or the environment's identity are not JSON values.
     """
     question = {
         "env": spec.task.env,

@@ -24,11 +24,10 @@ class TauBenchEnvConfig:
         domain: ``retail``, a store, or ``airline``; it decides data, tools and tasks.
         user_strategy: How the user is played; `user_strategies` lists the names.
         user_replies: What a ``scripted`` user says, first of all the opening.
-        user_prompt: Which role prompt the user is given: ``parity`` states the original
-            obligations in our words, ``completion_boundary`` adds that it must not end the call
-            while the agent still asks or has not confirmed; ``tau-bench`` is the original's own
-            text, which is read from a copy of tau-bench and needs the strategy ``llm``. It changes
-            scores.
+        user_prompt: Which role prompt the user is given: ``parity`` states the original obligations
+            in our words, ``completion_boundary`` adds that it must not end the call while the agent
+            still asks or has not confirmed; ``tau-bench`` is the original's own text, which is read
+            from a copy of tau-bench and needs the strategy ``llm``. It changes scores.
         tau_bench_dir: A checkout of tau-bench, or the folder of its installed package, whose words
             ``user_prompt: tau-bench`` takes; empty looks next to the data, where `skillwright data
             tau-bench` puts them, then for an installed package.
