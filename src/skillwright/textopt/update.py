@@ -73,7 +73,7 @@ class Update:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count outcomes: ``total``, ``applied`` or repaired, ``skipped``, ``refused``, ``errors``."""
+        """Count ``total``, ``applied`` (or repaired), ``skipped``, ``refused`` and ``errors``."""
         kinds = Counter(outcome.status.split("_")[0] for outcome in self.outcomes)
         return {
             "total": len(self.outcomes),

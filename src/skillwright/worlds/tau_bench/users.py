@@ -299,7 +299,7 @@ class HumanUser(UserSimulator):
 # A customer played by rules, offline: the strategy ``rule_based``.
 #
 # It says the sentences of its instruction when the agent asks for them. Those of the built-in store
-# can be separated; those of tau-bench cannot, so that its numbers say nothing about tau- bench.
+# can be separated; those of tau-bench cannot, so that its numbers say nothing about tau-bench.
 
 
 YES: Final = "Yes, please do."
