@@ -6,12 +6,12 @@ READY  := $(VENV)/.ready
 ORACLE := .venv-oracle
 TORCH  := torch==2.13.0
 # Every worker that learns takes a gigabyte of memory.
-CORES  := -n auto --maxprocesses 4
+CORES  := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help setup demo test check lint bench oracle docs clean
+.PHONY: help setup demo test test-all check check-all lint docs-build bench oracle docs clean
 
 help:    ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
 
 setup: $(READY) ## make .venv with the package, its training extra and the developers' tools
 
@@ -31,9 +31,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## train a skill on generated houses, offline, and show what it is worth
 	@$(BIN)/skillwright demo
 
-test: $(READY) ## run the tests: the fast set, then the heavy one
+test: $(READY) ## run the tests
 	$(BIN)/pytest -rs $(CORES)
-	$(BIN)/pytest -rs $(CORES) --dist loadfile -m heavy
+
+test-all: $(READY) ## run every test: all kills, all browser pages, all curves, more examples of each property
+	$(BIN)/pytest -rs $(CORES) -m 'not oracle' --hypothesis-profile thorough
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -41,14 +43,18 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-check: lint test ## all that CI holds: format, lint, types, layers, file sizes, tests
+docs-build: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
+
+check: lint test docs-build ## check what CI checks: format, lint, types, layers, file sizes, tests, docs
+
+check-all: lint test-all docs-build ## check what CI checks every night: the same with every test
 
 bench: $(READY) ## measure everything, and end with one table (rl_study.py, some hours, and noisy_household.py, an hour, by themselves)
 	@$(BIN)/python benchmarks/measuring/everything.py
 
 oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine, and train SkillOpt's own benchmarks (needs a C++ compiler)
-	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle tests/integrations/test_skillopt_six_adapters.py
+	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle tests/plugins/skillopt/test_skillopt_six_adapters.py
 
 # A place of its own: the original's many packages must not decide what ours run with. Its folder is
 # on the path because the planner's build calls `python`, which not every system has.

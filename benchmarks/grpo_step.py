@@ -207,7 +207,9 @@ def ours(folder: Path, shape: str, *, vllm: bool) -> list[dict[str, float]]:
     if vllm:
         policy.engine = Engine("vllm", policy, VLLM_SHARE)
     policy.freeze_reference()
-    settings = GrpoSettings(GrpoObjective(kl_weight=0.01, dual_clip=None), learning_rate=1e-6)
+    settings = GrpoSettings(
+        objective=GrpoObjective(kl_weight=0.01, dual_clip=None), learning_rate=1e-6
+    )
     steps = []
     for step in range(job.steps + 1):
         begin = clock()

@@ -136,7 +136,7 @@ class Setting:
 
 SETTINGS = (
     Setting(
-        "SkillRL, ALFWorld: 16 x 8 games a step",
+        "SkillRL, ALFWorld",
         128,
         30,
         1,
@@ -144,10 +144,10 @@ SETTINGS = (
         150,
         VALUE["alfworld"],
         8,
-        "16 tasks x 8, at most 50 steps, 4,096 and 512 tokens; means (30, 2,500, 150) assumed",
+        "16 x 8 a step, at most 50 steps, 4,096 and 512 tokens; means (30, 2,500, 150) assumed",
     ),
     Setting(
-        "SkillRL, WebShop: 16 x 8 a step",
+        "SkillRL, WebShop",
         128,
         10,
         1,
@@ -155,10 +155,10 @@ SETTINGS = (
         150,
         VALUE["webshop"],
         8,
-        "16 x 8, at most 15 steps, 6,000 and 768 tokens; means (10, 4,000, 150) assumed",
+        "16 x 8 a step, at most 15 steps, 6,000 and 768 tokens; means (10, 4,000, 150) assumed",
     ),
     Setting(
-        "SkillRL, search: 256 x 4 a step",
+        "SkillRL, search",
         1_024,
         3,
         1,
@@ -166,10 +166,10 @@ SETTINGS = (
         250,
         VALUE["search"],
         8,
-        "256 x 4, at most 4 steps, 5,000 and 700 tokens; means (3, 3,000, 250) assumed",
+        "256 x 4 a step, at most 4 steps, 5,000 and 700 tokens; means (3, 3,000, 250) assumed",
     ),
     Setting(
-        "tau-bench retail, 115 tasks x 4",
+        "tau-bench retail",
         460,
         15,
         1.5,
@@ -177,7 +177,7 @@ SETTINGS = (
         120,
         VALUE["tau"],
         6,
-        "115 tasks, 30 turns at most, 6 GPUs policy, 2 user; means (15, 8,500, 120) assumed",
+        "115 tasks x 4, 30 turns at most, 6 GPUs policy, 2 user; means (15, 8,500, 120) assumed",
     ),
 )
 
@@ -215,8 +215,8 @@ def row(setting: Setting, machines: int) -> str:
     rate, why = min((full, most), (published, "an episode's own time"))
     requests = rate * setting.turns * setting.requests
     cells = (
-        *(setting.name, f"{machines:,}", _brief(rate), _brief(requests)),
-        *(_brief(requests * (setting.prompt + setting.answer)), _brief(rate)),
+        *(setting.name, f"{machines:,}", _brief(rate)),
+        _brief(requests * (setting.prompt + setting.answer)),
         *(
             f"{rate * found['driver']:.1%}",
             why,
@@ -272,7 +272,7 @@ def simulated_rate(
 def tables() -> Iterator[str]:
     """Write the tables of the page."""
     names = (
-        *("setting", "machines", "episodes/s", "requests/s", "tokens/s", "store writes/s"),
+        *("setting", "machines", "episodes/s", "tokens/s"),
         *("driver's core", "first bottleneck", "most episodes/s", "in flight for that", "then"),
     )
     yield f"| {' | '.join(names)} |"
@@ -284,10 +284,10 @@ def tables() -> Iterator[str]:
     for setting in SETTINGS:
         many = _brief(machines_until_the_driver(setting))
         yield f"| {setting.name} | {_brief(alone_s(setting))} | {many} | {setting.source} |"
-    yield "\n| input | value | unit | is | where |"
-    yield "|---|---|---|---|---|"
+    yield "\n| input | value | unit | is |"
+    yield "|---|---|---|---|"
     for one in INPUTS:
-        yield f"| {one.name} | {one.value:,g} | {one.unit} | {one.kind} | {one.source} |"
+        yield f"| {one.name} | {one.value:,g} | {one.unit} | {one.kind} |"
 
 
 def _brief(value: float) -> str:

@@ -248,7 +248,7 @@ def main() -> int:
     return report(
         checks,
         household=household,
-        distil=first,  # stored name
+        distill=first,
         evolve=second,
         weakest_category=[lowest(before), lowest(after)],
         seconds=round(perf_counter() - start, 1),

@@ -96,9 +96,9 @@ def iteration(number: int) -> IterationRecord:
         episodes=64,
         reward=share,
         success=share,
-        families=types,  # stored name
+        task_types=types,
         groups=8,
-        flat=number % 8,  # stored name
+        zero_variance=number % 8,
         lone=0,
         failures=0,
         truncated=0,

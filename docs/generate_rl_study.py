@@ -159,7 +159,7 @@ def _sections(found: Found) -> Iterator[str]:
     yield "*n* is how many seeds a row has; with one, the interval is Wilson's over its games.\n"
     if lacking := [name for name in ABLATIONS if name not in {*found["ablations"], GROWTH}]:
         yield f"Not run yet: {', '.join(f'`{name}`' for name in lacking)}.\n"
-    for section in (_targets, _scale, _reading, _controls, _gap, _growth, _task_types, _cost):
+    for section in (_targets, _scale, _reading, _controls, _gap, _growth):
         yield from section(found)
 
 
@@ -175,8 +175,8 @@ def _scale(found: Found) -> Iterator[str]:
         return
     yield "\n### Where GRPO pays\n"
     yield "![Success rate by demonstrations](figures/rl_study_scale.svg)\n"
-    yield "New homes. Gain: of SFT and GRPO over the better of the two SFTs, seed by seed, in"
-    yield "points. Learning: CPU seconds of SFT alone, and of both.\n"
+    yield "New homes. Gain: points of SFT and GRPO over the better SFT, seed by seed. Learning: CPU"
+    yield "seconds of SFT alone, and of both.\n"
     yield "| episodes | n | SFT | SFT alone, as long | SFT and GRPO | gain | learning |"
     yield "|---|---|---|---|---|---|---|"
     for one in found["scale"]:
@@ -222,17 +222,19 @@ def _reading(found: Found) -> Iterator[str]:
     names = _rows(READING, found["ablations"])
     if not names:
         return
-    yield "\n### What the policy reads\n\nEach row learned from the same episodes of the expert,"
-    yield "which read the skills; only what the policy reads differs. Behind SFT: after GRPO.\n"
+    yield "\n### What the policy reads\n\nAll rows learn from the same episodes, of an expert"
+    yield "that reads the skills; only what the policy reads differs. Right of SFT: after GRPO.\n"
     yield "![Success rate by what is read](figures/rl_study_reading.svg)\n"
-    yield f"| the policy reads | n | demonstrations | SFT | {' | '.join(WHERE.values())} |"
-    yield f"|---|---|---|---|{'---|' * len(WHERE)}"
+    shown = [homes for homes in WHERE if homes in (NEW, REWORDED)]
+    columns = ("the policy reads", "n", "demonstrations", "SFT", *map(WHERE.__getitem__, shown))
+    yield f"| {' | '.join(columns)} |"
+    yield f"|---|---|---|---|{'---|' * len(shown)}"
     for name in names:
         tables = found["ablations"][name]
         final = tables[NEW]["final"]
         cells = [str(len(final["seeds"])), str(found["demonstrations"][name])]
         cells += [_score(tables[NEW]["cold_start"])]
-        cells += [_score(tables.get(homes, {}).get("final")) for homes in WHERE]
+        cells += [_score(tables.get(homes, {}).get("final")) for homes in shown]
         yield f"| {_reads(name)} | {' | '.join(cells)} |"
     yield "\n![Success rate on val](figures/rl_study_curves.svg)"
 
@@ -241,12 +243,17 @@ def _controls(found: Found) -> Iterator[str]:
     tables = found["ablations"].get(MAIN)
     if tables is None:
         return
-    yield "\n### The whole recipe: new homes and training homes\n"
-    yield f"| | {' | '.join(WHERE.values())} |\n|---|{'---|' * len(WHERE)}"
-    for artifact, says in ARTIFACTS.items():
-        if artifact in tables[NEW]:
-            cells = [_score(tables.get(homes, {}).get(artifact)) for homes in WHERE]
-            yield f"| {says} | {' | '.join(cells)} |"
+    shown = (
+        f"{says} {_score(tables[NEW][artifact])}"
+        for artifact, says in ARTIFACTS.items()
+        if artifact in tables[NEW]
+    )
+    others = (
+        f"{says} {_score(tables[homes]['final'])}"
+        for homes, says in WHERE.items()
+        if homes not in (NEW, REWORDED) and homes in tables
+    )
+    yield f"\nThe whole recipe, new homes: {'; '.join((*shown, *others))}."
 
 
 def _gap(found: Found) -> Iterator[str]:
@@ -265,27 +272,26 @@ def _gap(found: Found) -> Iterator[str]:
     for name, says in rows.items():
         yield f"| {says} | {_score(found['figures'][name])} |"
     yield "\nAll games:\n"
-    yield "| bank | n | SFT, new homes | GRPO, new homes | GRPO, training homes |"
-    yield "|---|---|---|---|---|"
+    yield "| bank | n | after SFT | after GRPO |\n|---|---|---|---|"
     for name in names:
         tables = found["ablations"][name]
         cells = [str(len(tables[NEW]["final"]["seeds"])), _score(tables[NEW]["cold_start"])]
-        cells += [_score(tables.get(homes, {}).get("final")) for homes in (NEW, TRAINING)]
+        cells += [_score(tables[NEW]["final"])]
         yield f"| {ABLATIONS[name].says} | {' | '.join(cells)} |"
-    if "gap_evolving" in found["growth"]:
-        yield "\n| seed | after iteration | decision | added | refused |\n|---|---|---|---|---|"
-        for one in found["growth"]["gap_evolving"]:
-            for step in one["updates"]:
-                values = (step[key] for key in ("iteration", "action", "added", "refused"))
-                yield f"| {one['seed']} | {' | '.join(map(str, values))} |"
+    for one in found["growth"].get("gap_evolving", ()):
+        actions = [step["action"] for step in one["updates"]]
+        added = sum(step["added"] for step in one["updates"])
+        yield (
+            f"\nSeed {one['seed']}: {actions.count('accept')} of {len(actions)} updates accepted, "
+            f"{added} skills added."
+        )
 
 
 def _growth(found: Found) -> Iterator[str]:
     if not found["grown"]:
         return
-    yield "\n### A bank that grows\n\nThe weights are those that the whole recipe ended with, and"
-    yield "stay as they are. The rate in the figure is that on the evolution split, as each update"
-    yield "begins.\n"
+    yield "\n### A bank that grows\n\nThe final weights of the whole recipe, fixed. The figure has"
+    yield "the rate on the evolution split as each update begins.\n"
     yield "![Skills and success rate by update](figures/rl_study_growth.svg)\n"
     yield "| seed | homes | skills | updates, accepted | test: gap | grown | complete bank |"
     yield "|---|---|---|---|---|---|---|"
@@ -297,26 +303,6 @@ def _growth(found: Found) -> Iterator[str]:
         rates = [_share(overall["success_rate"]) for overall in tested]
         cells = [one["seed"], one["homes"], skills, f"{len(updates)}, {accepted}", *rates]
         yield f"| {' | '.join(map(str, cells))} |"
-
-
-def _task_types(found: Found) -> Iterator[str]:
-    tables = found["task_types"]
-    yield "\n### By task type\n\nAfter GRPO, in new homes, mean over seeds.\n"
-    kinds = dict.fromkeys(kind for one in tables.values() for kind in one.get("final", {}))
-    yield f"| ablation | {' | '.join(kinds)} |\n|---|{'---|' * len(kinds)}"
-    for ablation, artifacts in tables.items():
-        final = artifacts.get("final", {})
-        cells = [_share(final[kind]["mean"]) if kind in final else "" for kind in kinds]
-        yield f"| `{ablation}` | {' | '.join(cells)} |"
-
-
-def _cost(found: Found) -> Iterator[str]:
-    yield "\n### Cost\n\nCPU seconds of a run, the bank, validations and tests included.\n"
-    yield "| ablation | what it is | median | range |\n|---|---|---|---|"
-    for ablation, one in found["cpu_s"].items():
-        low, high = one["range"]
-        says = ABLATIONS[ablation].says
-        yield f"| `{ablation}` | {says} | {one['median']:.0f} | {low:.0f} to {high:.0f} |"
 
 
 # Numbers as text.

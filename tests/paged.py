@@ -1,7 +1,6 @@
 """Episodes with hostile text, and the configuration of a run whose pages are looked at."""
 
 import json
-from pathlib import Path
 
 from skillwright.core import (
     Act,
@@ -28,7 +27,6 @@ train: {epochs: 1, batch_size: 4}
 evaluation: {placebo: true}
 run: {name: trained, root: ROOT}
 """
-STORED = Path(__file__).resolve().parent / "stored" / "november_2026.tar.xz"
 HOSTILE = "<script>document.title='owned'</script>\x1b]0;owned\x07<img src=x onerror=alert(1)>"
 
 

@@ -228,7 +228,6 @@ def lanes_settings(folder: Path, **extras: Any) -> dict[str, Any]:
 def lanes_config(folder: Path, **sections: Any) -> RlConfig:
     """Return the configuration of a run, some keys of its sections changed."""
     settings = lanes_settings(folder)
-    settings["policy"]["layers"] = 1
     for name, values in sections.items():
         is_mapping = isinstance(values, dict) and "kind" not in values
         settings[name] = {**settings.get(name, {}), **values} if is_mapping else values

@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+import griffe
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -34,7 +35,7 @@ PAGES = [
     *sorted(DOCS.rglob("*.md")),
 ]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
-CONTRACT = DOCS / "reference" / "benchmark_contract.md"
+CONTRACT = Path(__file__).with_name("benchmark_contract.pyi")
 ROOMS_OF_THE_CONTRACT = ("envs", "datasets", "core", "evaluation", "textopt")
 INNER_PACKAGES = (
     "skillwright.api",
@@ -42,10 +43,13 @@ INNER_PACKAGES = (
     "skillwright.worlds.search",
     "skillwright.envs.table",
     "skillwright.worlds.webshop",
+    "skillwright.plugins.skillopt",
+    "skillwright.plugins.skyrl",
     "skillwright.plugins.skyrl.generator",
     "skillwright.plugins.trl.rollouts",
-    "skillwright.plugins.sessions.learn",
-    "skillwright.plugins.sessions.logs",
+    "skillwright.plugins.sessions",
+    "skillwright.plugins.verifiers",
+    "skillwright.jobs.weights",
     "skillwright.models.scripted",
     "skillwright.policy.hf",
     "skillwright.policy.scorer",
@@ -83,31 +87,38 @@ def prose(path):
 # Reference pages
 
 
-def test_every_exported_name_stands_on_a_reference_page_and_nothing_else_does():
+def test_every_exported_name_is_on_a_reference_page_and_nothing_else_is():
     packages = [
         f"skillwright.{found.name}"
         for found in pkgutil.iter_modules(skillwright.__path__)
         if found.ispkg
     ]
-    exported = {
-        f"{package}.{name}"
-        for package in (*packages, *INNER_PACKAGES)
-        for name in getattr(importlib.import_module(package), "__all__", ())
-    }
     texts = [path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")]
     shown = [name for text in texts for name in re.findall(r"^::: (\S+)$", text, re.MULTILINE)]
-    jobs = [name for name in shown if name.startswith("skillwright.jobs.")]
-    assert sorted(exported) == sorted(set(shown) - set(jobs))
-    for name in jobs:  # those of `skillwright.jobs` are the ones that people call, not all
-        package, _, member = name.rpartition(".")
-        assert hasattr(importlib.import_module(package), member), name
+    source = griffe.GriffeLoader(search_paths=[ROOT / "src"]).load("skillwright")
+    exported = set()
+    for package in (*packages, *INNER_PACKAGES):
+        names = set(getattr(importlib.import_module(package), "__all__", ()))
+        if package in shown:
+            exported.add(package)
+            names -= rendered(source[package.removeprefix("skillwright.")])
+        exported |= {f"{package}.{name}" for name in names}
+    assert sorted(shown) == sorted(exported)
+
+
+def rendered(package):
+    """Return the names on the page of a package: documented ones that its source lists."""
+    members = {name: package.members[name] for name in package.exports or ()}
+    return {name for name, one in members.items() if not one.is_module and one.has_docstring}
 
 
 def documented():
-    """Every class, function and alias in the code blocks of the contract."""
-    nodes = [node for block in blocks(CONTRACT, "python") for node in ast.parse(block.body).body]
+    """Every class, function and alias of the contract."""
+    nodes = ast.parse(CONTRACT.read_text(encoding="utf-8")).body
     return {
-        node.targets[0].id if isinstance(node, ast.Assign) else node.name: node for node in nodes
+        node.targets[0].id if isinstance(node, ast.Assign) else node.name: node
+        for node in nodes
+        if isinstance(node, ast.Assign | ast.ClassDef | ast.FunctionDef)
     }
 
 
@@ -157,7 +168,7 @@ def test_the_documented_contract_is_the_one_in_the_code(name):
 
 
 @pytest.mark.parametrize("name", ["EnvAdapter", "BaseDataLoader", "LRScheduler"])
-def test_the_contract_page_leaves_out_no_public_method_of_what_is_subclassed(name):
+def test_the_contract_leaves_out_no_public_method_of_what_is_subclassed(name):
     real = {
         part
         for part, kind in inspect.getmembers(in_code(name), inspect.isfunction)
@@ -167,7 +178,7 @@ def test_the_contract_page_leaves_out_no_public_method_of_what_is_subclassed(nam
 
 
 @pytest.mark.parametrize("name", ["BatchSpec", "Edit", "GateResult", "Patch", "RolloutResult"])
-def test_the_contract_page_leaves_out_no_field(name):
+def test_the_contract_leaves_out_no_field(name):
     assert list(in_code(name).__dataclass_fields__) == list(members(documented()[name]))
 
 
@@ -203,8 +214,7 @@ def options(command):
 
 def all_commands(command, path=()):
     for name, inner in getattr(command, "commands", {}).items():
-        if not inner.hidden:  # a name of an earlier version
-            yield from all_commands(loaded(inner), (*path, name))
+        yield from all_commands(loaded(inner), (*path, name))
     if not hasattr(command, "commands"):
         yield path, command
 
@@ -227,12 +237,14 @@ def test_every_command_that_a_page_speaks_of_is_there(path):
 
 
 def test_the_page_of_commands_names_every_command_with_all_its_options():
-    told = {}
-    for line in filter(is_synopsis, typed_lines(DOCS / "reference" / "cli.md")):
-        words = tuple(word for word in line.split()[1:] if re.fullmatch(r"[a-z]+(-[a-z]+)*", word))
-        told[words] = set(re.findall(r"--[a-z-]+", line)) | {"--help"}
+    told, common = {}, script("generate_cli").COMMON | {"--help"}
+    page = DOCS / "reference" / "cli.md"
+    for line in page.read_text(encoding="utf-8").partition("<!-- generated")[2].splitlines():
+        if line.startswith("skillwright "):
+            words = (word for word in line.split()[1:] if re.fullmatch(r"[a-z]+(-[a-z]+)*", word))
+            told[tuple(words)] = set(re.findall(r"--[a-z-]+", line))
     program = typer.main.get_command(app)
-    assert told == {path: options(command) for path, command in all_commands(program)}
+    assert told == {path: options(command) - common for path, command in all_commands(program)}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
@@ -267,11 +279,22 @@ def test_every_example_configuration_loads(path):
     load_config(path)
 
 
+def script(name):
+    """A module of the folder with the pages."""
+    found = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_commands_is_what_the_program_says():
+    generator = script("generate_cli")
+    page = generator.PAGE.read_text(encoding="utf-8")
+    assert page == generator.page(), "run: python docs/generate_cli.py"
+
+
 def test_the_page_of_settings_is_what_the_classes_say():
-    file = DOCS / "generate_configuration.py"
-    found = importlib.util.spec_from_file_location("generate_configuration", file)
-    generator = importlib.util.module_from_spec(found)
-    found.loader.exec_module(generator)
+    generator = script("generate_configuration")
     pages = {
         generator.PAGE: generator.page(),
         generator.RL_PAGE: generator.page(generator.RL_PAGE, generator.RlConfig),
@@ -302,17 +325,16 @@ def test_the_tutorial_counts_the_episodes_of_its_run(tmp_path):
     assert expected_episodes(config, sizes, starts_blank=True) >= 1380
 
 
-@pytest.mark.parametrize("name", ["loop"])
+@pytest.mark.parametrize("name", ["loop", "packages"])
 def test_the_figure_is_what_its_script_draws(name):
-    file = DOCS / f"{name}_figure.py"
-    found = importlib.util.spec_from_file_location(f"{name}_figure", file)
-    drawing = importlib.util.module_from_spec(found)
-    found.loader.exec_module(drawing)
-    assert drawing.FIGURE.read_text(encoding="utf-8") == drawing.figure(), f"run: python {file}"
+    drawing = script(f"{name}_figure")
+    assert drawing.FIGURE.read_text(encoding="utf-8") == drawing.figure(), (
+        f"run: python docs/{name}_figure.py"
+    )
 
 
 def test_the_front_page_stays_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 130
 
 
 # Links
@@ -340,9 +362,11 @@ def test_the_example_environment_passes_its_check():
     assert result.exit_code == 0, result.output
 
 
-def test_the_page_about_environments_shows_the_example_as_it_is():
-    (shown,) = [block for block in blocks(DOCS / "environments.md", "python") if block.title]
-    assert shown.body == read_text(ROOT / shown.title, "example")
+def test_a_page_that_shows_an_example_includes_its_file():
+    shown = [one for path in PAGES for one in blocks(path, "") if one.title]
+    assert [one.body for one in shown] == [f'--8<-- "{one.title}"\n' for one in shown]
+    assert {one.title for one in shown} >= {"examples/guess.py", "examples/tickets.yaml"}
+    assert not [one.title for one in shown if not (ROOT / one.title).is_file()]
 
 
 @pytest.mark.usefixtures("guess")
@@ -372,9 +396,9 @@ def test_the_example_can_be_won_with_its_skill_and_seldom_without(guess):
 
 
 def test_a_text_environment_becomes_a_benchmark_as_the_page_says():
-    (block,) = [b for b in blocks(DOCS / "environments.md", "python") if not b.title]
+    (block,) = blocks(DOCS / "add_a_benchmark.md", "python")
     scope = {}
-    exec(compile(block.body, "environments.md", "exec"), scope)
+    exec(compile(block.body, "add_a_benchmark.md", "exec"), scope)
     adapter = scope["adapter"](ScriptedHousehold(), {"train": generated_tasks("train", 2)})
     assert len(adapter.build_train_env(batch_size=2, seed=1)) == 2
     assert len(adapter.get_task_types()) == 2

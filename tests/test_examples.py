@@ -13,7 +13,7 @@ import test_docs as pages
 from doors import Coach, Walker, trained
 from skillwright.cli.app import app
 from skillwright.config import RunConfig, load_config
-from skillwright.config.removed import REMOVED
+from skillwright.config.yaml_files import key_paths
 from skillwright.core.jsonio import read_text
 
 ROOT, DOCS = pages.ROOT, pages.DOCS
@@ -110,21 +110,6 @@ def test_the_example_table_goes_from_under_forty_to_over_eighty_percent(tmp_path
 # The pages
 
 
-@pytest.mark.parametrize(
-    ("language", "name"), [("python", "tickets_adapter.py"), ("yaml", "tickets.yaml")]
-)
-def test_the_guide_shows_the_example_files_as_they_are(language, name):
-    (shown,) = [one for one in pages.blocks(GUIDE, language) if one.title.endswith(name)]
-    assert shown.body == read_text(ROOT / "examples" / name, "example")
-
-
-def test_the_guide_shows_the_smallest_environment_and_its_training_as_they_are():
-    (env,) = [one for one in pages.blocks(GUIDE, "python") if one.title.endswith("qa/env.py")]
-    (config,) = [one for one in pages.blocks(GUIDE, "yaml") if one.title == "qa.yaml"]
-    assert env.body == read_text(ROOT / env.title, "example")
-    assert config.body == read_text(ROOT / "examples" / "qa.yaml", "example")
-
-
 @pytest.mark.parametrize("path", pages.PAGES, ids=pages.name_of)
 def test_every_json_and_python_block_of_a_page_can_be_read(path):
     for block in pages.blocks(path, "json"):
@@ -183,6 +168,6 @@ def test_the_pages_of_the_stages_name_every_key_of_learning():
     text = "".join(read_text(path, "page") for path in (DOCS / "stages").glob("*.md"))
     sections = ("train.", "gradient.", "optimizer.", "evaluation.")
     keys = {key for key in leaves(RunConfig) if key.startswith(sections)}
-    gone = {row.key for row in REMOVED}
-    assert keys - gone - set(KEY.findall(text)) == set()
-    assert not gone & set(KEY.findall(text))
+    hidden = keys - {place.path for place in key_paths(RunConfig)}
+    assert keys - hidden - set(KEY.findall(text)) == set()
+    assert not hidden & set(KEY.findall(text))

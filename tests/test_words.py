@@ -106,11 +106,11 @@ BRITISH = (
     Banned(r"fulfils?|skilful|enrols?", "fulfill, skillful"),
 )
 ALLOWED = (
-    Allowed(r".*# stored name$", "src/*", "a value or key of runs and banks of earlier versions"),
+    Allowed(r"(?m).*# (?:seed|prompt text)$", "src/*", "measured results depend on it"),
     Allowed(r"font-family", "docs/*", "an attribute of SVG"),
     Allowed(r"overflow=.fold.", "src/*", "the name of Rich's own option"),
     Allowed(
-        r'["`]won["`]', "src/skillwright/envs/*", "metadata that ALFWorld has; adapters read it"
+        r'["`]won["`]', "src/skillwright/worlds/*", "metadata that ALFWorld has; adapters read it"
     ),
     Allowed(r"in mind\.", "src/skillwright/worlds/webshop/*", "built-in data: talk about products"),
     Allowed(r"color colour", "src/skillwright/worlds/webshop/*", "spellings it reads"),
@@ -131,7 +131,7 @@ ALLOWED = (
     ),
     Allowed(r"family box", "src/skillwright/worlds/webshop/*", "an option that sellers name so"),
     Allowed(
-        r"Greywell|grey", "src/skillwright/envs/*", "built-in data: a name, a color's spelling"
+        r"Greywell|grey", "src/skillwright/worlds/*", "built-in data: a name, a color's spelling"
     ),
     Allowed(
         r"(?:kilo)?metres|harbour master",
@@ -153,6 +153,7 @@ def compiled(banned: Banned) -> re.Pattern[str]:
 
 
 WORDS = [(one, compiled(one)) for one in (*OURS, *BRITISH)]
+ANY = compiled(Banned("|".join(f"(?:{one.pattern})" for one in (*OURS, *BRITISH)), ""))
 PASSED = [(one, re.compile(one.pattern)) for one in ALLOWED]
 
 
@@ -192,7 +193,9 @@ def helps() -> Iterator[tuple[str, str]]:
 
 def banned_words(name: str, text: str) -> Iterator[str]:
     passed = [pattern for one, pattern in PASSED if fnmatch(name, one.where)]
-    whole = NAMES.sub(" ", text)  # most files hold none of them anywhere
+    whole = NAMES.sub(" ", text)
+    if not ANY.search(whole):  # most files hold none of them
+        return
     words = [found for found in WORDS if fnmatch(name, found[0].where) and found[1].search(whole)]
     for number, line in enumerate(text.splitlines() if words else (), start=1):
         rest = line

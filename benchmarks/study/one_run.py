@@ -335,7 +335,7 @@ def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
         "extra": caps.weakest_extra if caps else 0,
         "first_growth": dict(Counter(skill.category for skill in active)),
         "training": [
-            {name: one[name] for name in ("iteration", "success", "flat", "kl")}  # stored name
+            {name: one[name] for name in ("iteration", "success", "zero_variance", "kl")}
             for one in whole["iterations"]
         ],
         "validations": whole["validations"],

@@ -132,7 +132,7 @@ def counts_of(
             continue
         parts = [table["overall"]]
         if task_type:
-            kinds = table["families"].items()
+            kinds = table["task_types"].items()
             parts = [part for kind, part in kinds if CATEGORIES.get(kind, kind) == task_type]
         played = sum(part["episodes"] for part in parts)
         if played:

@@ -228,7 +228,7 @@ def test_a_quarantined_skill_comes_in_dirty_and_leaves_only_clean():
     assert report.added == ("t001", "t002")
     assert bank.active == ()
     bank, report = apply(bank, [Approve("t001", "passed"), Approve("t002", "passed")])
-    assert decisions(report) == ["refused", "admitted"]
+    assert decisions(report) == ["refused", "approved"]
     assert [skill.id for skill in bank.active] == ["t002"]
     bank, report = apply(
         bank, [Refine("t001", principle="See the list now."), Approve("t001", "ok")]

@@ -95,7 +95,6 @@ def minilm():
     return make_embedder(minilm_folder())
 
 
-@pytest.mark.heavy
 def test_minilm_knows_that_other_words_mean_the_same(minilm):
     goal = "put a hot egg in fridge"
     near = similarity(minilm, goal, "Warm the food in the oven before it goes into the cooler.")
@@ -104,7 +103,6 @@ def test_minilm_knows_that_other_words_mean_the_same(minilm):
     assert minilm.encode_queries([]).shape == (0, 384)
 
 
-@pytest.mark.heavy
 def test_minilm_gives_unit_rows_that_hardly_hang_on_their_company(minilm):
     texts = ["heat", "a far longer text, so that the shorter one is padded " * 3]
     alone = minilm.encode_skills(texts[:1])[0]
@@ -114,7 +112,6 @@ def test_minilm_gives_unit_rows_that_hardly_hang_on_their_company(minilm):
     assert np.allclose(alone, among[0], atol=1e-5)
 
 
-@pytest.mark.heavy
 def test_an_encoder_is_known_by_its_weights_and_prompts_and_not_by_where_it_lies(minilm, tmp_path):
     folder = tmp_path / "model"
     folder.symlink_to(minilm_folder())
@@ -127,13 +124,11 @@ def test_an_encoder_is_known_by_its_weights_and_prompts_and_not_by_where_it_lies
     assert np.allclose(*skills, atol=1e-6)
 
 
-@pytest.mark.heavy
 def test_a_model_that_is_not_there_is_named_with_the_next_move():
     with pytest.raises(ConfigError, match=r"'/no/such/folder'.*or use 'lexical'"):
         make_embedder("/no/such/folder")
 
 
-@pytest.mark.heavy
 def test_a_hub_that_is_not_reached_is_asked_once(monkeypatch):
     import huggingface_hub
     import sentence_transformers

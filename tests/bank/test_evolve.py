@@ -238,7 +238,6 @@ async def test_a_harmful_proposal_is_rejected_by_the_gate_and_a_good_one_is_not(
     assert verdict.effect < 0
 
 
-@pytest.mark.heavy
 async def test_two_rounds_of_evolution_raise_the_weakest_category():
     """A bank that knows neither heating nor cooling learns both, one thing a round."""
     splits = Splits.of(

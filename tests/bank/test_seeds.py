@@ -78,7 +78,6 @@ def test_an_unknown_seed_bank_names_the_nearest():
         seed_bank("alfword")
 
 
-@pytest.mark.heavy
 def test_the_seed_banks_ship_in_the_wheel(tmp_path):
     project = Path(__file__).resolve().parents[2]
     words = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]

@@ -281,7 +281,7 @@ def test_a_verdict_that_json_cannot_carry_changes_nothing(store):
     assert store.commit(adds([1]), reason="x").version == 1
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(changes, st.integers(0, 6)), max_size=8))
 def test_what_the_store_keeps_is_what_apply_makes(tmp_path_factory, updates):
     path = tmp_path_factory.mktemp("banks") / "bank.db"

@@ -138,19 +138,3 @@ def test_an_empty_file_is_called_that_and_not_an_old_bank(refused, tmp_path):
     said = refused("bank", "log", "--bank", "empty.sqlite")
     assert "is an empty file" in said
     assert "bank import" in said
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [("admit", "approve", ("--without-gate", "seen")), ("distil", "distill", ("nope",))],
-)
-def test_an_old_name_of_a_command_does_the_same_and_says_the_new_one(
-    cli, doors_bank, old, new, words
-):
-    said = cli("bank", old, *words, code=2).stderr
-    note, rest = said.split("\n", 1)
-    assert note == f"`skillwright bank {old}` is now `skillwright bank {new}`"
-    assert rest == cli("bank", new, *words, code=2).stderr
-    listed = cli("bank", "--help").stdout
-    assert new in listed
-    assert f" {old} " not in listed

@@ -144,7 +144,7 @@ def test_an_evaluation_as_json_is_one_object(cli, endpoint_config, skill_file):
     result = cli("eval", endpoint_config, "--skill", skill_file, "--split", "val", "--json")
     report = json.loads(result.stdout)
     assert (report["split"], report["trials"], report["run"]) == ("val", 1, "runs/doors")
-    assert report["table"]["families"]["attic"]["success_rate"] == 1.0
+    assert report["table"]["task_types"]["attic"]["success_rate"] == 1.0
     kept = yaml.safe_load((skill_file.parent / "runs/doors/config.yaml").read_text())
     assert kept["skill"]["init"] == str(skill_file)
     (row,) = json.loads(cli("runs", "list", "--json").stdout)

@@ -43,7 +43,6 @@ def test_the_tasks_that_were_written_can_be_checked_all(cli):
     assert report["checks"][0]["detail"] == "96 tasks"
 
 
-@pytest.mark.heavy
 def test_the_tests_that_were_written_pass(cli, tmp_path):
     cli("env", "init", "my_bench")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "my_bench"]

@@ -160,9 +160,9 @@ RECORD = IterationRecord(
     episodes=24,
     reward=0.5,
     success=0.5,
-    families={"pick_and_place_simple": (12, 24)},
+    task_types={"pick_and_place_simple": (12, 24)},
     groups=6,
-    flat=3,
+    zero_variance=3,
     lone=0,
     failures=0,
     truncated=2,
@@ -180,7 +180,7 @@ RECORD = IterationRecord(
     grad_norm=1.5,
     learning_rate=1e-3,
     skills=7.5,
-    told={"g001": 24, "t004": 8},
+    injected={"g001": 24, "t004": 8},
 )
 STARTED = RunStarted("rl[1]", "runs/[dim]rl", {"policy": "a scorer"}, ("facts",), steps=9)
 
@@ -188,7 +188,7 @@ STARTED = RunStarted("rl[1]", "runs/[dim]rl", {"policy": "a scorer"}, ("facts",)
 def test_plain_lines_say_an_iteration_within_a_small_terminal():
     console = pipe()
     shown = PlainDisplay(console, kind=RlTally)
-    for event in (STARTED, StageStarted("practice", step=3, episodes=24)):
+    for event in (STARTED, StageStarted("train", step=3, episodes=24)):
         shown.on_event(event)
     shown.on_event(IterationEnded(RECORD, rollout_s=0.5, learning_s=0.5))
     lines = console.file.getvalue().splitlines()
@@ -230,7 +230,7 @@ def test_the_live_table_shows_the_latest_iterations_and_the_skills_that_were_tol
     console = terminal()
     shown = LiveDisplay(console, kind=RlTally)
     shown.on_event(STARTED)
-    shown.on_event(StageStarted("practice", step=3, episodes=24))
+    shown.on_event(StageStarted("train", step=3, episodes=24))
     for number in range(1, 14):
         record = IterationRecord.from_dict({**RECORD.to_dict(), "iteration": number})
         # Time is estimated from the ten that are shown: the first ones were slower.
@@ -276,7 +276,7 @@ def learning(width, height):
     shown.on_event(validated(0))
     counts = {name: [12, 24] for name in TYPES}
     for number in range(1, 4):
-        facts = {"iteration": number, "families": counts, "entropy": 0.68}
+        facts = {"iteration": number, "task_types": counts, "entropy": 0.68}
         record = IterationRecord.from_dict({**RECORD.to_dict(), **facts})
         shown.on_event(IterationEnded(record, rollout_s=24, learning_s=36))
     shown.on_event(validated(3))

@@ -178,7 +178,7 @@ def test_their_memories_distill_into_a_bank(cli, memories, tmp_path, monkeypatch
         asked = len(server.bodies)
         again = cli(*words).stdout
         assert len(server.bodies) == asked  # the same question is paid for once
-    assert (made["episodes"], made["won"], made["read"], made["version"]) == (4, 2, 4, 1)
+    assert (made["episodes"], made["solved"], made["read"], made["version"]) == (4, 2, 4, 1)
     assert "nothing new was learned" in again
     prompts = [user for _, user in tutor.calls]
     assert any("go to {receptacle}" in text for text in prompts)

@@ -1,15 +1,20 @@
 """A trained run behind the pages, and a store full of hostile text."""
 
+import asyncio
 import shutil
 
 import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from doors import ALL_RULES, Coach, Walker, doors_config, trained
 from paged import CONFIG, HOSTILE, TOKEN, played
+from rl_world import Notebook, Stopped, lanes_config, recipe
 from skillwright.cli.app import app as commands
 from skillwright.dashboard import make_app
 from skillwright.dashboard.app import COOKIE
+from skillwright.jobs.run import StepDecided
+from skillwright.jobs.weights import Validated
 from skillwright.runs import RunStore
 
 
@@ -22,6 +27,32 @@ def trained_once(tmp_path_factory):
     result = CliRunner().invoke(commands, ["train", str(config)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return root
+
+
+class _StopsAt(Notebook):
+    """Ends the process's work at the first event of a kind, as Ctrl-C would."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self._kind = kind
+
+    def on_event(self, event):
+        super().on_event(event)
+        if isinstance(event, self._kind):
+            raise Stopped
+
+
+@pytest.fixture(scope="session")
+def stopped_once(tmp_path_factory):
+    """The folder of two runs that were stopped: ``text`` and ``weights``."""
+    folder = tmp_path_factory.mktemp("stopped")
+    text = doors_config(folder, run={"name": "text"})
+    with pytest.raises(Stopped):
+        asyncio.run(trained(text, Walker(), Coach([[ALL_RULES]]), callback=_StopsAt(StepDecided)))
+    weights = lanes_config(folder, run={"name": "weights"})
+    with pytest.raises(Stopped):
+        asyncio.run(recipe(weights, _StopsAt(Validated)))
+    return folder / "runs"
 
 
 @pytest.fixture

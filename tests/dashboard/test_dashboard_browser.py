@@ -5,14 +5,13 @@
 
 import shutil
 import socket
-import tarfile
 import threading
 from pathlib import Path
 
 import pytest
 import uvicorn
 
-from paged import HOSTILE, STORED, TOKEN, ablation, played
+from paged import HOSTILE, TOKEN, ablation, played
 from skillwright.bank import BankStore, Retire, seed_bank
 from skillwright.core import skill_hash
 from skillwright.dashboard import html_report, make_app
@@ -45,10 +44,7 @@ VIEWS = (
     "training",
 )
 
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install chromium"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install chromium")
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +112,7 @@ def test_keys_move_between_turns_and_episodes(page, address):
     assert page.locator("small.match").count() > 0
 
 
+@pytest.mark.heavy
 def test_a_long_search_ends_by_itself(page, address):
     page.goto(f"{address}runs/trained/episodes?q=no+episode+says+this")
     page.wait_for_selector("text=no more episodes hold this text")
@@ -129,6 +126,7 @@ def test_a_live_run_shows_what_happens_without_a_reload(page, address, root):
     page.wait_for_selector("li:has-text('visited')")
 
 
+@pytest.mark.heavy
 def test_nothing_of_a_hostile_episode_runs(page, address, root):
     with RunStore.open(root / "trained" / "run.sqlite") as store:
         number = store.record_episode(played(903, HOSTILE, turns=2))
@@ -139,19 +137,20 @@ def test_nothing_of_a_hostile_episode_runs(page, address, root):
 
 
 @pytest.fixture
-def full(root):
+def full(root, stopped_once):
     """Everything that pages can show: a bank, an ablation, a second run, a run of weights."""
     with BankStore.open(root / "mine.sqlite") as store:
         store.adopt(seed_bank("alfworld"), reason="first")
         store.commit([Retire("g001", "unused")], reason="second")
     best = (root / "trained" / "best_skill.md").read_text(encoding="utf-8")
     (root / "trained" / "ablation.json").write_text(ablation(skill_hash(best)), encoding="utf-8")
-    with tarfile.open(STORED) as archive:
-        archive.extractall(root, filter="data")
+    for name in ("text", "weights"):
+        shutil.copytree(stopped_once / name, root / name)
     shutil.copytree(root / "trained", root / "again")
     return root
 
 
+@pytest.mark.heavy
 def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address, full):
     page.goto(address)
     page.click("nav >> text=Compare")
@@ -168,6 +167,7 @@ def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address,
     assert page.locator("svg.chart").count() == 1
 
 
+@pytest.mark.heavy
 def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path):
     for run in ("trained", "weights"):
         file = tmp_path / f"{run}.html"
@@ -188,8 +188,20 @@ def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path
         context.close()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("dark", 390),
+        *(
+            pytest.param(*one, marks=pytest.mark.heavy)
+            for one in (
+                ("light", 1280),
+                ("light", 390),
+                ("dark", 1280),
+            )
+        ),
+    ],
+)
 def test_no_view_has_a_serious_barrier(browser, address, full, scheme, width):
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
     tab = context.new_page()

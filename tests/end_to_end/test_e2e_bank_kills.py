@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from functools import cache
 
 import pytest
 
@@ -19,10 +20,7 @@ from skillwright.core import Completion
 from skillwright.core.jsonio import digest
 from skillwright.jobs.run import has_work, look_at_work
 
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
 ROUNDS = 4
 HARM = room_skill("attic", 9)
@@ -132,17 +130,22 @@ def world():
 
 @pytest.fixture(scope="module")
 def undisturbed(world, tmp_path_factory):
-    """By gate, the command that nobody kills."""
-    found = {}
-    for gate in ("explore", "strict"):
-        found[gate] = KilledEvolution(tmp_path_factory.mktemp(gate), *world, gate)
-        assert found[gate].live()
-    return found
+    """Return the command that is not killed, by gate; each runs once."""
+
+    @cache
+    def ended(gate):
+        found = KilledEvolution(tmp_path_factory.mktemp(gate), *world, gate)
+        assert found.live()
+        return found
+
+    return ended
 
 
-@pytest.mark.parametrize(("gate", "versions"), [("explore", 2), ("strict", 3)])
+@pytest.mark.parametrize(
+    ("gate", "versions"), [("explore", 2), pytest.param("strict", 3, marks=pytest.mark.heavy)]
+)
 def test_the_undisturbed_command_does_all_that_a_round_can_come_to(undisturbed, gate, versions):
-    story = undisturbed[gate].story()
+    story = undisturbed(gate).story()
     actions = [one["action"] for one in story["rounds"]]
     assert actions == ["reject", "accept", "accept", "none_weak"]
     assert {one for _, one, _ in story["skills"]} == {room_skill(one).text for one in ROOMS}
@@ -150,24 +153,30 @@ def test_the_undisturbed_command_does_all_that_a_round_can_come_to(undisturbed, 
     assert len(story["episodes"]) > 60
 
 
-def test_twenty_kills_change_nothing_and_nobody_is_paid_twice(world, undisturbed, tmp_path):
-    whole = undisturbed["explore"]
+@pytest.mark.parametrize(
+    ("on_the_way", "at_the_end"), [(2, 1), pytest.param(13, 7, marks=pytest.mark.heavy)]
+)
+def test_kills_change_nothing_and_no_question_is_paid_twice(
+    world, undisturbed, tmp_path, on_the_way, at_the_end
+):
+    whole = undisturbed("explore")
     killed = KilledEvolution(tmp_path, *world, "explore")
-    # Thirteen anywhere on the way, then seven as the rounds are written into the bank.
-    rng, longest = random.Random(3), len(whole.moments) // 13
-    while killed.kills < 13:
+    # First at any moment, then while the rounds are written into the bank.
+    rng, longest = random.Random(3), len(whole.moments) // on_the_way
+    while killed.kills < on_the_way:
         assert not killed.live(rng.randint(1, longest))
     writes = sum(one.startswith("bank") for one in whole.moments)
-    for _ in range(7):
+    for _ in range(at_the_end):
         assert not killed.live(rng.randint(1, writes), of="bank")
         assert killed.written() == 0
     assert killed.live()
-    assert killed.kills == 20
+    assert killed.kills == on_the_way + at_the_end
     assert killed.story() == whole.story()
     assert not killed.lost
     assert not killed.repeated
 
 
+@pytest.mark.heavy
 def test_no_round_is_half_written_where_each_is_written_by_itself(world, undisturbed, tmp_path):
     killed = KilledEvolution(tmp_path, *world, "strict")
     rng = random.Random(5)
@@ -175,6 +184,6 @@ def test_no_round_is_half_written_where_each_is_written_by_itself(world, undistu
     while killed.written() < ROUNDS:
         killed.live(rng.randint(1, 4), of=rng.choice(["bank-after", "store-after"]))
     assert killed.kills >= 5
-    assert killed.story() == undisturbed["strict"].story()
+    assert killed.story() == undisturbed("strict").story()
     assert not killed.lost
     assert not killed.repeated

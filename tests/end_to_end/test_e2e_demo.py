@@ -15,8 +15,6 @@ from skillwright.jobs.run import NullCallback, demo_file
 from skillwright.jobs.text import run_training, start_run
 from skillwright.worlds.scripted.skilltext import read_conduct, read_stances
 
-pytestmark = pytest.mark.heavy
-
 
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory):
@@ -58,6 +56,7 @@ def test_harmful_edits_were_proposed_and_none_is_in_effect_in_what_is_released(d
     assert not harm_in_effect(report.best_skill)
 
 
+@pytest.mark.heavy
 def test_every_episode_is_replayed_to_the_last_value(demo_run):
     path, _ = demo_run
     report = replay_run(path)

@@ -8,14 +8,10 @@ import pytest
 from doors import ALL_RULES, ALL_WRONG, story
 from killing import KilledRun, die_often, executioner
 
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
 PLAN = [[ALL_WRONG], [ALL_RULES], ["Be quick."], [ALL_WRONG]]
 LONG = {"train": {"epochs": 2, "batch_size": 6}, "rollout": {"max_concurrent": 4}}
-KILLS = 20
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +37,13 @@ def test_an_undisturbed_run_asks_nothing_twice(undisturbed):
     assert len(set(questions)) == len(questions)
 
 
-def test_twenty_kills_change_nothing_and_lose_nothing(world, undisturbed, tmp_path):
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.heavy)])
+def test_kills_change_nothing_and_lose_nothing(world, undisturbed, tmp_path, kills):
     server, killer = world
     whole, asked = undisturbed
     run = KilledRun(tmp_path, server, killer, **LONG)
-    die_often(run, KILLS, random.Random(7), longest=2 * len(asked) // KILLS)
-    assert run.kills == KILLS
+    die_often(run, kills, random.Random(7), longest=2 * len(asked) // kills)
+    assert run.kills == kills
     assert story(run.path) == story(whole.path)
     assert not run.lost
     assert not run.repeated

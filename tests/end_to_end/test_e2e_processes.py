@@ -15,6 +15,7 @@ pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("skillwright")
+LATE = "initial skill on val"
 TINY = (
     "--half", "text",
     "--set", "env.data={train: 12, val: 24, test: 12}",
@@ -55,7 +56,7 @@ def stop(folder, line, how):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no SIGINT to another process")
-@pytest.mark.parametrize("line", ["demo", "initial skill on val", "step 1"])
+@pytest.mark.parametrize("line", ["demo", LATE, "step 1"])
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, wanted, line):
     code, errors = stop(tmp_path, line, signal.SIGINT)
     assert code == 130
@@ -71,7 +72,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, wanted, line):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_a_killed_run_goes_on_where_it_was(tmp_path, wanted):
-    code, _ = stop(tmp_path, "initial skill on val", signal.SIGKILL)
+    code, _ = stop(tmp_path, LATE, signal.SIGKILL)
     assert code == -signal.SIGKILL
     assert run("resume", "demo", cwd=tmp_path).returncode == 0
     assert story(tmp_path / "runs" / "demo") == wanted

@@ -38,7 +38,7 @@ def tables(artifacts):
     return {
         name: {
             "overall": score(sum(solved), 20),
-            "families": {kind: score(n, 10) for kind, n in zip(kinds, solved, strict=True)},
+            "task_types": {kind: score(n, 10) for kind, n in zip(kinds, solved, strict=True)},
         }
         for name, solved in artifacts.items()
     }
@@ -192,7 +192,7 @@ def test_a_result_of_before_a_key_was_there_is_taken_and_one_of_other_settings_i
     ablations, one_run = part("study.ablations"), part("study.one_run")
     config = ablations.settings_of(ablations.ABLATIONS["all"], 0, 20, tmp_path)
     older = json.loads(json.dumps(one_run.settings_kept(config)))
-    del older["policy"]["threads"]
+    del older["policy"]["hidden"]
     path = tmp_path / "all-s0.json"
     path.write_text(json.dumps({"settings": "another", "config": older}))
     assert one_run.result_of(path, config)["config"] == older

@@ -6,7 +6,7 @@ import pytest
 from mock_openai import MockOpenAI, answer_with
 from serving import KEY, serve_here
 from skillwright.bank import BankStore
-from skillwright.config.bank_settings import study_settings
+from skillwright.config import study_settings
 from skillwright.config.env import EnvSection
 from skillwright.envs import make
 from skillwright.envs.drive import open_env, step_env

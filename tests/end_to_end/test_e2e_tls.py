@@ -13,8 +13,6 @@ from mock_openai import completion
 from skillwright.core import DataError
 from skillwright.datasets import fetch_file
 
-pytestmark = pytest.mark.heavy
-
 TRUST = "name a PEM file with the certificate of who signed it, or with its own: SSL_CERT_FILE="
 CASES = {
     "self-signed": (
@@ -68,7 +66,10 @@ def evaluate(folder, where, **env):
     )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    ["self-signed", *(pytest.param(one, marks=pytest.mark.heavy) for one in list(CASES)[1:])],
+)
 def test_a_certificate_that_cannot_be_trusted_is_told_and_nothing_is_sent(tmp_path, case):
     asked = Asked()
     made, why, move = CASES[case]

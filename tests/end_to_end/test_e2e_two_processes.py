@@ -21,7 +21,6 @@ from skillwright.cli.app import app
 from skillwright.config import dump_config
 from skillwright.config.run import validated
 
-pytestmark = pytest.mark.heavy
 KEY = "DOORS_KEY"
 
 
@@ -115,6 +114,7 @@ def write_config(folder, server, **sections):
     (folder / "own.yaml").write_text(dump_config(validated(settings, "own")), encoding="utf-8")
 
 
+@pytest.mark.heavy
 def test_who_would_change_a_bank_under_an_evolution_is_refused_and_nothing_is_lost(folder):
     bank = bank_file(folder / "bank.sqlite", ["attic"])
     (folder / "more.md").write_text("# Skills\n\n## Sober\n- Look at the sign.\n")
@@ -143,6 +143,7 @@ def test_who_would_change_a_bank_under_an_evolution_is_refused_and_nothing_is_lo
         assert [entry.step for entry in store.log()] == [None, 1, None]
 
 
+@pytest.mark.heavy
 def test_those_who_import_at_once_wait_for_one_another(folder):
     bank = bank_file(folder / "bank.sqlite", ["attic"])
     names = ["left", "right", "upper", "lower"]

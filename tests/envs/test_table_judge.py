@@ -6,8 +6,16 @@ import pytest
 
 from mock_openai import MockOpenAI, completion, replies, status
 from skillwright.config.run import validated
-from skillwright.core import ConfigError, FailureCause, JudgeError, ModelRefused, Trajectory, Usage
-from skillwright.core.result import Failure, Turn
+from skillwright.core import (
+    ConfigError,
+    Failure,
+    FailureCause,
+    JudgeError,
+    ModelRefused,
+    Trajectory,
+    Turn,
+    Usage,
+)
 from skillwright.envs.table import TableEnv
 from skillwright.envs.table.settings import read_settings
 from skillwright.jobs.run import priced_model, refuse_unpriced, side_models, users_of

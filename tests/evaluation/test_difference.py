@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -33,7 +33,6 @@ def means(tasks):
 
 
 @given(TABLES)
-@settings(max_examples=100, deadline=None)
 def test_it_is_the_paired_t_test_of_scipy(table):
     found = paired_difference(table)
     first, second = (np.array(side) for side in zip(*table, strict=True))
@@ -87,7 +86,6 @@ def test_more_attempts_at_a_task_do_not_make_more_tasks():
 
 
 @given(TABLES)
-@settings(max_examples=40, deadline=None)
 def test_the_other_way_round_it_is_the_same_with_the_other_sign(table):
     one = paired_difference(table)
     other = paired_difference([(second, first) for first, second in table])

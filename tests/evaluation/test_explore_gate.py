@@ -1,7 +1,7 @@
 """The gate of a step where proof is left to the release: when it stops, and what it draws."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -175,7 +175,6 @@ async def test_a_step_makes_no_test_and_takes_nothing_of_the_alpha(drawn_duel):
 REWARDS = st.none() | st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(REWARDS, REWARDS), min_size=1, max_size=6), max_size=25),
     st.sampled_from(["hard", "soft", "mixed"]),

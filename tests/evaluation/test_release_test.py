@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from samples import heavy
 from skillwright.core import Pair
 from skillwright.evaluation import (
     AlphaLedger,
@@ -280,7 +281,6 @@ RESULTS = st.sampled_from([WIN, LOSS, TIE, MISS, LOST, (1.0, None)])
 WORLDS = st.lists(st.lists(RESULTS, min_size=4, max_size=16), min_size=8, max_size=20)
 
 
-@settings(max_examples=80, deadline=None)
 @given(WORLDS, st.sets(st.integers(0, 19)), st.sampled_from([3, 8, 16]))
 async def test_swapping_the_sides_of_any_task_leaves_which_tasks_are_drawn_as_it_is(
     drawn_duel, results, swapped, draws
@@ -324,7 +324,7 @@ async def released(chance_duel, worlds, **test):
     return sum(verdict.accepted for verdict in verdicts) / len(verdicts)
 
 
-@pytest.mark.parametrize(("size", "draws"), [(40, 16), (20, 16), (40, 2), (40, 1)])
+@pytest.mark.parametrize(("size", "draws"), [(20, 16), (40, 2), (40, 1), *heavy((40, 16))])
 async def test_what_changes_nothing_is_released_no_more_often_than_the_alpha(
     chance_duel, size, draws
 ):

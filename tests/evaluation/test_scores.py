@@ -89,8 +89,8 @@ def test_a_table_breaks_scores_down_by_family(make_result):
             make_result(1.0, "d"),
         ]
     )
-    assert list(table.families) == ["cool", "heat"]
-    assert table.families["heat"].success_rate == 1.0
+    assert list(table.task_types) == ["cool", "heat"]
+    assert table.task_types["heat"].success_rate == 1.0
     assert table.overall.episodes == 4
 
 

@@ -26,7 +26,6 @@ def p_value(gains, limit=0.05, seed=1):
 EIGHTHS = st.integers(-8, 8).map(lambda eighths: eighths / 8)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(EIGHTHS, min_size=1, max_size=40), st.integers(0, 9))
 def test_with_one_look_it_is_the_paired_test_up_to_its_random_assignments(gains, seed):
     exact = paired_p_value(gains)

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from doors import ALL_RULES, Coach, Walker, look, resumed, rule, story, trained, write_tasks
+from samples import heavy
 from skillwright.core import ContractError, DataError
 from skillwright.datasets import BaseDataLoader, BatchSpec
 from skillwright.jobs.run import EpisodeFinished, StepDecided
@@ -62,10 +63,11 @@ def finished_batches(path):
         return [e.payload["folder"] for e in store.events("adapter_batch") if e.payload["finished"]]
 
 
+@pytest.mark.parametrize("stops", [2, *heavy(6)])
 @pytest.mark.parametrize("adapter", [Documented, Chosen, Seeded, Awaited])
-async def test_a_run_that_was_stopped_anywhere_tells_the_same_story(tmp_path, adapter):
+async def test_a_run_that_was_stopped_anywhere_tells_the_same_story(tmp_path, adapter, stops):
     wanted, _, events = await told(tmp_path, adapter)
-    for count in range(2, events, max(1, events // 6)):
+    for count in range(2, events, max(1, events // stops)):
         folder = folder_of(tmp_path, str(count))
         await stopped(adapter_config(folder, adapter, train=LONG), StopAfter(count))
         path = folder / "runs" / "doors"

@@ -90,7 +90,7 @@ async def test_base_trajectories_are_played_outside_of_the_evolution_split(tmp_p
     config = bank_config(tmp_path, evolve={"nth": 2})
     outcome = await distill_config(config, bank, seen, cast(walker, teacher))
     assert outcome.episodes == 6
-    assert [event.stage for event in seen.of(StageStarted)] == ["base", "distil"]
+    assert [event.stage for event in seen.of(StageStarted)] == ["base", "distill"]
     calls = len(walker.calls)
     await distill_config(config, bank, NullCallback(), cast(walker, teacher))
     assert len(walker.calls) == calls

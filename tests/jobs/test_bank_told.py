@@ -61,7 +61,7 @@ async def test_a_training_tells_the_bank_beside_every_candidate(tmp_path):
     path, report = await trained(config, Walker(), Coach([[cellar]]))
     test = report.state.report.tables
     assert test["best"].overall.success_rate == 1.0
-    assert test["initial"].families["attic"].success_rate == 1.0
+    assert test["initial"].task_types["attic"].success_rate == 1.0
     again = await resumed(path, Walker(), Coach([]))
     assert again.to_dict() == report.to_dict()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.config import RunConfig, dump_config, is_rl_config, load_config
@@ -228,7 +228,6 @@ def test_a_wrong_value_in_a_file_of_skillopts_is_a_config_error(tmp_path_factory
         load_config(path)
 
 
-@settings(max_examples=50)
 @given(st.sampled_from([place.path for place in key_paths(RunConfig)]), VALUES)
 def test_a_wrong_value_in_a_file_of_ours_is_a_config_error(tmp_path_factory, place, value):
     path = tmp_path_factory.getbasetemp() / "junk.yaml"

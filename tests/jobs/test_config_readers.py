@@ -18,14 +18,16 @@ NO_READERS = ("config/", "models/config.py", "cli/")
 OF_THE_SCHEMA = {"env.data.kind", "evaluation.gate.kind", "run.parity"}
 # Makes settings of the sections that it declares.
 ALSO_READS = {"config/bank.py"}
-# What a section is called where it is handed on under another name.
+# What a section is called where it is handed on under another name; learners call theirs settings.
 ALSO_CALLED = {
-    "bank": {"self"},
-    "distill": {"self"},
-    "evolve": {"self"},
+    "bank": {"self", "settings"},
+    "distill": {"self", "settings", "_settings"},
+    "evolve": {"self", "settings"},
     "evaluation": {"limits"},
-    "optimizer": {"config"},
-    "optimizer.skill_aware": {"aware"},
+    "gradient": {"settings"},
+    "optimizer": {"config", "settings"},
+    "optimizer.skill_aware": {"aware", "self"},
+    "rollout": {"limits"},
 }
 
 

@@ -69,7 +69,7 @@ def _explained(values) -> str:
         ),
         (
             {"evaluation": {"gate": {"kind": "pared"}}},
-            "'evaluation.gate.kind' is 'pared'. Did you mean 'paired'?",
+            "evaluation.gate: no gate 'pared'. Did you mean 'paired'?",
         ),
         (
             {"evaluation": {"gate": {"kind": "strict", "draws": 2}}},

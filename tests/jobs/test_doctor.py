@@ -10,7 +10,7 @@ from doors import doors_config
 from skillwright.envs import deregister, register
 from skillwright.jobs.run import Finding, Health
 from skillwright.jobs.text import examine
-from skillwright.models.environment import ignored_variables
+from skillwright.plugins.skillopt.environment import ignored_variables
 from tau_models import shop, tau_config
 from tracker_libraries import install
 

@@ -37,7 +37,7 @@ async def test_episodes_per_stage_are_those_of_a_run_that_was_made(tmp_path, gat
     with look(path) as store:
         played = Counter(episode.phase for episode in store.episodes())
         asked = Counter(call.purpose.value for call in store.calls())
-    assert found["practice"].episodes == played["train"]
+    assert found["train"].episodes == played["train"]
     # With a release test the current skill may be another than the best one, and was not here.
     assert found["test"].episodes == played["test"] + (12 if gate == "explore" else 0)
     # A clear gain is proven at the first look; two looks are expected.
@@ -75,7 +75,7 @@ async def test_longer_training_takes_more_of_what_it_repeats(tmp_path):
     thrice = stages(
         await estimate(doors_config(tmp_path, train={"epochs": 3, "batch_size": 6}), "")
     )
-    for name in ("practice", "reflect", "merge"):
+    for name in ("train", "reflect", "merge"):
         assert thrice[name].calls == 3 * once[name].calls
     assert thrice["test"] == once["test"]
     assert thrice["epoch update"].episodes == 2 * 12 * 2
@@ -192,7 +192,7 @@ def write(tmp_path, **settings):
 def test_the_command_prints_a_table_with_all_that_it_rests_on(tmp_path):
     said = CliRunner().invoke(app, ["estimate", write(tmp_path)])
     assert said.exit_code == 0, said.output
-    for word in ("practice", "gate", "total", "Prices:", "It rests on:", "free", "measured on"):
+    for word in ("train", "gate", "total", "Prices:", "It rests on:", "free", "measured on"):
         assert word in said.output
 
 

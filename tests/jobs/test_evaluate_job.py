@@ -46,7 +46,7 @@ async def test_pass_k_falls_from_the_success_rate_to_what_is_reliable(tmp_path):
     assert report.pass_k[0] == pytest.approx(report.table.overall.success_rate)
     assert list(report.pass_k) == sorted(report.pass_k, reverse=True)
     assert report.pass_k[2] >= 1 / 3  # the hall is known, a third of the tasks
-    assert report.table.families["hall"].success_rate == 1.0
+    assert report.table.task_types["hall"].success_rate == 1.0
     _, perfect = await evaluated(doors_config(tmp_path), TEST, Walker(), skill=ALL_RULES)
     assert perfect.pass_k == (1.0, 1.0, 1.0)
     assert path.name == "doors"

@@ -22,6 +22,7 @@ from doors import (
     story,
     trained,
 )
+from samples import heavy, once
 from skillwright.core import ModelError, ModelRefused
 from skillwright.core.seeds import derive_seed
 from skillwright.core.skill import slow_update_field
@@ -262,6 +263,7 @@ PLAN = [[rule("cellar")], [], ["Be quick."], [], [ALL_WRONG], []]
 GUIDANCE = ALL_RULES
 
 
+@once
 async def reference(tmp_path):
     path, _ = await trained(
         two_epochs(tmp_path / "reference", 3), Walker(), Veteran(PLAN, GUIDANCE)
@@ -274,7 +276,7 @@ def steps_of_calls(path):
         return sorted(database.execute("SELECT purpose, step FROM calls WHERE error IS NULL"))
 
 
-@pytest.mark.parametrize("count", [0, 1, 6, 10, 11, 12, 13, 14, 40, 61, 62, 63])
+@pytest.mark.parametrize("count", [0, 10, 12, 14, 62, *heavy(1, 6, 11, 13, 40, 61, 63)])
 async def test_a_run_that_was_stopped_in_a_look_back_goes_on_as_if_it_had_not_been(tmp_path, count):
     config, notebook = two_epochs(tmp_path, 3), Notebook(count)
     notebook.task = asyncio.create_task(
@@ -294,8 +296,8 @@ async def test_a_run_that_was_stopped_in_a_look_back_goes_on_as_if_it_had_not_be
         assert store.counts()["calls"] == answered + len(coach.calls)
 
 
-@pytest.mark.parametrize("rollout", [{"max_concurrent": 1}, {"mode": "lockstep"}])
-async def test_how_many_play_at_once_changes_nothing_in_a_look_back(tmp_path, rollout):
+async def test_how_many_play_at_once_changes_nothing_in_a_look_back(tmp_path):
+    rollout = {"max_concurrent": 1}
     settings = two_epochs(tmp_path, 3).model_dump()
     config = doors_config(
         tmp_path, train=settings["train"], optimizer=settings["optimizer"], rollout=rollout

@@ -7,7 +7,6 @@ import pytest
 
 import doors
 from doors import Coach, Walker, doors_config, evaluated, look, rule, trained
-from older_stores import SCHEMAS, make_older
 from skillwright.config.run import validated
 from skillwright.core import DataError, ModelError, RunError
 from skillwright.envs import spec
@@ -145,12 +144,6 @@ async def test_a_secret_that_was_taken_out_is_no_difference(tmp_path, monkeypatc
     report = replay_run(path)
     assert (report.equal, report.differing, report.not_replayed) == (0, 0, 12)
     assert list(report.reasons) == ["its agent said a secret, which is not stored"]
-
-
-@pytest.mark.parametrize("version", SCHEMAS[-3:-1])
-def test_a_store_of_an_older_schema_is_replayed(run, version):
-    make_older(run / "run.sqlite", version)
-    assert replay_run(run).equal == 24
 
 
 def test_a_run_that_is_no_run_is_refused(tmp_path):

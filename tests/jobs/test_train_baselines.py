@@ -39,7 +39,7 @@ async def test_both_baselines_are_tested_and_confirmed(tmp_path):
     assert list(report.test.tables) == ["initial", "empty", "best", "final"]
     won = {name: table.overall.success_rate for name, table in report.test.tables.items()}
     assert max(won["empty"], won["initial"]) < won["best"] == 1.0
-    families = {name: table.families["attic"] for name, table in report.test.tables.items()}
+    families = {name: table.task_types["attic"] for name, table in report.test.tables.items()}
     assert families["empty"].success_rate < families["initial"].success_rate == 1.0
     assert set(report.test.gains) == {"empty", "best", "final"}  # each over the initial skill
     found = report.state.confirmation

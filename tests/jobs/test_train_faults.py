@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, resumed, story, trained
+from samples import once
 from skillwright.core import ModelError, ModelRefused, RequestRefused, RunError
 from skillwright.jobs.inspect import read_run
 from skillwright.jobs.run import CallFinished
@@ -34,6 +35,7 @@ class Listener:
             self.calls.append(event)
 
 
+@once
 async def reference(tmp_path):
     folder = tmp_path / "reference"
     folder.mkdir()

@@ -15,12 +15,12 @@ from doors import (
     trained,
     write_tasks,
 )
+from samples import heavy
 from skillwright.core import ModelTimeout, RequestRefused
 from skillwright.jobs.run import EpisodeFinished, StageStarted
 
 SKILL = "# Skill\n"
 REFUSED, LATE = RequestRefused("a content filter"), ModelTimeout("no answer in 60 s")
-FAULTS = pytest.mark.parametrize("fault", [REFUSED, LATE], ids=["refused", "late"])
 
 
 class Unlucky(Walker):
@@ -44,7 +44,7 @@ def config(folder, val=24, test=12, **sections):
     return doors_config(folder, rollout=rollout, **sections)
 
 
-@FAULTS
+@pytest.mark.parametrize("fault", [REFUSED, *heavy(LATE)], ids=["refused", "late"])
 async def test_the_same_few_tasks_may_fail_in_every_duel(tmp_path, fault):
     """The incumbent's rewards are stored, so that of its episodes only the failures are played."""
     strict = {"gate": {"kind": "strict", "fresh_draws": False}}
@@ -56,7 +56,7 @@ async def test_the_same_few_tasks_may_fail_in_every_duel(tmp_path, fault):
     assert [verdict.lost for verdict in verdicts] == [25] * 4
 
 
-@FAULTS
+@pytest.mark.parametrize("fault", [LATE, *heavy(REFUSED)], ids=["late", "refused"])
 async def test_a_test_that_was_interrupted_goes_on_although_only_failures_are_left(tmp_path, fault):
     built = config(tmp_path, test=400, train={"epochs": 1, "batch_size": 12})
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, look, resumed, story, trained
+from samples import heavy
 from skillwright.config.run import validated
 from skillwright.core import ModelError
 from skillwright.jobs.run import EpisodeFinished, NullCallback
@@ -289,9 +290,22 @@ async def test_a_run_that_rewrites_goes_on_after_a_stop_as_if_it_had_not_been(tm
         assert store.counts()["calls"] == answered + len(writer.calls)
 
 
-@pytest.mark.parametrize("mode", ["patch", SUGGESTIONS, SKILLS])
-@pytest.mark.parametrize("control", ["fixed", "autonomous", "none"])
-@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("mode", "control"),
+    [
+        ("patch", "autonomous"),
+        (SUGGESTIONS, "fixed"),
+        (SKILLS, "none"),
+        *heavy(
+            ("patch", "fixed"),
+            ("patch", "none"),
+            (SUGGESTIONS, "autonomous"),
+            (SUGGESTIONS, "none"),
+            (SKILLS, "fixed"),
+            (SKILLS, "autonomous"),
+        ),
+    ],
+)
 async def test_the_scripted_models_play_a_whole_run_in_every_mode(tmp_path, mode, control):
     config = validated(
         {

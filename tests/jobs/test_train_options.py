@@ -23,7 +23,6 @@ from skillwright.jobs.inspect import read_run
 from skillwright.jobs.run import StageStarted
 from skillwright.jobs.text import step_settings
 from skillwright.textopt import (
-    AppendixSource,
     BudgetControl,
     SkillAware,
     StepSettings,
@@ -98,17 +97,6 @@ async def test_a_new_epoch_is_told_of_the_old_ones_steps_only_if_they_are_kept(
         (n, n) for n in dict.fromkeys(told)
     ]
     assert [n for at, n in enumerate(seen) if at == 0 or seen[at - 1] != n] == told
-
-
-async def test_no_more_steps_are_remembered_than_asked_for(tmp_path):
-    coach = Coach([])
-    config = six_steps(tmp_path)
-    config = config.model_copy(
-        update={"optimizer": config.optimizer.model_copy(update={"memory_steps": 2})}
-    )
-    _, report = await trained(config, Walker(), coach)
-    assert max(user.count("\nStep ") for user, _ in coach.calls) == 2
-    assert [entry.step for entry in report.state.memory.entries] == [5, 6]
 
 
 async def test_without_fresh_draws_a_text_that_was_judged_before_costs_nothing(tmp_path):
@@ -210,7 +198,9 @@ def test_every_setting_of_the_learner_reaches_it(tmp_path):
         update_mode=UpdateMode.REWRITE,
         rewrite_max_tokens=777,
         budget_control=BudgetControl.AUTONOMOUS,
-        skill_aware=SkillAware(AppendixSource.FAILURE_ONLY, 7, gated=False),
+        skill_aware=SkillAware(
+            appendix_source="failure_only", consolidate_threshold=7, gated=False
+        ),
         repair_anchors=False,
         insert_after_fallback=True,
     )

@@ -23,30 +23,9 @@ async def client() -> AsyncIterator[HttpClient]:
         yield client
 
 
-class Clock:
-    """Time that passes only when somebody waits."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.waits: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.now += seconds
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """A clock for retries."""
-    return Clock()
-
-
 @pytest.fixture
 def make_chat(
-    mock_openai: MockOpenAI, client: HttpClient, clock: Clock
+    mock_openai: MockOpenAI, client: HttpClient, clock: Any
 ) -> Callable[..., EndpointModel]:
     """Make a model on the mock server; keyword arguments are settings."""
 

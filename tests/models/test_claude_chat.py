@@ -98,8 +98,8 @@ def test_what_claude_thought_goes_back_unchanged():
 
 def test_sampling_is_sent_and_a_seed_is_not():
     sampling = Sampling(temperature=0.5, top_p=0.9, max_tokens=7, seed=3, stop=("END",))
-    body = request(sampling=sampling, top_k=5)
-    assert (body["temperature"], body["top_p"], body["top_k"]) == (0.5, 0.9, 5)
+    body = request(sampling=sampling)
+    assert (body["temperature"], body["top_p"]) == (0.5, 0.9)
     assert (body["max_tokens"], body["stop_sequences"]) == (7, ["END"])
     assert "seed" not in body
 
@@ -148,9 +148,9 @@ def test_what_claude_has_not_is_refused_before_anything_is_sent(sampling, settin
     ("key_header", "headers"),
     [("x-api-key", {"x-api-key": "k"}), ("authorization", {"Authorization": "Bearer k"})],
 )
-def test_headers_carry_the_version_the_betas_and_one_key(key_header, headers):
-    dialect = ClaudeChat(config(key_header=key_header, betas=("a", "b")))
-    version = {"anthropic-version": "2023-06-01", "anthropic-beta": "a,b"}
+def test_headers_carry_the_version_and_one_key(key_header, headers):
+    dialect = ClaudeChat(config(key_header=key_header))
+    version = {"anthropic-version": "2023-06-01"}
     assert dialect.headers("k") == {**version, **headers}
 
 
@@ -244,7 +244,7 @@ def test_the_route_is_added_to_the_base_url(base_url, url):
     [
         ({"temperature": 1.2}, "Claude takes 0 to 1"),
         ({"temperature": 0.5, "api_version": "2026-10-21"}, "leave them out"),
-        ({"top_k": 5, "model": "claude-fable-5-1"}, "leave them out"),
+        ({"top_p": 0.5, "model": "claude-fable-5-1"}, "leave them out"),
         ({"thinking": "enabled"}, "belong together"),
         ({"thinking_budget": 2000}, "belong together"),
         (

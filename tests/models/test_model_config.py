@@ -57,7 +57,7 @@ def test_an_unknown_key_deep_inside_is_refused_with_its_path():
 def test_every_problem_gets_its_own_line():
     message = refusal(backend="openai_chat", timeout_s=-1, top_p=2)
     assert message.splitlines() == [
-        "'agent.model' is missing: The model's name, as the endpoint knows it.",
+        "'agent.model' is missing: Model name at the endpoint.",
         "agent.timeout_s: Input should be greater than 0, not -1",
         "agent.top_p: Input should be less than or equal to 1, not 2",
     ]
@@ -102,7 +102,7 @@ def test_a_wrong_scripted_mind_is_refused_with_the_nearest():
         ("ftp://host/v1", "is no endpoint"),
         ("http://user:hunter2@host/v1", "put the key in api_key_env"),
         ("http://host/v1?key=abc", "leave out what follows"),
-        ("http://host/v1/chat/completions", "added to the base URL by itself"),
+        ("http://host/v1/chat/completions", "added to the base URL automatically"),
         ("http://host:port/v1", "Port could not be cast"),
     ],
 )

@@ -57,8 +57,8 @@ def test_a_server_of_ones_own_has_the_switch_in_its_template(thinking, switch, s
 
 
 def test_settings_come_before_the_advice_and_a_call_before_both():
-    body = ask_qwen(Sampling(temperature=0.1, seed=3), thinking="enabled", top_k=5, top_p=0.5)
-    assert (body["temperature"], body["top_p"], body["top_k"], body["seed"]) == (0.1, 0.5, 5, 3)
+    body = ask_qwen(Sampling(temperature=0.1, seed=3), thinking="enabled", top_p=0.5)
+    assert (body["temperature"], body["top_p"], body["top_k"], body["seed"]) == (0.1, 0.5, 20, 3)
     assert "seed" not in ask_qwen(Sampling(seed=3), send_seed=False)
 
 

@@ -7,6 +7,7 @@ import mock_openai
 import mock_responses
 from doors import ALL_RULES, Coach, Walker, doors_config, look
 from mock_openai import reset, status
+from samples import heavy
 from skillwright.jobs.run import NullCallback
 from skillwright.jobs.text import run_training, start_run
 from skillwright.models import make_model
@@ -54,7 +55,10 @@ async def train(folder, dialect, faults=()):
     return path, skills, failed
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "dialect",
+    ["responses", "claude_chat", *heavy("openai_chat", "qwen_chat", "minimax_chat")],
+)
 async def test_a_run_decides_alike_whether_attempts_fail_or_not(tmp_path, dialect):
     _, sound, failed = await train(tmp_path / "sound", dialect)
     assert failed == 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from transformers import (
@@ -131,7 +131,6 @@ def test_packed_rows_have_the_values_and_gradients_of_padded_ones_read_with_all_
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(

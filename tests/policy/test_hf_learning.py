@@ -13,7 +13,9 @@ async def wins(rows):
     )
     backend.freeze_reference()
     objective = GrpoObjective(kl_weight=0.001, entropy_weight=0.01)
-    settings = GrpoSettings(objective, learning_rate=2e-3, epochs=2, minibatch_rows=16, rows=rows)
+    settings = GrpoSettings(
+        objective=objective, learning_rate=2e-3, epochs=2, minibatch_rows=16, rows=rows
+    )
     shares = []
     for number in range(25):
         results, agent = await played(backend, specs(tasks=4, draws=8, seed=number), turns=2)

@@ -7,7 +7,7 @@ from safetensors.torch import load_file, save_file
 
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.policy import ModelMissing, ModelUnfit
-from skillwright.policy.hf.loading import gguf_source, load_pretrained
+from skillwright.policy.hf import gguf_source, load_pretrained
 
 
 @pytest.fixture

@@ -3,19 +3,24 @@
 import json
 import urllib.request
 import warnings
-from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 import torch
 
 from policy.tiny_gguf import write_tiny_gguf
-from policy.tiny_models import tiny_model, tiny_tokenizer
+from policy.tiny_models import tiny_model, tiny_tokenizer, with_fields
 from skillwright.core import ConfigError, RunError, TurnContext
 from skillwright.policy import ModelUnfit, SftLoss
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
-from skillwright.policy.hf.loading import gguf_source, load_pretrained
-from skillwright.policy.hf.saving import save_folder, save_gguf
+from skillwright.policy.hf import (
+    HfPolicy,
+    HfSettings,
+    LoraSettings,
+    gguf_source,
+    load_pretrained,
+    save_folder,
+    save_gguf,
+)
 
 # Not imported: beside the weights it is an extension of a program that is not installed here.
 NEEDS_WEIGHTS = pytest.mark.skipif(
@@ -112,7 +117,7 @@ def test_an_adapter_that_is_scaled_otherwise_is_merged_and_not_trained_on(tmp_pa
     path.write_text(json.dumps(said), encoding="utf-8")
     base, start = str(tmp_path / "base"), tmp_path / "apart"
     with pytest.raises(ModelUnfit, match="not scaled by alpha / rank everywhere"):
-        HfPolicy.load_pretrained(base, replace(SETTINGS, lora=lora), start=start)
+        HfPolicy.load_pretrained(base, with_fields(SETTINGS, lora=lora), start=start)
     HfPolicy.load_pretrained(base, SETTINGS, start=start)
 
 

@@ -8,8 +8,8 @@ from transformers import OPTConfig, OPTForCausalLM
 
 from policy.errands import played, specs
 from policy.kept import held, load
-from policy.tiny_models import TRIMMING, tiny_model, tiny_tokenizer
-from skillwright.core import ConfigError, TurnContext
+from policy.tiny_models import TRIMMING, tiny_model, tiny_tokenizer, with_fields
+from skillwright.core import TurnContext
 from skillwright.policy import (
     CheckpointDamaged,
     ForeignRow,
@@ -27,7 +27,7 @@ from skillwright.policy.hf.forward import ForwardMode
 from skillwright.policy.update import by_episode
 
 EXACT = HfSettings(max_new_tokens=6, precision="float64", device="cpu")
-LORA = replace(EXACT, lora=LoraSettings(rank=4, alpha=8))
+LORA = with_fields(EXACT, lora=LoraSettings(rank=4, alpha=8))
 OBJECTIVE = GrpoObjective(kl_weight=0.05, entropy_weight=0.01)
 
 
@@ -72,7 +72,7 @@ def moved(backend, rows, steps=2, rate=1e-2):
 def test_the_gradient_does_not_depend_on_micro_batches(average, commands):
     found = []
     for most in (1, 60, 100_000):
-        backend = policy(replace(EXACT, micro_tokens=most))
+        backend = policy(with_fields(EXACT, micro_tokens=most))
         rows = sampled(backend, commands=commands)
         backend.freeze_reference()
         moved(backend, rows, steps=1)
@@ -112,7 +112,7 @@ def test_checkpointing_changes_no_gradient():
     rows = sampled(policy())
     reports = []
     for on in (False, True):
-        backend = policy(replace(EXACT, gradient_checkpointing=on))
+        backend = policy(with_fields(EXACT, gradient_checkpointing=on))
         backend.freeze_reference()
         reports.append(gradients(backend, rows))
     assert_same(reports[0][1], reports[1][1], rtol=1e-6)
@@ -131,7 +131,7 @@ def test_checkpointing_turns_no_dropout_on_that_is_no_module_of_its_own():
         layerdrop=0.5,
         attention_dropout=0.5,
     )
-    settings = replace(EXACT, gradient_checkpointing=True)
+    settings = with_fields(EXACT, gradient_checkpointing=True)
     backend = HfPolicy(OPTForCausalLM(config), tiny_tokenizer(), settings)
     rows = sampled(backend)
     report, _ = gradients(backend, rows, replace(OBJECTIVE, kl_weight=0))
@@ -140,7 +140,7 @@ def test_checkpointing_turns_no_dropout_on_that_is_no_module_of_its_own():
 
 @pytest.mark.parametrize("learned_before", [False, True])
 def test_checkpointing_reads_the_reference_of_an_adapter_as_it_is(learned_before):
-    backend = policy(replace(LORA, gradient_checkpointing=True))
+    backend = policy(with_fields(LORA, gradient_checkpointing=True))
     # Equal prompts, so that the reference reads them once and continues from its cache.
     rows = [
         one.row
@@ -228,16 +228,19 @@ def test_an_adapter_trains_few_weights_and_leaves_the_base_alone():
     assert all("lora" in name for name in backend.weights.trained())
 
 
-FLOAT32 = replace(EXACT, precision="float32")
+FLOAT32 = with_fields(EXACT, precision="float32")
 LEAN = {"optimizer": "adamw8bit"}
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        *(EXACT, LORA, FLOAT32, replace(FLOAT32, **LEAN)),
-        *(replace(EXACT, precision="bfloat16"), replace(EXACT, precision="bfloat16", **LEAN)),
-        replace(LORA, precision="bfloat16", **LEAN),
+        *(EXACT, LORA, FLOAT32, with_fields(FLOAT32, **LEAN)),
+        *(
+            with_fields(EXACT, precision="bfloat16"),
+            with_fields(EXACT, precision="bfloat16", **LEAN),
+        ),
+        with_fields(LORA, precision="bfloat16", **LEAN),
     ],
 )
 @pytest.mark.parametrize("learned_before", [False, True])
@@ -299,14 +302,9 @@ def test_an_adapter_is_scaled_as_it_was_trained_or_refused():
     moved(learned, rows)
     state = learned.state()
     for take in ("load", "begin_from"):
-        other = policy(replace(EXACT, lora=LoraSettings(rank=4, alpha=64)))
+        other = policy(with_fields(EXACT, lora=LoraSettings(rank=4, alpha=64)))
         with pytest.raises(CheckpointDamaged, match=r"alpha 8, and .* has 64"):
             getattr(other, take)(state)
-    # States of before did not say it.
-    older = {**state, "weights": {k: v for k, v in state["weights"].items() if k != "alpha"}}
-    again = policy(LORA)
-    again.load(older)
-    assert again.logprobs(rows) == learned.logprobs(rows)
 
 
 def test_another_architecture_of_equal_names_and_shapes_is_refused():
@@ -317,7 +315,7 @@ def test_another_architecture_of_equal_names_and_shapes_is_refused():
 
 
 @pytest.mark.parametrize(
-    "part", [{"optimiser": {"state": {}, "param_groups": []}}, {"random": torch.zeros(3)}]
+    "part", [{"optimizer": {"state": {}, "param_groups": []}}, {"random": torch.zeros(3)}]
 )
 def test_a_damaged_snapshot_leaves_the_policy_as_it_was(part):
     other = policy(seed=1)
@@ -351,7 +349,7 @@ def test_loaded_weights_do_not_continue_from_what_the_others_had_read():
 
 
 def test_a_long_gradient_is_cut_and_a_wild_one_skipped():
-    backend = policy(replace(EXACT, max_grad_norm=1e-6))
+    backend = policy(with_fields(EXACT, max_grad_norm=1e-6))
     rows = sampled(backend)
     backend.forward_backward(rows, SftLoss.over(rows))
     step = backend.optim_step(1e-3)
@@ -412,34 +410,23 @@ def test_the_identity_hangs_on_rows_rate_and_settings_and_on_nothing_else():
         return backend.identity
 
     assert learned() == learned()
-    assert learned(replace(EXACT, sample_rows=2)) == learned()
+    assert learned(with_fields(EXACT, sample_rows=2)) == learned()
     different = [
         *(learned(), learned(rate=2e-2), learned(other=True), learned(seed=1)),
-        *(learned(replace(EXACT, weight_decay=0.5)), learned(replace(EXACT, **LEAN))),
+        *(learned(with_fields(EXACT, weight_decay=0.5)), learned(with_fields(EXACT, **LEAN))),
         policy().identity,
     ]
     assert len(set(different)) == len(different)
 
 
-def test_a_checkpoint_that_does_not_say_its_digest_has_its_weights_read():
-    backend = policy()
-    moved(backend, sampled(backend))
-    state = dict(backend.state())
-    del state["digest"]
-    other = policy(seed=1)
-    other.load(state)
-    assert other.identity == f"hf:Qwen2ForCausalLM:{backend.weights.digest()[:16]}"
-
-
 def test_a_checkpoint_with_float32_weights_opens_in_bfloat16():
-    low = replace(EXACT, precision="bfloat16")
+    low = with_fields(EXACT, precision="bfloat16")
     before = policy(FLOAT32)
     rows = sampled(before)
     moved(before, rows)
     before.freeze_reference()
-    state, backend = dict(before.state()), policy(low)
-    del state["digest"]
-    backend.load(state)
+    backend = policy(low)
+    backend.load(before.state())
     moved(backend, rows, steps=1)
     assert gradients(backend, rows)[0].kl > 0
 
@@ -471,7 +458,7 @@ def test_a_target_that_is_not_admissible_is_refused():
 
 
 def test_spent_memory_drops_the_gradient():
-    backend = policy(replace(EXACT, micro_tokens=1))
+    backend = policy(with_fields(EXACT, micro_tokens=1))
     rows = sampled(backend)
     calls = []
 
@@ -490,7 +477,7 @@ def test_spent_memory_drops_the_gradient():
 
 def test_low_precision_samples_and_trains_alike_within_its_bits():
     for lora in (None, LoraSettings(rank=4)):
-        settings = replace(EXACT, precision="bfloat16", lora=lora)
+        settings = with_fields(EXACT, precision="bfloat16", lora=lora)
         backend = policy(settings)
         rows = sampled(backend)
         backend.freeze_reference()
@@ -510,5 +497,5 @@ def test_low_precision_samples_and_trains_alike_within_its_bits():
     "wrong", [{"max_new_tokens": 0}, {"micro_tokens": 0}, {"max_grad_norm": 0}]
 )
 def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
         HfSettings(**wrong)

@@ -12,7 +12,7 @@ import torch
 
 from skillwright.policy import Checkpoint, CheckpointDamaged, ModelMissing
 from skillwright.policy.checkpoint import pack, unpack, unpacked
-from skillwright.policy.hf.loading import load_pretrained
+from skillwright.policy.hf import load_pretrained
 
 HEADS = {
     "deep": "[" * 9_000,

@@ -3,14 +3,13 @@
 import hashlib
 import io
 import random
-from dataclasses import replace
 
 import pytest
 import torch
 
 from policy.kept import facts_of, held, load
 from policy.test_scorer_policy import CONTEXTS, lessons, policy, taught
-from policy.tiny_models import tiny_model, tiny_tokenizer
+from policy.tiny_models import tiny_model, tiny_tokenizer, with_fields
 from skillwright.core import ContractError, TurnContext
 from skillwright.policy import CheckpointDamaged, SftLoss
 from skillwright.policy.checkpoint import fitting, unpack, unpacked
@@ -28,7 +27,7 @@ def trained(kind):
         rows = lessons(backend)
     else:
         lora = LoraSettings(rank=2, alpha=4) if kind == "adapter" else None
-        backend = HfPolicy(tiny_model(), tiny_tokenizer(), replace(WHOLE, lora=lora))
+        backend = HfPolicy(tiny_model(), tiny_tokenizer(), with_fields(WHOLE, lora=lora))
         asked = TurnContext([{"role": "user", "content": "heat the mug"}], seed=1)
         rows = [backend.target(asked, "take the mug")]
     for _ in range(2):
@@ -145,14 +144,14 @@ def _make_one_text(weights):
 
 def test_an_optimizer_that_would_fail_at_the_next_step_is_refused_now(backend, kept):
     def moment(facts, value):
-        facts["optimiser"]["state"][0]["exp_avg"] = value
+        facts["optimizer"]["state"][0]["exp_avg"] = value
 
     spoiled = {
         "another shape, or in part": lambda facts: moment(facts, torch.zeros(2)),
-        "in part": lambda facts: facts["optimiser"]["state"][0].pop("exp_avg_sq"),
-        "does not say lr": lambda facts: facts["optimiser"]["param_groups"][0].pop("lr"),
-        "parameter group": lambda facts: facts["optimiser"]["param_groups"].pop(),
-        "no 'state'": lambda facts: facts["optimiser"].pop("state"),
+        "in part": lambda facts: facts["optimizer"]["state"][0].pop("exp_avg_sq"),
+        "does not say lr": lambda facts: facts["optimizer"]["param_groups"][0].pop("lr"),
+        "parameter group": lambda facts: facts["optimizer"]["param_groups"].pop(),
+        "no 'state'": lambda facts: facts["optimizer"].pop("state"),
     }
     for match, change in spoiled.items():
         refused(backend, changed(kept, change), match)
@@ -160,12 +159,12 @@ def test_an_optimizer_that_would_fail_at_the_next_step_is_refused_now(backend, k
 
 def test_an_optimizer_of_other_weights_is_refused(backend, kept):
     def renumbered(facts, change):
-        facts["optimiser"]["state"] = {
-            change(number): moments for number, moments in facts["optimiser"]["state"].items()
+        facts["optimizer"]["state"] = {
+            change(number): moments for number, moments in facts["optimizer"]["state"].items()
         }
 
     def groups(facts, change):
-        for group in facts["optimiser"]["param_groups"]:
+        for group in facts["optimizer"]["param_groups"]:
             group["params"] = change(group["params"])
 
     for change in (

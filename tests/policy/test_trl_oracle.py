@@ -11,10 +11,9 @@ import torch
 
 from datasets import Dataset
 from policy.tiny_models import tiny_model, tiny_tokenizer
+from samples import heavy
 from skillwright.policy import GrpoLoss, GrpoObjective, Row, TokenContext
 from skillwright.policy.hf import HfPolicy, HfSettings
-
-pytestmark = pytest.mark.heavy
 
 PROMPTS = [(5, 6, 7), (8, 9), (10, 11, 12, 13), (14, 15)]
 ANSWERS = [(20, 21, 22, 23, 24), (30, 31), (40, 41, 42), (50, 51, 52, 53)]
@@ -119,9 +118,21 @@ def their_batch(rows, reference):
     }
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.05])
-@pytest.mark.parametrize(("loss_type", "average"), [("bnpo", "tokens"), ("grpo", "sequences")])
-@pytest.mark.parametrize("dual", [None, 3.0])
+@pytest.mark.parametrize(
+    ("dual", "loss_type", "average", "beta"),
+    [
+        (3.0, "grpo", "sequences", 0.05),
+        (None, "bnpo", "tokens", 0.0),
+        *heavy(
+            (3.0, "grpo", "sequences", 0.0),
+            (3.0, "bnpo", "tokens", 0.0),
+            (3.0, "bnpo", "tokens", 0.05),
+            (None, "grpo", "sequences", 0.0),
+            (None, "grpo", "sequences", 0.05),
+            (None, "bnpo", "tokens", 0.05),
+        ),
+    ],
+)
 def test_the_gradient_is_that_of_trl(folder, tmp_path, beta, loss_type, average, dual):
     settings = HfSettings(precision="float64", micro_tokens=16, max_new_tokens=8)
     policy = HfPolicy(tiny_model(dtype=torch.float64), tiny_tokenizer(), settings)

@@ -72,3 +72,8 @@ def tiny_model(
         if kind == "qwen":
             return Qwen2ForCausalLM(Qwen2Config(**settings)).to(dtype)
         return LlamaForCausalLM(LlamaConfig(**settings)).to(dtype)
+
+
+def with_fields(settings, **fields):
+    """Return settings with other values of some fields."""
+    return settings.model_copy(update=fields)

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import (
@@ -284,7 +284,6 @@ def trajectories(draw):
     return Trajectory(draw(TEXTS), tuple(turns), draw(METADATA))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(trajectories(), METADATA, st.floats(0, 1), st.none() | TEXTS)
 def test_whatever_an_episode_holds_comes_back_equal(
     tmp_path_factory, trajectory, extras, reward, skill

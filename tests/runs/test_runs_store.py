@@ -61,7 +61,7 @@ def test_an_event_keeps_no_secret(store_path):
 
 
 def test_names_in_an_event_are_data_and_hide_nothing(store):
-    scores = {"families": {"reset_password": {"success_rate": 0.5, "prev_key": "ab" * 32}}}
+    scores = {"task_types": {"reset_password": {"success_rate": 0.5, "prev_key": "ab" * 32}}}
     store.append_event("scores", scores)
     assert store.events()[0].payload == scores
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import ScriptedReplies, in_one_batch, make_episode
-from skillwright.core import ConfigError, Purpose
+from skillwright.core import Purpose
 from skillwright.textopt import (
     Optimizer,
     Skipped,
@@ -217,5 +217,5 @@ def test_whatever_json_comes_back_the_step_has_an_outcome(replies):
 
 @pytest.mark.parametrize("sizes", [{"minibatch_size": 0}, {"merge_batch_size": 1}])
 def test_a_size_below_its_least_is_refused(sizes):
-    with pytest.raises(ConfigError, match="at least"):
+    with pytest.raises(ValueError, match="_size"):
         StepSettings(**sizes)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import ScriptedReplies, in_one_batch, make_episode
-from skillwright.core import ConfigError, ModelError, Purpose, skill_hash
+from skillwright.core import ModelError, Purpose, skill_hash
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_START,
@@ -18,7 +18,6 @@ from skillwright.core.skill import (
     slow_update_field,
 )
 from skillwright.textopt import (
-    AppendixSource,
     EditLimits,
     Optimizer,
     SkillAware,
@@ -257,7 +256,7 @@ async def test_a_candidates_notes_are_consolidated_and_a_fault_of_it_is_the_step
 
 
 async def test_failure_only_takes_no_notes_from_successes():
-    aware = SkillAware(AppendixSource.FAILURE_ONLY)
+    aware = SkillAware(appendix_source="failure_only")
     step, model = await stepped(aware=aware)
     assert step.execution_notes == ("Open doors.", "shared")
     assert "Execution notes" not in model.asked[1].messages[0]["content"]
@@ -273,5 +272,5 @@ async def test_notes_are_neither_asked_for_nor_taken_where_the_run_does_not_want
 
 
 def test_a_threshold_below_zero_is_refused():
-    with pytest.raises(ConfigError, match="at least 0"):
+    with pytest.raises(ValueError, match="consolidate_threshold"):
         SkillAware(consolidate_threshold=-1)

@@ -100,6 +100,7 @@ from skillwright.bank.store.store import BankDiff, BankStore, Refinement, differ
 from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
 from skillwright.bank.teaching.distill import (
     Blocked,
+    DistillAmounts,
     Distillation,
     DistillReport,
     DistillSettings,
@@ -112,6 +113,7 @@ from skillwright.bank.teaching.evolve import (
     Evolution,
     EvolutionResults,
     EvolveSettings,
+    EvolveTrigger,
     evolve,
     sample_failures,
     shown_change,
@@ -161,6 +163,7 @@ __all__ = [
     "CountedEpisode",
     "Decision",
     "Described",
+    "DistillAmounts",
     "DistillReport",
     "DistillSettings",
     "Distillation",
@@ -171,6 +174,7 @@ __all__ = [
     "Evolution",
     "EvolutionResults",
     "EvolveSettings",
+    "EvolveTrigger",
     "Finding",
     "GrowthCaps",
     "LexicalEmbedder",

@@ -306,7 +306,7 @@ class Decision(StrEnum):
     """The skill equals another one, whose evidence was extended; no id was assigned."""
     REFINED = "refined"
     RETIRED = "retired"
-    APPROVED = "admitted"  # stored name
+    APPROVED = "approved"
     REFUSED = "refused"
 
 

@@ -10,14 +10,16 @@ general skills to K, and injected the first five lessons of the file, whatever t
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, NonNegativeInt
 
 from skillwright.bank.bank import Bank, SkillStats
 from skillwright.bank.embedding.embedders import Encoder, Vectors
-from skillwright.core import BankSkill, ConfigError, SkillKind
+from skillwright.core import BankSkill, SkillKind
+from skillwright.core.settings import Settings
 
 Rows = npt.NDArray[np.intp]
 
@@ -131,30 +133,18 @@ NEUTRAL_EPISODES = 10
 _EVERYTHING = -2.0  # below every cosine
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalSettings:
-    """How much is injected.
+class RetrievalSettings(Settings):
+    """How much is injected."""
 
-    Attributes:
-        k_task: Most task-specific skills.
-        delta: The similarity that a task-specific skill must exceed; ``None`` for the embedder's
-            own, because scales differ between embedders.
-        k_lessons: Most lessons.
+    k_task: NonNegativeInt = 6
+    """Maximum task-specific skills."""
+    delta: Annotated[float, Field(ge=-1, le=1)] | None = None
+    """Similarity that a task-specific skill must exceed; unset, the embedder's default."""
+    k_lessons: NonNegativeInt = 5
+    """Maximum lessons."""
 
-    Raises:
-        ConfigError: A number is negative, or ``delta`` is no cosine.
-    """
 
-    k_task: int = 6
-    delta: float | None = None
-    k_lessons: int = 5
-
-    def __post_init__(self) -> None:
-        for name in ("k_task", "k_lessons"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; give 0 or more")
-        if self.delta is not None and not -1 <= self.delta <= 1:
-            raise ConfigError(f"delta is {self.delta}; a cosine lies between -1 and 1")
+_DEFAULT = RetrievalSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +229,7 @@ def retrieve(
     *,
     category: str = "",
     scope: str = "",
-    settings: RetrievalSettings = RetrievalSettings(),
+    settings: RetrievalSettings = _DEFAULT,
 ) -> Retrieved:
     """Choose what is injected for a task.
 

@@ -93,7 +93,7 @@ COMMANDS = (
     (
         "init",
         "init:init",
-        "Write the configuration of a training on a file of rows; it trains as it is.",
+        "Write the configuration for training on a file of rows.",
         _TRAIN,
     ),
     (
@@ -105,43 +105,43 @@ COMMANDS = (
     (
         "rl",
         "rl:rl",
-        "Train a small policy with a bank of skills: cold start, GRPO, evolution, sealed test.",
+        "Train a small policy with a skill bank: cold start, GRPO, evolution, final test.",
         _TRAIN,
     ),
     (
         "sft",
         "rl:sft",
-        "Train a policy on demonstrations alone, and prove it against the weights it began with.",
+        "Train a policy on demonstrations alone, and compare it with its initial weights.",
         _TRAIN,
     ),
     (
         "internalize",
         "rl:internalize",
-        "Distill skills into the weights that a run released, and retire them if nothing is lost.",
+        "Distill skills into a run's released weights, and retire them if nothing is lost.",
         _TRAIN,
     ),
     (
         "coevolve",
         "rl:coevolve",
-        "Train a bank of skills and a policy in turns; a step of either that loses is taken back.",
+        "Train a skill bank and a policy in alternation; a step that loses is reverted.",
         _TRAIN,
     ),
     (
         "resume",
         "training:app",
-        "Continue a run or study that was stopped; its decisions are those it would have taken.",
+        "Continue a stopped run or study, with the decisions of an uninterrupted run.",
         _TRAIN,
     ),
     (
         "doctor",
         "doctor:doctor",
-        "Look for whatever would stop a run: Python, disk, extras, environments, keys, endpoints.",
+        "Check what could stop a run: Python, disk, extras, environments, keys, endpoints.",
         _TRAIN,
     ),
     (
         "estimate",
         "estimate:estimate_command",
-        "Expected calls, tokens and money of a training per stage, and of an evaluation.",
+        "Estimate calls, tokens and money of a training and an evaluation.",
         _TRAIN,
     ),
     (
@@ -166,20 +166,20 @@ COMMANDS = (
     (
         "report",
         "view:report",
-        "Write what a run did as one file: HTML that needs nothing else, or Markdown.",
+        "Write a run as one HTML file, or as Markdown.",
         _INSPECT,
     ),
     ("config", "training:config_app", "Look at configurations.", _INSPECT),
     (
         "regrade",
         "regrade:regrade",
-        "Score a run's stored episodes again; exit with 1 where a score does not stand.",
+        "Score a run's stored episodes again; exit with 1 if a score changes.",
         _INSPECT,
     ),
     (
         "replay",
         "replay:replay",
-        "Play recorded actions in fresh environments; exit with 1 where anything is different.",
+        "Play recorded actions in fresh environments; exit with 1 if anything differs.",
         _INSPECT,
     ),
     (
@@ -194,7 +194,7 @@ COMMANDS = (
     (
         "verify",
         "verify:verify",
-        "Check an exported skill: rules, links, hashes, proof; exit with 1 where one fails.",
+        "Check an exported skill: rules, links, hashes, proof; exit with 1 if one fails.",
         _SKILLS,
     ),
     ("env", "env:app", "Look at environments, and begin one.", _DATA),

@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Callable, Coroutine
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from skillwright.bank import BankStore, calibrate, seed_pairs
 from skillwright.cli import bank_tables
-from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.faults import NO, err, exit_codes
 from skillwright.cli.live import display
 from skillwright.cli.options import (
     DEFAULT_ROOT,
@@ -83,7 +83,7 @@ Distill = Callable[[Callback], Coroutine[Any, Any, DistillOutcome]]
 Evolve = Callable[[Callback], Coroutine[Any, Any, EvolveReport]]
 WithoutGate = Annotated[
     str | None,
-    typer.Option("--without-gate", metavar="REASON", help="Ask no gate; the log says why."),
+    typer.Option("--without-gate", metavar="REASON", help="Skip the gate, for this reason."),
 ]
 
 app = typer.Typer(help="Skill banks: distill, look into, evolve, move.", no_args_is_help=True)
@@ -108,7 +108,7 @@ def distill(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Have a teacher write skills out of what was played: of runs, or of games played for it."""
+    """Write skills with a teacher, from stored runs or from episodes played for it."""
     with exit_codes():
         writable_file(bank)
         if len(sources) == 1 and Path(sources[0]).suffix in _YAML:
@@ -159,7 +159,7 @@ def evolve(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Play, have a teacher change the bank where it still fails, and let the gate decide."""
+    """Play tasks, update the bank from failures with a teacher, and judge the update."""
     with exit_codes():
         existing_file(bank)
         if all(source.suffix.lower() == ".jsonl" for source in sources):
@@ -214,7 +214,7 @@ def import_(
     bank: BankFile = FILE,
     as_json: AsJson = False,
 ) -> None:
-    """Bring skills in; they are pending, and injected nowhere, until they are approved."""
+    """Import skills as pending; they are injected only after approval."""
     with exit_codes():
         report = import_into(writable_file(bank), source)
     print_result(as_json, report.to_dict(), lambda: bank_tables.show_import(out, report, str(bank)))
@@ -231,7 +231,7 @@ def approve(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Make pending skills active that pass lint, and a gate: games must go better with them."""
+    """Activate pending skills that pass lint and the gate."""
     with exit_codes():
         existing_file(bank)
         if (config is None) == (without_gate is None):
@@ -315,12 +315,12 @@ def _place(path: Path | None, to: Client | None, output: Path | None) -> Path:
 
 @app.command()
 def rollback(
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="What to go back to.")],
-    reason: Annotated[str, typer.Option(help="Why; it is in the log.")],
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="Version to restore.")],
+    reason: Annotated[str, typer.Option(help="Reason, for the log.")],
     bank: BankFile = FILE,
     as_json: AsJson = False,
 ) -> None:
-    """Make a new version that equals an old one; nothing is lost, and no id comes again."""
+    """Create a new version that equals an old one."""
     with exit_codes():
         now = roll_back(existing_file(bank), version, reason)
     print_result(
@@ -351,7 +351,7 @@ def search(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Show what would be injected for a task, and how similar each skill is to it."""
+    """Show the skills that would be injected for a task, with similarities."""
     with exit_codes():
         if config is not None:
             settings = load_config(config, overrides)
@@ -371,7 +371,7 @@ def show(
     bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show a skill: what it says, what it rests on, how it does, and its history."""
+    """Show a skill with its evidence, results and history."""
     with exit_codes():
         found = history_of(bank, skill)
     print_result(
@@ -390,7 +390,7 @@ def stats(
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Count skills, draw their growth, and measure how much shorter they are than trajectories."""
+    """Count skills, show their growth, and compare their length with trajectories."""
     with exit_codes():
         settings = search_settings(overrides).bank
         found = bank_statistics(bank, runs or [], root, settings)
@@ -406,7 +406,7 @@ def lint_command(
     bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what may not be in a skill, and say why; exit with 1 where a finding blocks."""
+    """Explain what is not allowed in a skill; exit with 1 if a finding blocks."""
     with exit_codes():
         found = lint_bank(bank, source)
     print_result(
@@ -420,7 +420,7 @@ def lint_command(
 
 @app.command("log")
 def log(bank: BankPath = DEFAULT, as_json: AsJson = False) -> None:
-    """List what happened to a bank, with reasons and verdicts, the latest last."""
+    """List the changes of a bank with reasons and verdicts, oldest first."""
     with exit_codes(), BankStore.open(existing_file(bank), read_only=True) as store:
         entries = store.log()
     print_result(
@@ -439,7 +439,7 @@ def diff(
     bank: BankPath = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show what differs between two versions of a bank."""
+    """Compare two versions of a bank."""
     with exit_codes(), BankStore.open(existing_file(bank), read_only=True) as store:
         found = store.diff(before, after)
     print_result(as_json, bank_tables.diff_json(found), lambda: bank_tables.show_diff(out, found))
@@ -454,7 +454,7 @@ def calibrate_command(
     tasks: Annotated[int, typer.Option(min=1, help="Train tasks of each environment.")] = 120,
     as_json: AsJson = False,
 ) -> None:
-    """Show how well an embedder's scores part what belongs together, by delta."""
+    """Show precision and recall of an embedder's similarity, by delta."""
     with exit_codes(), opened_embedder(embedder) as made:
         found = calibrate(made, seed_pairs(tasks))
     print_result(
@@ -462,18 +462,3 @@ def calibrate_command(
         bank_tables.calibration_json(found),
         lambda: bank_tables.show_calibration(out, found),
     )
-
-
-def _renamed(old: str, new: str, command: Callable[..., None]) -> None:
-    """Keep a command's old name for one release, hidden; it says the new one."""
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        say(f"`skillwright bank {old}` is now `skillwright bank {new}`")
-        command(**given)
-
-    app.command(old, hidden=True)(run)
-
-
-_renamed("distil", "distill", distill)  # stored name
-_renamed("admit", "approve", approve)  # stored name

@@ -364,11 +364,10 @@ def _groups(found: BankDiff) -> tuple[tuple[str, str, tuple[BankSkill, ...]], ..
 def diff_json(found: BankDiff) -> dict[str, Any]:
     """Return what differs as a JSON object."""
     named = ("added", "retired", "approved", "restored", "removed")
-    stored = {"approved": "admitted"}  # stored name
     return {
         "before": found.before,
         "after": found.after,
-        **{stored.get(name, name): [asdict(one) for one in getattr(found, name)] for name in named},
+        **{name: [asdict(one) for one in getattr(found, name)] for name in named},
         "refined": [
             {"id": one.after.id, "fields": {k: list(pair) for k, pair in one.fields.items()}}
             for one in found.refined

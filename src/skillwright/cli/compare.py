@@ -52,7 +52,7 @@ def compare(  # noqa: PLR0913 - each is an option
             help="Exit with 1 unless the lower bound of B - A reaches this share (0.02: 2 points).",
         ),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Name every task that flipped.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="List every flipped task.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs, paired by task: the effect with its interval, and which tasks flipped."""

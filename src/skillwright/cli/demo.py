@@ -29,9 +29,7 @@ class Half(StrEnum):
 
 def demo(
     overrides: Overrides = NO_OVERRIDES,
-    half: Annotated[
-        Half | None, typer.Option(help="Only the one half; without it, text and then weights.")
-    ] = None,
+    half: Annotated[Half | None, typer.Option(help="Run one half; unset, both.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a skill document, then a bank and a tiny policy: offline, no key, no GPU.

@@ -49,7 +49,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look for whatever would stop a run: Python, disk, extras, environments, keys, endpoints."""
+    """Check what could stop a run: Python, disk, extras, environments, keys, endpoints."""
     with exit_codes():
         if overrides and config is None:
             raise ConfigError("--set changes a configuration; name one: skillwright doctor CONFIG")

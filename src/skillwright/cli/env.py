@@ -25,7 +25,7 @@ NO_EXTRAS: list[str] = []
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the environments that can be named: ours, and those of installed packages."""
+    """List the environments that have a name."""
     found = specs()
     if as_json:
         typer.echo(json.dumps({name: spec.entry_point for name, spec in found.items()}))
@@ -43,7 +43,7 @@ def init(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Write the project of a new benchmark, here: it is checked and trains offline as it is."""
+    """Create a project for a new benchmark that trains offline."""
     with exit_codes():
         written = write_project(name, Path())
     if as_json:
@@ -76,13 +76,13 @@ def check(  # noqa: PLR0913 - each is an option
     env_config: Annotated[
         str, typer.Option(help="JSON settings of the environment, as env.config has.")
     ] = "",
-    fuzz: Annotated[int, typer.Option(min=0, help="Random and malformed actions to try.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the actions.")] = 0,
+    fuzz: Annotated[int, typer.Option(min=0, help="Number of random actions.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the actions.")] = 0,
     adapter: Adapter = None,
     compat: Compat = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that an environment keeps the contract that every learner relies on."""
+    """Check that an environment keeps the contract."""
     if adapter or (name and compat):
         _check_adapter(adapter or name, compat, as_json)
     if not name:

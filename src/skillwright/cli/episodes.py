@@ -53,10 +53,10 @@ Run = Annotated[
 def episodes(  # noqa: PLR0913 - each is an option
     run: Run,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Only those that a fault ended: no reward.")
+        bool, typer.Option("--failed", help="Only failed episodes, without a reward.")
     ] = False,
     lost: Annotated[
-        bool, typer.Option("--lost", help="Only those with a reward that is no success.")
+        bool, typer.Option("--lost", help="Only episodes below the success threshold.")
     ] = False,
     flipped: Annotated[
         bool,

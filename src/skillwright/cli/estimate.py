@@ -26,17 +26,15 @@ def estimate_command(
     config: ConfigPath,
     overrides: Overrides = NO_OVERRIDES,
     turns: Annotated[
-        int | None, typer.Option(min=1, help="Turns of an episode, where you know better.")
+        int | None, typer.Option(min=1, help="Turns per episode for the estimate.")
     ] = None,
-    split: Annotated[
-        Split | None, typer.Option(help="Of an evaluation only: which tasks; else test.")
-    ] = None,
+    split: Annotated[Split | None, typer.Option(help="Split of the evaluation.")] = None,
     trials: Annotated[
-        int | None, typer.Option(min=1, help="Of an evaluation only: attempts per task; else 1.")
+        int | None, typer.Option(min=1, help="Attempts per task of the evaluation.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Expected calls, tokens and money of a training per stage, and of an evaluation.
+    """Estimate calls, tokens and money of a training and an evaluation.
 
     Nothing is asked and nothing is played.
     """

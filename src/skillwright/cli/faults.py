@@ -14,8 +14,7 @@ from skillwright.cli.json_log import wants_json_log, write_line
 from skillwright.cli.streams import others_to_stderr, stop_code
 from skillwright.cli.waits import waits_shown
 from skillwright.cli.words import make_console, print_words
-from skillwright.core import SkillwrightError
-from skillwright.jobs.run import BudgetSpent, NotMeasured
+from skillwright.core.errors import BudgetSpent, NotMeasured, SkillwrightError
 
 DONE, NO, ASKED_WRONGLY = 0, 1, 2
 _FULL = {errno.ENOSPC, errno.EDQUOT}

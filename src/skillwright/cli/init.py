@@ -56,16 +56,16 @@ def init(  # noqa: PLR0913 - each is an option
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A model behind an endpoint that acts and proposes, such as gpt-5.5."),
+        typer.Option(help="Model for target and optimizer, such as gpt-5.5."),
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option("--base-url", help="Where that model is, if not at OpenAI.")
+        str | None, typer.Option("--base-url", help="URL of that model's endpoint.")
     ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Scripted models, also where a key is set.")
     ] = False,
     encoding: Annotated[
-        str | None, typer.Option(help="What the file is written in, such as cp1252.")
+        str | None, typer.Option(help="Encoding of the file, such as cp1252.")
     ] = None,
     to: Annotated[Path, typer.Option(help="The configuration that is written.")] = Path(
         "train.yaml"
@@ -73,7 +73,7 @@ def init(  # noqa: PLR0913 - each is an option
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the configuration of a training on a file of rows; it trains as it is."""
+    """Write the configuration for training on a file of rows."""
     with exit_codes():
         if to.exists():
             raise ConfigError(f"{str(to)!r} is there already; name another file with --to")

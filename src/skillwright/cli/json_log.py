@@ -8,18 +8,14 @@ import json
 import logging
 import math
 import os
-import re
 import sys
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
-from skillwright.core.jsonio import encode
 from skillwright.core.secrets import Redactor, environment_secrets
-from skillwright.jobs.run import EpisodeFinished
 
 VARIABLE: Final = "SKILLWRIGHT_LOG"
-_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def wants_json_log() -> bool:
@@ -33,29 +29,12 @@ def why_no_log() -> str:
     return "" if said in ("", "json") else f"{VARIABLE} is {said!r}; set it to json, or unset it"
 
 
-class JsonLog:
-    """Writes every event of a job as a line."""
-
-    def on_event(self, event: Any) -> None:
-        """Write an event under its name: ``StepDecided`` is ``step_decided``."""
-        facts = _episode(event) if isinstance(event, EpisodeFinished) else encode(event)
-        write_line(event_name(type(event)), facts)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 class JsonFormatter(logging.Formatter):
     """Formats warnings as lines of the log."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record, traceback included."""
         return _line("warning", {"text": super().format(record)})
-
-
-def event_name(kind: type) -> str:
-    """Return what an event is called in a line."""
-    return _CAPITAL.sub("_", kind.__name__).lower()
 
 
 def write_line(event: str, facts: dict[str, Any]) -> None:
@@ -74,27 +53,6 @@ def _line(event: str, facts: dict[str, Any]) -> str:
 @cache
 def _redactor() -> Redactor:
     return Redactor(environment_secrets())
-
-
-def _episode(event: EpisodeFinished) -> dict[str, Any]:
-    """Return an episode without what was said in it."""
-    one = event.result
-    return {
-        "task_id": one.task_id,
-        "task_type": one.task_type,
-        "phase": one.spec.phase,
-        "step": one.spec.step,
-        "draw": one.spec.draw,
-        "reward": one.reward,
-        "failure": encode(one.failure),
-        "stop_reason": one.stop_reason.value,
-        "turns": len(one.trajectory.turns),
-        "attempts": one.attempts,
-        "usage": encode(one.trajectory.usage),
-        "wall_s": one.wall_s,
-        "key": one.key,
-        "reused": event.reused,
-    }
 
 
 def _finite(value: Any) -> Any:

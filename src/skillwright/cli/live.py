@@ -14,7 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.json_log import JsonLog, wants_json_log
+from skillwright.cli.json_events import JsonLog
+from skillwright.cli.json_log import wants_json_log
 from skillwright.cli.tables import decision_text
 from skillwright.cli.waits import drawn, hand_over
 from skillwright.cli.words import clock_text, counted, filled, print_words

@@ -33,7 +33,7 @@ _ABLE = 1_000_000_000  # parameters
 def list_(
     as_json: AsJson = False,
 ) -> None:
-    """List the backends that a model may name, and the weights that ``local`` finds here.
+    """List the backends for models, and the weights that ``local`` finds.
 
     Weights are those of installed packages, the GGUF files of this folder, and those in the cache
     of Hugging Face.

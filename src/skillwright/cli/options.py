@@ -53,7 +53,7 @@ ConfigFile = Annotated[
 Teacher = Annotated[
     str | None,
     typer.Option(
-        "--teacher", metavar="MODEL", help="Who writes skills: BACKEND:MODEL, or a YAML file."
+        "--teacher", metavar="MODEL", help="Teacher model: BACKEND:MODEL, or a YAML file."
     ),
 ]
 To = Annotated[

@@ -21,7 +21,7 @@ def regrade(
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Score a run's stored episodes again; exit with 1 where a score does not stand."""
+    """Score a run's stored episodes again; exit with 1 if a score changes."""
     with exit_codes():
         report = score_again(run, root)
     print_result(as_json, report.to_dict(), lambda: _show(report))

@@ -41,7 +41,7 @@ def replay(
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Play recorded actions in fresh environments; exit with 1 where anything is different."""
+    """Play recorded actions in fresh environments; exit with 1 if anything differs."""
     with exit_codes():
         if every and episodes:
             raise ConfigError("--all replays every episode; name no episode with it")
@@ -68,7 +68,7 @@ def fork(  # noqa: PLR0913 - each is an option
         Path | None, typer.Option(help="The skill from there on; else the one that was injected.")
     ] = None,
     trials: Annotated[
-        int, typer.Option("--trials", "-k", min=1, metavar="K", help="How often it is continued.")
+        int, typer.Option("--trials", "-k", min=1, metavar="K", help="Number of continuations.")
     ] = 8,
     overrides: Overrides = NO_OVERRIDES,
     root: Root = DEFAULT_ROOT,

@@ -43,7 +43,7 @@ def rl(
     overrides: Overrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Train a small policy with a bank of skills: cold start, GRPO, evolution, sealed test."""
+    """Train a small policy with a skill bank: cold start, GRPO, evolution, final test."""
     with exit_codes():
         run, maker = begin_rl(load_rl_config(config, overrides))
     play(run, as_json, maker)
@@ -54,7 +54,7 @@ def sft(
     overrides: Overrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Train a policy on demonstrations alone, and prove it against the weights it began with."""
+    """Train a policy on demonstrations alone, and compare it with its initial weights."""
     with exit_codes():
         run, maker = begin_rl(supervised(load_rl_config(config, overrides)))
     play(run, as_json, maker)
@@ -65,7 +65,7 @@ def coevolve(
     overrides: Overrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Train a bank of skills and a policy in turns; a step of either that loses is taken back."""
+    """Train a skill bank and a policy in alternation; a step that loses is reverted."""
     with exit_codes():
         run, maker = begin_rl(coevolving(load_rl_config(config, overrides)))
     play(run, as_json, maker)
@@ -81,7 +81,7 @@ def internalize(
     overrides: Overrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Distill skills into the weights that a run released, and retire them if nothing is lost."""
+    """Distill skills into a run's released weights, and retire them if nothing is lost."""
     with exit_codes():
         refuse_without_torch()
         with waiting("loading torch"):

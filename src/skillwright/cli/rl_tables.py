@@ -168,11 +168,11 @@ def validations_table(state: RlState, selected: int | None) -> Table:
     table.add_column("bank", justify="right")
     table.add_column("all", justify="right")
     first = next(iter(state.validations.values()))
-    for task_type in first.table.families:  # stored name
+    for task_type in first.table.task_types:
         table.add_column(escape(task_type.replace("_", " ")), justify="right", overflow="fold")
     for number, one in sorted(state.validations.items()):
         mark = " *" if number == selected else ""
-        first_types, types = first.table.families, one.table.families  # stored name
+        first_types, types = first.table.task_types, one.table.task_types
         scores = [types.get(name) for name in first_types]
         rates = [
             "-" if score is None or score.success_rate is None else f"{score.success_rate:.0%}"
@@ -505,7 +505,7 @@ def _task_types(tally: RlTally, most: int) -> tuple[list[_TaskType], int]:
     """Return the task types that val solves least, and how many are left out."""
     counts: dict[str, tuple[int, int]] = {}
     for event in list(tally.latest)[-_SUMMED:]:
-        for name, (solved, scored) in event.record.families.items():  # stored name
+        for name, (solved, scored) in event.record.task_types.items():
             before = counts.get(name, (0, 0))
             counts[name] = (before[0] + solved, before[1] + scored)
     val = tally.last.task_types if tally.last else {}
@@ -546,7 +546,7 @@ def _table(latest: Sequence[IterationEnded]) -> Table:
 
 
 def _skills(event: IterationEnded) -> str:
-    injected = event.record.told  # stored name
+    injected = event.record.injected
     most = sorted(injected, key=lambda name: (-injected[name], name))[:_MOST_SKILLS]
     listed = ", ".join(f"{name} {injected[name]}x" for name in most)
     version = event.record.bank_version

@@ -92,7 +92,7 @@ def show(
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run or study: where it stands, its decisions, its scores, what it consumed."""
+    """Show a run or study: status, decisions, scores and usage."""
     with exit_codes():
         study = read_study(run, root) if find_study(run, root) else None
         summary = read_run(run, root) if study is None else None
@@ -146,6 +146,6 @@ def _prices(run: Path) -> list[str]:
     """Say what a run's models cost, and how old that is."""
     try:
         llms = priced_models(load_config(run / "config.yaml"))
-    except SkillwrightError:  # an older one; its money is shown all the same
+    except SkillwrightError:  # its money is shown all the same
         return []
     return [llm.line() for llm in llms if not llm.is_free]

@@ -72,7 +72,7 @@ def blame_(
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Show for each line the version and edits that wrote it, and the episodes behind them."""
+    """Show the version, edits and episodes behind each line."""
     with exit_codes():
         name, _, number = where.rpartition(":")
         line = int(number) if name and number.isdecimal() else None
@@ -104,7 +104,7 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
     root: Root = DEFAULT_ROOT,
 ) -> None:
-    """Show how two versions of a skill document differ; exit with 1 where they do."""
+    """Compare two versions of a skill document; exit with 1 if they differ."""
     with exit_codes():
         first, second = find_skill(a, root), find_skill(b, root)
     changed = list(
@@ -134,7 +134,7 @@ def export_(
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Write a skill document as an Agent Skills folder, with what proves it."""
+    """Write a skill document as an Agent Skills folder, with its evidence."""
     from skillwright.jobs.inspect import PLACES, ExportOptions, export_document
 
     with exit_codes():
@@ -184,7 +184,7 @@ def ablate_(  # noqa: PLR0913 - each is an option
         typer.Option(metavar="FILE", help="Test all deletions together; write what is left."),
     ] = None,
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only say what it would take.")
+        bool, typer.Option("--estimate", help="Show only the estimated cost.")
     ] = False,
     overrides: Annotated[
         list[str],
@@ -261,7 +261,7 @@ def lessons_(
     ] = MARGIN,
     as_json: AsJson = False,
 ) -> None:
-    """Replay the pairs behind each accepted edit with another model: which lessons still help?"""
+    """Replay the pairs behind accepted edits with another model: which lessons still help?"""
     with exit_codes():
         lessons = open_lessons(run, root, config, overrides)
     played = lessons.run

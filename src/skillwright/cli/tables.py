@@ -266,8 +266,8 @@ def split_table(report: SplitReport) -> Table:
     between = " " if len(columns) <= _MOST_ABREAST else "\n"
     for name in columns:
         table.add_column(escape(name.replace("_", between)), justify="right", no_wrap=True)
-    for name, score in first.families.items():  # stored name
-        types = [column.families.get(name) for column in columns.values()]  # stored name
+    for name, score in first.task_types.items():
+        types = [column.task_types.get(name) for column in columns.values()]
         table.add_row(_words(name), str(score.tasks), *(_cell(one, between) for one in types))
     table.add_section()
     overall = [_cell(column.overall, between) for column in columns.values()]
@@ -365,7 +365,7 @@ def show_turns(console: Console, ends: TurnEnds) -> None:
 
 
 def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
-    yield from table.families.items()  # stored name
+    yield from table.task_types.items()
     yield "all", table.overall
 
 

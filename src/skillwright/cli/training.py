@@ -82,7 +82,7 @@ Theirs = Annotated[
 Reuse = Annotated[
     list[str],
     typer.Option(
-        "--reuse", metavar="RUN", help="Use what another run played under equal prompts and seeds."
+        "--reuse", metavar="RUN", help="Reuse another run's episodes for equal prompts and seeds."
     ),
 ]
 _THEIR_OPTION = "--cfg-options"
@@ -117,14 +117,10 @@ def train(  # noqa: PLR0913 - each is an option
     compat: Compat = None,
     reuse: Reuse = NO_OVERRIDES,
     theirs: Theirs = NO_OVERRIDES,
-    parity: Annotated[
-        bool, typer.Option("--parity", help="SkillOpt's defaults instead of ours, to compare.")
-    ] = False,
+    parity: Annotated[bool, typer.Option("--parity", help="Use SkillOpt's defaults.")] = False,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            min=2, metavar="N", help="Train N times, each with the next seed, and sum up."
-        ),
+        typer.Option(min=2, metavar="N", help="Train with N seeds, and summarize."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -195,7 +191,7 @@ def resume(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a run or study that was stopped; its decisions are those it would have taken."""
+    """Continue a stopped run or study, with the decisions of an uninterrupted run."""
     if is_rl_run(run, root):
         with exit_codes():
             _refuse_proof(prove, "one of `skillwright rl`, which tests its release by itself")
@@ -233,7 +229,7 @@ def _refuse_proof(wanted: bool, what: str) -> None:
 
 @config_app.command("show")
 def show_config(config: ConfigPath, overrides: Overrides = NO_OVERRIDES) -> None:
-    """Print the configuration as it is understood: bases merged, defaults filled in."""
+    """Print the resolved configuration, with bases merged and defaults filled in."""
     with exit_codes():
         if is_rl_config(config):
             text = dump_rl_config(load_rl_config(config, overrides))

@@ -26,7 +26,7 @@ def verify(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Check an exported skill: rules, links, hashes, proof; exit with 1 where one fails."""
+    """Check an exported skill: rules, links, hashes, proof; exit with 1 if one fails."""
     from skillwright.jobs.inspect import verify_skills
 
     with exit_codes():

@@ -77,7 +77,7 @@ def report(
         Format.HTML
     ),
 ) -> None:
-    """Write what a run did as one file: HTML that needs nothing else, or Markdown."""
+    """Write a run as one HTML file, or as Markdown."""
     with exit_codes():
         folder = find_run(run, root)
         text = html_report(folder) if form is Format.HTML else markdown_report(folder)

@@ -3,66 +3,41 @@
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt, PositiveInt
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.bank import (
+    DistillAmounts,
     DistillSettings,
     EvolveSettings,
+    EvolveTrigger,
     GrowthCaps,
     RenderBudget,
     RetrievalSettings,
 )
-from skillwright.config.yaml_files import Section
-from skillwright.models.validation import Share
 
-_RETRIEVAL, _RENDER = RetrievalSettings(), RenderBudget()
-_DISTILL, _EVOLVE, _CAPS = DistillSettings(), EvolveSettings(), GrowthCaps()
+_RENDER, _CAPS = RenderBudget(), GrowthCaps()
 
 
-class BankSection(Section):
+class BankSection(RetrievalSettings):
     """How much of a bank is injected, in training and in evaluation alike."""
 
     embedder: Annotated[str, Field(min_length=1)] = "lexical"
-    """Says what is similar: ``lexical``, a sentence-transformers model, or ``URL#model``."""
-    k_task: NonNegativeInt = _RETRIEVAL.k_task
-    """Most task-specific skills."""
-    delta: Annotated[float, Field(ge=-1, le=1)] | None = _RETRIEVAL.delta
-    """The similarity that a task-specific skill must exceed; unset, the embedder's own."""
-    k_lessons: NonNegativeInt = _RETRIEVAL.k_lessons
-    """Most lessons."""
+    """Embedder: ``lexical``, a sentence-transformers model, or ``URL#model``."""
     max_tokens: PositiveInt = _RENDER.max_tokens
-    """Length of the injected text, at four characters a token."""
-    max_general_tokens: SkipJsonSchema[NonNegativeInt] = _RENDER.max_general_tokens
-    """Of it for general skills."""
-
-    @property
-    def retrieval(self) -> RetrievalSettings:
-        """How much is retrieved."""
-        return RetrievalSettings(self.k_task, self.delta, self.k_lessons)
+    """Maximum injected tokens, at four characters each."""
 
     @property
     def budget(self) -> RenderBudget:
         """How long the text may be."""
-        return RenderBudget(self.max_tokens, min(self.max_general_tokens, self.max_tokens))
+        return RenderBudget(self.max_tokens, min(_RENDER.max_general_tokens, self.max_tokens))
 
 
-class DistillSection(Section):
+class DistillSection(DistillAmounts):
     """A bank written by a teacher from base trajectories."""
 
     tasks: PositiveInt | None = None
-    """The first so many train tasks that are not of the evolution split; unset, all."""
+    """Number of training tasks outside the evolution split; unset, all."""
     episodes: PositiveInt = 1
     """Base episodes per task."""
-    place_episodes: PositiveInt = _DISTILL.place_episodes
-    """Episodes per request about one place."""
-    general: PositiveInt = _DISTILL.general
-    """General skills that are asked for."""
-    per_category: SkipJsonSchema[PositiveInt] = _DISTILL.per_category
-    """Principles that are asked for, per category."""
-    lessons: PositiveInt = _DISTILL.lessons
-    """Lessons that are asked for, over all categories."""
-    per_place: PositiveInt = _DISTILL.per_place
-    """Facts that are asked for, per place."""
 
     def settings(self, success_threshold: float, step: int | None = None) -> DistillSettings:
         """Return what a distillation is given.
@@ -71,37 +46,18 @@ class DistillSection(Section):
             success_threshold: The reward from which an episode counts as solved.
             step: The training step, for the provenance.
         """
-        return DistillSettings(
-            place_episodes=self.place_episodes,
-            general=self.general,
-            per_category=self.per_category,
-            lessons=self.lessons,
-            per_place=self.per_place,
-            success_threshold=success_threshold,
-            step=step,
-        )
+        return DistillSettings.of(self, success_threshold=success_threshold, step=step)
 
 
-class EvolveSection(Section):
+class EvolveSection(EvolveTrigger):
     """How a bank is updated from what still fails, on tasks of its own."""
 
     nth: Annotated[int, Field(ge=2)] = 5
-    """Every n-th train task, of each task type and place, is of the evolution split."""
+    """Every n-th training task of a type and place belongs to the evolution split."""
     episodes: PositiveInt = 1
     """Episodes per task of that split."""
-    trigger_accuracy: Share = _EVOLVE.trigger_accuracy
-    """Categories below this success rate are looked at."""
-    max_failures: PositiveInt = _EVOLVE.max_failures
-    """Failures that the teacher is shown, or as many as a prompt has room for."""
     per_checkpoint: NonNegativeInt = _CAPS.per_checkpoint
-    """Most additions of an update; 3 of a category at most, and 1 more to the weakest."""
-    weakest_extra: SkipJsonSchema[NonNegativeInt] = _CAPS.weakest_extra
-    """Additions on top that only the weakest category may use."""
-
-    @property
-    def caps(self) -> GrowthCaps:
-        """How far the bank may grow."""
-        return GrowthCaps(self.per_checkpoint, weakest_extra=self.weakest_extra)
+    """Maximum additions per update, 3 per category plus 1 for the weakest."""
 
     def settings(self, success_threshold: float, step: int) -> EvolveSettings:
         """Return what an update is given.
@@ -110,10 +66,5 @@ class EvolveSection(Section):
             success_threshold: The reward from which an episode counts as solved.
             step: The epoch or round, for the provenance.
         """
-        return EvolveSettings(
-            trigger_accuracy=self.trigger_accuracy,
-            max_failures=self.max_failures,
-            caps=self.caps,
-            success_threshold=success_threshold,
-            step=step,
-        )
+        caps = GrowthCaps(self.per_checkpoint)
+        return EvolveSettings.of(self, caps=caps, success_threshold=success_threshold, step=step)

@@ -1,6 +1,5 @@
 """Settings of commands about a bank: the teacher, and how much it reads and writes."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from pydantic import Field
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.load import load_config
+from skillwright.config.readers import settings_from_environment
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.config.yaml_files import (
-    Section,
     Values,
     merge,
     merge_layers,
@@ -22,8 +21,8 @@ from skillwright.config.yaml_files import (
 )
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps, read_text
+from skillwright.core.settings import Settings
 from skillwright.models import ModelConfig
-from skillwright.models.environment import settings_from_environment
 
 _WHO = (
     "Say who writes skills: --teacher BACKEND:MODEL, such as openai_chat:NAME, or a YAML file with "
@@ -32,14 +31,14 @@ _WHO = (
 _PLACE = ("base_url", "api_key_env", "server", "region", "headers", "transport", "path")
 
 
-class StudyModels(Section):
+class StudyModels(Settings):
     """Who is asked about episodes that were played already."""
 
     teacher: ModelConfig
     """Writes the skills."""
 
 
-class StudySettings(Section):
+class StudySettings(Settings):
     """How a teacher learns from episodes that were played already."""
 
     models: StudyModels
@@ -49,7 +48,7 @@ class StudySettings(Section):
     budget: BudgetSection = BudgetSection()
 
 
-class SearchSettings(Section):
+class SearchSettings(Settings):
     """How a bank is searched."""
 
     bank: BankSection = Field(default_factory=BankSection)
@@ -119,7 +118,7 @@ def study_settings(
     llm = values.get("models", {}).get("teacher")
     if not llm:
         raise ConfigError(f"no teacher is named. {_WHO}")
-    values["models"]["teacher"] = settings_from_environment(llm, "teacher", os.environ)
+    values["models"]["teacher"] = settings_from_environment(llm, "teacher")
     return validated_section(StudySettings, values)
 
 

@@ -13,10 +13,10 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.config.yaml_files import Section, kind_unless_given
+from skillwright.config.yaml_files import kind_unless_given
 from skillwright.core import DataError
+from skillwright.core.settings import Settings
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec
 
@@ -50,50 +50,51 @@ def _check_ratio(text: str) -> str:
     return text
 
 
-class _Seeded(Section):
+class SeededData(Settings):
+    """Tasks that are generated from a seed."""
+
     train: PositiveInt = 40
-    """Tasks to train on."""
+    """Training tasks."""
     val: PositiveInt = 40
-    """Tasks that the gate decides on."""
+    """Tasks for the gate."""
     test: PositiveInt = 60
-    """Tasks that are opened once, at the end."""
+    """Tasks for the final test."""
     seed: NonNegativeInt = 0
-    """Another seed gives other tasks."""
+    """Seed of the tasks."""
 
 
-class _AtMost(Section):
+class LimitedData(Settings):
+    """Tasks that are read from data."""
+
     train: PositiveInt | None = None
-    """At most so many tasks, the first in order; unset, all."""
+    """Maximum number of tasks; unset, all."""
     val: PositiveInt | None = None
-    """At most so many tasks; unset, all."""
+    """Maximum number of tasks; unset, all."""
     test: PositiveInt | None = None
-    """At most so many tasks; unset, all."""
+    """Maximum number of tasks; unset, all."""
 
 
-class GeneratedData(_Seeded):
+class GeneratedData(SeededData):
     """Houses of our own: seeded, solvable, and never the same in two splits."""
 
     kind: Literal["generated"] = "generated"
     household: NonNegativeInt | None = None
-    """The home that all games share, with habits to be learned; unset, every game has its own."""
+    """Household that all games share; unset, each game has its own."""
 
 
-class HouseholdsData(_Seeded):
+class HouseholdsData(SeededData):
     """Houses of homes whose habits only a skill can tell, with too few turns to search them all."""
 
     kind: Literal["households"] = "households"
     train: PositiveInt = 300
-    """Tasks to train on."""
     val: PositiveInt = 60
-    """Tasks that the gate decides on."""
     test: PositiveInt = 120
-    """Tasks that are opened once, at the end."""
     homes: PositiveInt = 20
-    """Homes that the games to train on are set in, six games in a row in the same."""
+    """Households of the training games; six consecutive games share one."""
     new_homes: NonNegativeInt = 0
-    """Homes of their own for val and test; 0 sets them in the homes of train, in other games."""
+    """Separate households for val and test; 0 uses those of train."""
     survey: NonNegativeInt = 0
-    """Train games in the new homes: a bank may learn from them, and no weights do."""
+    """Training games in the new households, for the bank only, not for weights."""
 
     @model_validator(mode="after")
     def _new_homes_can_be_known(self) -> "HouseholdsData":
@@ -105,47 +106,47 @@ class HouseholdsData(_Seeded):
         return self
 
 
-class AlfworldData(_AtMost):
+class AlfworldData(LimitedData):
     """The official ALFWorld games: ``train``, ``valid_seen`` as val, ``valid_unseen`` as test."""
 
     kind: Literal["alfworld_data"] = "alfworld_data"
     root: str | None = None
-    """The folder ``json_2.1.1`` or one that holds it; unset, ``$ALFWORLD_DATA``."""
+    """Folder ``json_2.1.1`` or its parent; unset, ``$ALFWORLD_DATA``."""
 
 
-class SplitDirData(Section):
+class SplitDirData(Settings):
     """Items that are split already: a folder with ``train``, ``val`` and ``test``."""
 
     kind: Literal["split_dir"] = "split_dir"
     path: Annotated[str, Field(min_length=1)]
-    """The folder that holds the three."""
+    """Folder with the three splits."""
 
 
-class RatioData(Section):
+class RatioData(Settings):
     """Items in one file, shuffled and cut into three splits."""
 
     kind: Literal["ratio"] = "ratio"
     path: Annotated[str, Field(min_length=1)]
-    """A JSON or JSONL file, or a folder that holds exactly one; a CSV, TSV or Parquet file."""
+    """JSON, JSONL, CSV, TSV or Parquet file, or a folder with one JSON or JSONL file."""
     ratio: Annotated[str, AfterValidator(_check_ratio)] = "2:1:7"
     """Shares of train, val and test."""
     seed: NonNegativeInt = 42
-    """Shuffles the items before they are cut."""
+    """Seed of the shuffle."""
 
 
-class AdapterData(Section):
+class AdapterData(Settings):
     """Tasks that an `EnvAdapter` brings itself."""
 
     kind: Literal["adapter"] = "adapter"
     train: PositiveInt | None = None
-    """Episodes in an epoch; unset, what the adapter's data loader says."""
+    """Episodes per epoch; unset, the size in the adapter's data loader."""
     val: NonNegativeInt = 0
-    """Episodes that the gate decides on; 0 is the adapter's whole split."""
+    """Episodes for the gate; 0 means the whole split."""
     test: NonNegativeInt = 0
-    """Episodes that are played once, at the end; 0 is the adapter's whole split."""
+    """Episodes for the final test; 0 means the whole split."""
 
 
-class TauBenchData(_AtMost):
+class TauBenchData(LimitedData):
     """Customers of tau-bench: of its retail store or its airline, as ``env.config.domain`` says.
 
     Where the data has a test split and no other, as the airline's, ``train`` and ``val`` say how
@@ -153,21 +154,16 @@ class TauBenchData(_AtMost):
     """
 
     kind: Literal["tau_bench"] = "tau_bench"
-    train_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "train"
-    val_split: SkipJsonSchema[str | None] = None
-    """Unset, ``val``, or ``dev`` where there is none."""
-    test_split: SkipJsonSchema[Annotated[str, Field(min_length=1)]] = "test"
 
 
-class QaData(_Seeded):
+class QaData(SeededData):
     """Questions of our own over passages: seeded, and about other things in every split."""
 
     kind: Literal["qa"] = "qa"
     val: PositiveInt = 60
-    """Tasks that the gate decides on."""
 
 
-class WebShopData(_Seeded):
+class WebShopData(SeededData):
     """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default.
 
     Another seed gives other prices and splits, and other products of the built-in shop.
@@ -175,45 +171,45 @@ class WebShopData(_Seeded):
 
     kind: Literal["webshop"] = "webshop"
     goals: Literal["human", "synthetic"] = "human"
-    """What people asked for, or one goal for every way to choose a product's options."""
+    """Human instructions, or a synthetic goal per choice of options."""
     train: PositiveInt = 60
-    """At most so many goals to train on."""
+    """Training tasks."""
     val: PositiveInt = 60
-    """At most so many goals that the gate decides on."""
+    """Tasks for the gate."""
     test: PositiveInt = 100
-    """At most so many goals that are opened once, at the end."""
+    """Tasks for the final test."""
 
 
-class VerifiersData(_AtMost):
+class VerifiersData(LimitedData):
     """The data set of an environment of verifiers; its eval set is test, where it has one."""
 
     kind: Literal["verifiers"] = "verifiers"
     ratio: Annotated[str, AfterValidator(_check_ratio)] = "1:1:1"
-    """Shares of train, val and test; where there is an eval set, only the first two count."""
+    """Shares of train, val and test; with an eval set, only the first two count."""
     seed: NonNegativeInt = 0
-    """Another seed deals the rows out in another way."""
+    """Seed of the split."""
 
 
-class TableData(_AtMost):
+class TableData(LimitedData):
     """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
 
     kind: Literal["table"] = "table"
     path: Annotated[str, Field(min_length=1)]
-    """The file; or a folder with a file per split: ``train.csv``, ``val.csv``, ``test.csv``."""
+    """File, or folder with ``train.csv``, ``val.csv`` and ``test.csv``."""
     ratio: Annotated[str, AfterValidator(_check_ratio)] | None = None
-    """Shares of train, val and test, dealt out evenly over task types and answers; unset, 1:1:1."""
+    """Shares of train, val and test, stratified by task type and answer; unset, 1:1:1."""
     split_column: str | None = None
-    """The column that says ``train``, ``val`` or ``test``, in the place of a ratio."""
+    """Column with ``train``, ``val`` or ``test``, instead of a ratio."""
     encoding: str | None = None
-    """What texts are written in, such as ``cp1252``; unset, UTF-8, or what their mark says."""
+    """Text encoding such as ``cp1252``; unset, UTF-8 or the byte-order mark."""
     seed: NonNegativeInt = 0
-    """Another seed deals the rows out in another way."""
+    """Seed of the split."""
     train: PositiveInt | None = None
-    """At most so many rows, evenly over task types and answers; unset, all."""
+    """Maximum number of tasks; unset, all."""
     val: PositiveInt | None = None
-    """At most so many rows; unset, all."""
+    """Maximum number of tasks; unset, all."""
     test: PositiveInt | None = None
-    """At most so many rows; unset, all."""
+    """Maximum number of tasks; unset, all."""
 
     @model_validator(mode="after")
     def _one_way_to_split(self) -> "TableData":
@@ -284,24 +280,24 @@ _TURNS_WITH_TOOLS = 20
 _TURNS_WITH_SEARCHES = 4  # those of SkillRL's search agents
 
 
-class EnvSection(Section):
+class EnvSection(Settings):
     """The environment and its tasks."""
 
     name: Annotated[str, Field(min_length=1)] = "alfworld"
-    """A registered name, ``package.module:Class``, ``path/to/file.py:Class``, or ``verifiers:NAME``
-    and ``skyrl_gym:NAME`` for what is installed of theirs."""
+    """Registered name, ``package.module:Class``, ``path/to/file.py:Class``, ``verifiers:NAME`` or
+    ``skyrl_gym:NAME``."""
     compat: Literal["skillopt"] | None = None
-    """``skillopt`` for an adapter that imports from `skillopt`: it finds our code there."""
+    """``skillopt`` for an adapter that imports from `skillopt`."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the environment, which checks them itself."""
+    """Settings of the environment, which validates them."""
     max_turns: PositiveInt = 50
-    """Most actions in an episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa`` (4
-    with ``passages``) and ``table`` (3 with ``on_wrong: retry``, 20 with ``mcp``), and what an
-    adapter says itself."""
+    """Maximum actions per episode; unset, 30 for ``tau_bench``, 15 for ``webshop``, 1 for ``qa``
+    (4 with ``passages``) and ``table`` (3 with ``on_wrong: retry``, 20 with ``mcp``), or the
+    adapter's default."""
     success_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The reward from which an episode is a success."""
+    """Minimum reward of a success."""
     data: DataConfig = GeneratedData()
-    """Where the tasks come from."""
+    """Source of the tasks."""
 
     @model_validator(mode="before")
     @classmethod

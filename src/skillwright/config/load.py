@@ -1,7 +1,6 @@
 """Reads the configuration of a training, ours or SkillOpt's, or of the recipe for weights."""
 
 import logging
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,8 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from skillwright.config.readers import Reading, read_with_all
-from skillwright.config.removed import without_removed
+from skillwright.config.readers import Reading, read_with_all, settings_from_environment
 from skillwright.config.rl import RlConfig, validated_rl
 from skillwright.config.run import RunConfig, validated
 from skillwright.config.yaml_files import (
@@ -23,13 +21,10 @@ from skillwright.config.yaml_files import (
     read_layers,
 )
 from skillwright.core import ConfigError
-from skillwright.models.environment import settings_from_environment
 
 _log = logging.getLogger(__name__)
 
-_STORE = "run.sqlite"  # beside it lies the configuration of a run; no run is opened here
 _RECIPE_ONLY = ("grpo", "policy", "cold_start", "models.expert", "models.base")
-_USUAL_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "QWEN_CHAT_API_KEY", "MINIMAX_API_KEY")
 _RECIPE = frozenset({"grpo", "policy", "cold_start"})
 _TRAINING_ONLY = (
     *("train", "gradient", "optimizer", "skill", "model"),
@@ -56,7 +51,7 @@ def load_config(
             is unknown or wrong; one line per problem, each with the nearest right name.
     """
     path = Path(path)
-    layers = _noted(path)
+    layers = _read(path)
     values = merge_layers(layers)
     _refuse_other_kind(path, values, _RECIPE_ONLY, _TRAINING_ONLY, "rl")
     read = read_with_all(Reading(path, layers, values, overrides, their_options))
@@ -77,7 +72,7 @@ def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
             is unknown or wrong; one line per problem, each with the nearest right name.
     """
     path = Path(path)
-    values = merge_layers(_noted(path))
+    values = merge_layers(_read(path))
     _refuse_other_kind(path, values, _TRAINING_ONLY, _RECIPE_ONLY, "train")
     return validated_rl(_completed(path, values, overrides, RlConfig), str(path))
 
@@ -112,27 +107,25 @@ def dump_config(config: RunConfig | RlConfig) -> str:
 
     Reading it gives an equal configuration, but for those keys.
     """
-    return dump_yaml(without_removed(config.model_dump(mode="json"), "", stored=True))
+    return dump_yaml(config.model_dump(mode="json"))
 
 
 dump_rl_config = dump_config
 
 
-def _noted(path: Path) -> list[Layer]:
-    """Read a file and what it inherits from; say which of its names are old, but of no run."""
+def _read(path: Path) -> list[Layer]:
+    """Read a file and the files that it inherits from.
+
+    Raises:
+        ConfigError: It belongs to `skillwright serve`.
+    """
     layers = read_layers(path)
     if "serve" in merge_layers(layers):
         raise ConfigError(
             f"{path}: these are conversations of `skillwright serve`, and nothing of them can be "
             f"played again; `skillwright bank distill {path.parent}` learns from them"
         )
-    for note in () if _is_stored(path) else (note for layer in layers for note in layer.notes):
-        _log.warning(note)
     return layers
-
-
-def _is_stored(path: Path) -> bool:
-    return (path.parent / _STORE).exists()
 
 
 def _refuse_other_kind(
@@ -159,25 +152,7 @@ def _completed(
     """Lay overrides over a file's values, and fill in its name and the environment's settings."""
     values = merge(values, parse_overrides(overrides, model))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
-    values = without_removed(values, str(path), stored=_is_stored(path))
-    if _is_stored(path):
-        values = _without_usual_keys(values)
     return _with_environment(merge({"run": {"name": name}}, values))
-
-
-def _without_usual_keys(values: Values) -> Values:
-    """Earlier runs stored the usual variable where nobody had named one, which must be set."""
-    models = {
-        role: {
-            name: value
-            for name, value in model.items()
-            if name != "api_key_env" or value not in _USUAL_KEYS
-        }
-        if isinstance(model, Mapping)
-        else model
-        for role, model in values.get("models", {}).items()
-    }
-    return {**values, "models": models}
 
 
 def _with_environment(values: Values) -> Values:
@@ -186,7 +161,7 @@ def _with_environment(values: Values) -> Values:
     if not isinstance(models, Mapping):
         return values
     filled: dict[str, Any] = {
-        role: settings_from_environment(model, role, os.environ)
+        role: settings_from_environment(model, role)
         if isinstance(model, Mapping) and role != "prices"
         else model
         for role, model in models.items()

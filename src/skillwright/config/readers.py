@@ -4,13 +4,15 @@ A package adds a reader by an entry point of ``skillwright.config_readers`` that
 Every reader sees every file of a training; it changes what is its own and returns the rest.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from skillwright.config.yaml_files import Layer, Section, Values
+from skillwright.config.yaml_files import Layer, Values
 from skillwright.core import ConfigError
+from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
 
 READERS = "skillwright.config_readers"
@@ -65,6 +67,20 @@ class ConfigReader(Protocol):
         """Lay the other system's defaults under values whose ``run.parity`` is true."""
         ...
 
+    def model_settings(
+        self, settings: Mapping[str, Any], role: str, environ: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """Fill in unset settings of a role's model from the other system's variables.
+
+        Raises:
+            ConfigError: A variable asks for what is not supported, or has a wrong value.
+        """
+        ...
+
+    def ignored_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the other system's variables that are set and have no effect, with the reason."""
+        ...
+
     def mode(self, config: Any) -> Mode:
         """Return how the defaults of a `RunConfig` relate to the other system's."""
         ...
@@ -113,7 +129,20 @@ def fill_in(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return values
 
 
-def mode_of(config: Section) -> Mode:
+def settings_from_environment(settings: Mapping[str, Any], role: str) -> Mapping[str, Any]:
+    """Fill in unset settings of a role's model from environment variables of other systems."""
+    for reader in config_readers():
+        settings = reader.model_settings(settings, role, os.environ)
+    return settings
+
+
+def ignored_variables() -> dict[str, str]:
+    """Return the variables of other systems that are set and have no effect, with the reason."""
+    found = [reader.ignored_variables(os.environ) for reader in config_readers()]
+    return {name: why for each in found for name, why in each.items()}
+
+
+def mode_of(config: Settings) -> Mode:
     """Return how the defaults of a run relate to those of all other systems that are known."""
     modes = [reader.mode(config) for reader in config_readers()]
     facts = {name: fact for mode in modes for name, fact in mode.facts.items()}

@@ -16,9 +16,9 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    field_validator,
     model_validator,
 )
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection
@@ -30,14 +30,19 @@ from skillwright.config.run import (
     PricedModels,
     Reported,
 )
-from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.config.yaml_files import kind_unless_given, validated_section
+from skillwright.core.policy_settings import (
+    GrpoTerms,
+    LanguageModelTerms,
+    Schedule,
+    SftSettings,
+)
+from skillwright.core.settings import Settings
 from skillwright.evaluation import (
     AlphaLedger,
-    ExploreGate,
+    Gate,
     NonInferiorityTest,
-    PairedGate,
     ReleaseTest,
-    StrictGate,
     non_inferiority_power,
     why_hopeless,
 )
@@ -47,21 +52,16 @@ from skillwright.models.validation import Share
 # The policy and how its weights are trained, as a configuration says it.
 
 
-class ScorerPolicyConfig(Section):
+class ScorerPolicyConfig(Settings):
     """A small network that scores the commands on offer; it learns on a laptop."""
 
     kind: Literal["scorer"] = "scorer"
     start: str = ""
-    """A run of the same shape, whose released weights it begins with; unset, it is built anew."""
+    """Run whose released weights are the start; unset, new weights."""
     width: PositiveInt = 64
-    """Size of every vector; a multiple of ``heads``."""
-    layers: SkipJsonSchema[PositiveInt] = 2
-    """Convolutions over what was read."""
+    """Vector size, a multiple of ``heads``."""
     hidden: PositiveInt = 128
     """Size of the last hidden layer."""
-    threads: SkipJsonSchema[PositiveInt] = 1
-    """Processor threads. With one, a run's numbers hang on neither cores nor load, and so small a
-    network is no slower."""
 
     @property
     def label(self) -> str:
@@ -69,55 +69,22 @@ class ScorerPolicyConfig(Section):
         return "a command scorer"
 
 
-class LoraConfig(Section):
-    """Train an adapter instead of all weights."""
-
-    rank: PositiveInt = 16
-    """Of the adapter's matrices."""
-    alpha: PositiveInt = 32
-    """Its output is scaled by ``alpha / rank``."""
-
-
 ENGINE_SHARE: Final = 0.3
 """Of a GPU's memory, that vLLM or SGLang takes."""
 
 
-class HfPolicyConfig(Section):
+class HfPolicyConfig(LanguageModelTerms):
     """Any causal language model of the transformers library with a chat template."""
 
     kind: Literal["hf"] = "hf"
     model: Annotated[str, Field(min_length=1)]
-    """A `save_pretrained` folder, a GGUF file, an installed package that ships one, or a name on
-    the Hugging Face hub."""
+    """`save_pretrained` folder, GGUF file, package with one, or Hugging Face name."""
     start: str = ""
-    """Weights to begin with instead of the model's own: a `save_pretrained` folder (all weights,
-    or a LoRA adapter), or a run of ours (what it released)."""
+    """Start weights: `save_pretrained` folder, LoRA adapter, or run; unset, the model's."""
     download: bool = False
-    """Fetch it where it is not on this machine."""
-    lora: LoraConfig | None = None
-    """Unset, all weights are trained."""
-    precision: Literal["auto", "float32", "bfloat16", "float64"] = "auto"
-    """``auto`` is bfloat16 on a GPU and float32 elsewhere."""
-    optimizer: Literal["adamw", "adamw8bit"] = "adamw"
-    """``adamw8bit`` keeps moments in 2 bytes per weight instead of 8."""
-    device: SkipJsonSchema[str] = "auto"
-    """``auto`` takes a GPU where there is one."""
-    max_new_tokens: PositiveInt = 512
-    """Bound on an answer, in tokens."""
-    context_tokens: PositiveInt | None = None
-    """Bound on prompt and answer together; unset, the model's."""
+    """Download the model if it is not on this machine."""
     sampler: Literal["own", "vllm", "sglang"] = "own"
-    """Who draws free answers: our own decoding, or an installed engine, with 30% of the memory."""
-    sample_rows: SkipJsonSchema[PositiveInt] = 128
-    """Conversations that are sampled at once."""
-    micro_tokens: PositiveInt = 16_384
-    """Tokens of a forward and backward pass; a beginning that several rows share counts once."""
-    restrict: SkipJsonSchema[bool] = True
-    """Hold answers to the commands on offer, where the environment lists them."""
-    gradient_checkpointing: bool = False
-    """Compute activations twice instead of keeping them."""
-    template: dict[str, Any] = Field(default_factory=dict)
-    """Handed to the chat template by name (``enable_thinking: false``)."""
+    """Sampler: our own, or an installed engine with 30% of the memory."""
 
     @property
     def label(self) -> str:
@@ -132,138 +99,92 @@ PolicyConfig = Annotated[
 ]
 
 
-class ScheduleSection(Section):
-    """How a learning rate rises and falls."""
-
-    shape: Literal["cosine", "linear", "constant"] = "cosine"
-    """How it falls after the rise."""
-    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of the steps in which it rises."""
-    floor: Share = 0.0
-    """Share of the highest rate that the last step ends at."""
-
-
-class SupervisedSection(Section):
+class SupervisedSection(SftSettings):
     """Supervised steps on episodes that were solved."""
 
     episodes: PositiveInt = 1
     """Episodes per task."""
-    steps: PositiveInt = 300
-    """Optimizer steps."""
-    batch_rows: PositiveInt = 128
-    """Turns per step, about."""
-    whole_episodes: bool = False
-    """Deal turns out by episodes: a scorer reads the skill once for all turns of one."""
-    learning_rate: PositiveFloat = 2e-5
-    """The highest of the schedule; 4e-3 suits a scorer."""
-    schedule: ScheduleSection = ScheduleSection()
-    """How the rate rises and falls over the steps."""
-    join_turns: bool = False
-    """One row per episode where prompts continue where the last ended (``hf`` only)."""
 
 
 class ColdStartSection(SupervisedSection):
-    """Supervised steps on what the expert solved in the real environment, given skills."""
+    """Supervised training on the expert's verified successes."""
 
     demonstrations: str = ""
-    """What is learned from in the place of an expert's episodes: a run, of which it is what it
-    solved of the tasks to train on, or a ``.jsonl`` file of chats (``hf`` only)."""
+    """Demonstrations instead of expert episodes: a run, or a ``.jsonl`` file of chats (``hf``
+    only)."""
     tasks: PositiveInt | None = None
-    """How many tasks to train on, the first ones; unset, all."""
+    """Number of training tasks; unset, all."""
     without_skills: Share = 0.2
-    """Share of the tasks without skills, so that the policy learns to do without as well."""
+    """Share of tasks without skills."""
     expert_reads: Literal["same", "skills"] = "same"
-    """``skills`` gives the expert the bank's skills, whatever ``bank.inject`` gives the policy."""
+    """``skills`` shows the bank to the expert regardless of ``bank.inject``."""
 
 
 class InternalizeSection(SupervisedSection):
-    """Skills that are distilled into the weights, and retired if nothing is lost without them."""
+    """Distillation of skills into the weights."""
 
     skills: list[str] = Field(default=[])
-    """Ids, categories or places of what is distilled; empty, all skills of the bank."""
+    """Ids, categories or places; empty, all skills."""
     by: Literal["policy", "expert"] = "policy"
-    """Whose successes with the skills are learned from without them: the policy's own, or
-    ``models.expert``'s."""
+    """Source of successes with skills: the policy or the expert."""
     rest: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    """Share of the tasks that are not about these skills, so that nothing else is forgotten; where
-    there are fewer, all."""
+    """Share of other tasks, against forgetting."""
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    """They are retired if a loss of so much success is ruled out."""
+    """Maximum loss of success that must be excluded before skills are retired."""
 
 
-class StepAdvantageSection(Section):
+class StepAdvantageSection(Settings):
     """GiGPO's second advantage: a turn among those that saw the same."""
 
     weight: PositiveFloat = 1.0
-    """What it is multiplied by before it is added."""
-    discount: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)]] = 0.95
-    """Of later reward, per turn."""
+    """Weight of the step-level advantage."""
 
 
-class GrpoSection(Section):
+class GrpoSection(GrpoTerms):
     """Reinforcement: groups of episodes of the same task, compared with each other."""
 
     iterations: NonNegativeInt = 100
-    """Rollouts and updates, in turn; 0 leaves the policy as the cold start ends."""
+    """Rollout and update iterations; 0 keeps the cold start."""
     gate_every: PositiveInt | None = None
-    """Iterations of a policy step: the gate judges its weights on val, and those that lose are
-    taken back; unset, all are kept."""
+    """Iterations per gated policy step; a losing step is reverted; unset, none is gated."""
     tasks_per_iteration: PositiveInt = 16
-    """Tasks of an iteration; without ``harder`` and ``again``, none comes twice in a pass."""
+    """Tasks per iteration."""
     group_size: Annotated[int, Field(ge=2)] = 8
-    """Episodes per task, given the same skills."""
+    """Episodes per task, with equal skills."""
     harder: bool = False
-    """Draw task types that are lost more often more often, instead of all tasks in turn."""
+    """Sample task types in proportion to their failures."""
     again: Share = 0.0
-    """Share of an iteration's tasks that were solved in part when last played."""
+    """Share of tasks that were partly solved last time."""
     temperature: PositiveFloat = 1.0
-    """What is sampled at."""
-    skill_dropout: SkipJsonSchema[Share] = 0.0
-    """Share of the groups that are given only a part of their skills."""
-    learning_rate: PositiveFloat = 1e-6
-    """The highest of the schedule; 5e-4 suits a scorer."""
-    schedule: ScheduleSection = ScheduleSection(shape="constant", warmup=0.0)
-    """How the rate rises and falls over the iterations."""
-    clip_high: SkipJsonSchema[NonNegativeFloat] = 0.2
-    """And up to 1 and this."""
+    """Sampling temperature."""
+    schedule: Schedule = Schedule(shape="constant", warmup=0.0)
+    """Learning rate schedule over the iterations."""
     kl_weight: NonNegativeFloat = 0.01
-    """Weight of the divergence from the policy that the cold start ended with."""
-    entropy_weight: SkipJsonSchema[NonNegativeFloat] = 0.0
-    """Weight of the entropy, which is a bonus."""
-    rows: Literal["steps", "trajectories"] = "steps"
-    """One row per turn, or per episode where prompts continue (``hf`` only)."""
-    epochs: PositiveInt = 1
-    """Passes over the rows of an iteration."""
-    minibatch_rows: PositiveInt | None = 128
-    """Rows per optimizer step, about; unset, all."""
+    """Weight of the KL divergence from the cold start."""
     statistics: Literal["trajectories", "rows"] = "trajectories"
-    """What the mean of a group runs over; ``rows`` is what SkillRL's code does."""
-    scale_by_std: SkipJsonSchema[bool] = True
-    """Divide advantages by the deviation of their group."""
+    """Unit of a group's mean; SkillRL's code uses ``rows``."""
     step_advantage: StepAdvantageSection | None = None
-    """GiGPO's second advantage; unset, none."""
+    """GiGPO's step-level advantage; unset, off."""
     penalty: NonNegativeFloat = 0.01
-    """Taken off the advantage of a turn whose action was none of those on offer."""
+    """Penalty on the advantage of a turn with an action that was not offered."""
     checkpoint_every: PositiveInt = 10
-    """Iterations between checkpoints; validation, evolution and the end make their own."""
+    """Iterations between checkpoints; validations, evolution and the end also save one."""
     keep_rollouts: bool = False
-    """Keep the episodes of training in the run's store too."""
+    """Store training episodes."""
 
 
 _ACTORS = ("searcher", "buyer", "finder", "household", "retail", "reader", "shopper", "seeker")
 
-Control = Literal["no_skills", "other_scope"]
-
 
 class RlModelsSection(PricedModels):
-    """The models beside the policy."""
+    """Models other than the policy."""
 
     base: ModelConfig | None = None
-    """Plays the base trajectories; unset, the policy before it has learned anything."""
+    """Model that plays base trajectories; unset, the initial policy."""
     teacher: ModelConfig | None = None
-    """Writes skills from trajectories, and changes them; ``distill`` and ``evolve`` need one."""
+    """Model that writes and updates skills, for ``distill`` and ``evolve``."""
     expert: ModelConfig | None = None
-    """Shows how it is done, with the skills that the policy has; ``cold_start`` needs one."""
+    """Model that demonstrates tasks with the policy's skills, for ``cold_start``."""
 
     scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "base": _ACTORS,
@@ -273,69 +194,62 @@ class RlModelsSection(PricedModels):
 
 
 class RlBankSection(BankSection):
-    """What is injected for the policy, in training and in evaluation alike."""
+    """Retrieval from the bank for the policy."""
 
     start: str = "empty"
-    """``empty``, ``seed`` for the environment's own, ``seed:NAME``, a bank's file or JSON, or the
-    folder of a run (what it released)."""
+    """Initial bank: ``empty``, ``seed``, ``seed:NAME``, a bank file or JSON, or a run folder."""
     leave_out: list[str] = Field(default=[])
-    """Categories whose skills are left out of the first bank."""
+    """Categories left out of the first bank."""
     inject: Literal["skills", "principles", "facts", "trajectories", "none"] = "skills"
-    """``principles`` injects only the skills that hold everywhere, ``facts`` only those of the
-    task's place, ``trajectories`` raw base trajectories of the same category and place instead."""
+    """Injected text: all skills, general skills, facts about the place, raw trajectories, or
+    nothing."""
     hierarchy: bool = True
-    """False injects the most similar skills of any kind, instead of the general ones and others."""
+    """Inject general skills and others separately; if false, the most similar of any kind."""
 
 
 class RlDistillSection(DistillSection):
-    """The first bank, written by the teacher from base trajectories."""
+    """First bank, written by the teacher from base trajectories."""
 
     max_turns: PositiveInt | None = None
-    """Most actions in a base episode, so that more is seen; unset, as in all others."""
-    temperature: SkipJsonSchema[NonNegativeFloat] = 1.0
-    """What the untrained policy samples at; other models have settings of their own."""
+    """Maximum actions per base episode; unset, as elsewhere."""
 
 
 class RlEvolveSection(EvolveSection):
-    """How the bank keeps learning, from what still fails on tasks of its own."""
+    """Updates of the bank from failures on tasks of its own."""
 
     every: PositiveInt = 5
     """Iterations between updates."""
 
 
-RlGateConfig = Annotated[
-    ExploreGate | PairedGate | StrictGate,
-    Field(discriminator="kind"),
-    kind_unless_given(ExploreGate().kind),
-]
-
-
 class RlEvaluationSection(Reported):
     """What decides, and what is reported."""
 
-    gate: RlGateConfig = ExploreGate()
-    """Judges every change of the bank on the val split, and what the run ends with."""
     val_every: PositiveInt = 10
-    """Iterations between validations; the cold start and the last are validated always."""
+    """Iterations between validations."""
     temperature: NonNegativeFloat = 0.0
-    """What the policy samples at when it is measured; 0 takes the likeliest action."""
+    """Evaluation temperature; 0 is greedy."""
     baseline: Literal["cold_start", "start"] = "cold_start"
-    """What the release test compares with, and what the sealed test scores first: the weights as
-    the cold start left them, or as the run began."""
+    """Baseline of the release test and the final test: weights after the cold start, or the
+    initial ones."""
     select: Literal["best", "last"] = "best"
-    """Which weights are tested: the best on val, the later among equals, or the last."""
-    controls: SkipJsonSchema[list[Control]] = Field(default=["no_skills", "other_scope"])
-    """Test the selected weights also without skills, and with those of another place."""
+    """Weights to test: best on val, or last."""
+
+    @field_validator("gate")
+    @classmethod
+    def _refuses(cls, gate: Gate) -> Gate:
+        if gate.accepts_all:
+            raise ValueError(f"a gate of kind {gate.kind!r} refuses nothing; use 'explore' here")
+        return gate
 
 
 class RlRolloutSection(PlayedEpisodes):
     """How episodes are played."""
 
     max_concurrent: PositiveInt = 128
-    """Episodes in flight at once."""
+    """Maximum concurrent episodes."""
 
 
-class RlConfig(Section):
+class RlConfig(Settings):
     """A run of the recipe; every key has a default but the models that its stages need."""
 
     run: NamedRun = NamedRun()

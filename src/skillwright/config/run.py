@@ -1,7 +1,7 @@
 """What a training's configuration may say. Frozen; unknown keys are refused; every key is read.
 
-The classes are the schema. What is no key of a file (`SkipJsonSchema`) is set by ``run.parity`` or
-by code; see `removed`.
+The classes are the schema. Keys that only ``run.parity`` changes are left out of it
+(`SkipJsonSchema`).
 """
 
 import re
@@ -21,13 +21,15 @@ from pydantic.json_schema import SkipJsonSchema
 from skillwright.config.bank import BankSection, DistillSection, EvolveSection
 from skillwright.config.env import EnvSection, GeneratedData, QaData, WebShopData
 from skillwright.config.readers import fill_in
-from skillwright.config.yaml_files import Section, kind_unless_given, validated_section
+from skillwright.config.yaml_files import validated_section
 from skillwright.core import did_you_mean
+from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
-from skillwright.evaluation import AlphaLedger, AnyGate, ExploreGate, power_text, why_hopeless
+from skillwright.evaluation import AlphaLedger, ExploreGate, Gate, power_text, why_hopeless
 from skillwright.models import ModelConfig, Prices, ScriptedConfig, find_backend
-from skillwright.models.validation import Share
+from skillwright.rollout import PlayLimits
 from skillwright.rollout.workers import ENGINES, Cluster
+from skillwright.textopt import EditTerms, ReflectTerms
 
 # Sections that every job has: name and seed, models, how episodes are played, a budget.
 
@@ -71,26 +73,24 @@ EngineName = Annotated[str, AfterValidator(_check_engine)]
 """``local``, or the name of an engine that is installed."""
 
 
-class NamedRun(Section):
+class NamedRun(Settings):
     """What the run is called, where it is kept, and the seed that everything derives from."""
 
     name: FolderName = "run"
-    """The run's folder below ``root``; a configuration file's own name where it says nothing."""
+    """Name of the run's folder; unset, the name of the configuration file."""
     seed: NonNegativeInt = 42
-    """Splits, batches, environments, sampling and first weights all derive from it."""
+    """Seed of splits, batches, environments, sampling and initial weights."""
     root: Annotated[str, Field(min_length=1)] = "runs"
-    """The folder that holds runs, relative to the working directory."""
+    """Folder that holds runs, relative to the working directory."""
     trackers: list[TrackerName] = Field(default=[])
-    """Experiment trackers that follow it: ``wandb``, ``mlflow``, ``trackio``, ``tensorboard``,
-    ``otel``, or another installed one. They change nothing in the run; environment variables of
-    their own hold their options."""
+    """Trackers, such as ``wandb``, ``mlflow``, ``trackio``, ``tensorboard``, ``otel``."""
 
 
-class PricedModels(Section):
+class PricedModels(Settings):
     """Models by role, with one table of prices."""
 
     prices: dict[str, Prices] = Field(default_factory=dict)
-    """What models cost, by name; where a model has ``prices`` of its own, those hold."""
+    """Prices by model name; a model's own ``prices`` come first."""
 
     # Role -> the scripted models that can have it, the usual one first.
     scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -133,39 +133,27 @@ def _check_head(address: str) -> str:
     return address
 
 
-class RaySection(Section):
-    """Where the workers of an engine run."""
+class RaySection(Settings):
+    """Where episodes are played with ``engine: ray``."""
 
     address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
-    """The head, ``host:port``, or ``auto`` for the one on this machine; unset, ``$RAY_ADDRESS``, or
-    else a Ray that is started for the run."""
+    """Head ``host:port``, or ``auto``; unset, ``$RAY_ADDRESS`` or a Ray started for the run."""
     workers: PositiveInt | None = None
-    """Processes that play, each with a CPU of its own; unset, one per CPU."""
+    """Worker processes, one CPU each; unset, one per CPU."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Labels that a node must have to play, such as ``{"pool": "rollouts"}``."""
+    """Required node labels, such as ``{"pool": "rollouts"}``."""
 
 
-class PlayedEpisodes(Section):
+class PlayedEpisodes(PlayLimits):
     """How episodes are played."""
 
     engine: EngineName = "local"
-    """``local`` plays in this process, ``ray`` on the machines of a cluster: the same episodes.
-    Policies, whose weights are in this process, play in it in any case."""
+    """``local`` plays in this process, ``ray`` on a cluster with equal results; policies always
+    play locally."""
     ray: RaySection = RaySection()
-    """Where its workers run, with ``engine: ray``."""
-    max_concurrent: PositiveInt = 64
-    """Episodes in flight at once."""
-    retries: NonNegativeInt = 2
-    """Further attempts, each in a fresh environment, for an episode that failed."""
-    give_up_after: PositiveInt | None = 20
-    """Failed episodes in a row that stop the run, to be resumed; unset, no number does."""
-    max_failure_share: Share | None = 0.5
-    """A larger share of failures among the last 40 episodes, or 20 at first, stops it as well."""
-    episode_timeout_s: PositiveFloat | None = None
-    """Seconds that one attempt may take (of a policy, a batch of choices); unset, no bound but the
-    model's own."""
+    """Cluster for ``engine: ray``."""
     history_turns: PositiveInt | None = None
-    """Exchanges that the agent is shown after the opening; unset, all."""
+    """Turns that the prompt holds after the opening; unset, all."""
 
     @property
     def cluster(self) -> Cluster:
@@ -173,34 +161,36 @@ class PlayedEpisodes(Section):
         return Cluster(self.ray.address, self.ray.workers, self.ray.labels)
 
 
-class Reported(Section):
+class Reported(Settings):
     """What decides, and what is reported."""
 
+    gate: Gate = ExploreGate()
+    """Judges every candidate on the val split: a skill, a change of a bank, weights."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    """The chance that a run whose changes do nothing releases one, for gates that know of noise."""
+    """Maximum probability of a release without a real gain, for ``explore`` and ``paired``."""
     val_tasks: PositiveInt | None = None
-    """Judge on the first so many val tasks only; unset, on all."""
+    """Maximum val tasks for the gate; unset, all."""
     test: bool = True
     """Open the test split at the end."""
     test_tasks: PositiveInt | None = None
-    """Report on the first so many test tasks only; unset, on all."""
+    """Maximum test tasks; unset, all."""
 
 
 # What a run may use up, as a configuration says it.
 
 
-class BudgetSection(Section):
+class BudgetSection(Settings):
     """Bounds of the whole run, over all its resumes; what is reached first stops it, resumable.
 
     In a study of several seeds each seed's run has the whole budget.
     """
 
     usd: PositiveFloat | None = None
-    """Money, in US dollars; every model needs known prices."""
+    """US dollars; needs known prices."""
     tokens: PositiveInt | None = None
-    """Tokens, prompts and answers together."""
+    """Tokens, input and output."""
     minutes: PositiveFloat | None = None
-    """Time in which processes worked on the run."""
+    """Working time."""
 
     @property
     def is_set(self) -> bool:
@@ -211,90 +201,61 @@ class BudgetSection(Section):
 # How much is trained, and how proposals change the skill.
 
 
-class TrainSection(Section):
+class TrainSection(Settings):
     """How much is trained, and in what portions."""
 
     epochs: PositiveInt = 4
-    """Times through the train split."""
+    """Passes over the training split."""
     batch_size: PositiveInt = 40
     """Rollouts per micro-batch."""
     accumulation: PositiveInt = 1
     """Micro-batches per step."""
     patience: PositiveInt | None = None
-    """Stop after so many steps in a row without an accepted change; unset, never."""
+    """Steps without an accepted change before training stops; unset, no limit."""
 
     def steps_per_epoch(self, train_tasks: int) -> int:
         """Return the steps of an epoch over ``train_tasks`` tasks; the last may be a short one."""
         return -(-train_tasks // (self.batch_size * self.accumulation))
 
 
-class GradientSection(Section):
+class GradientSection(ReflectTerms):
     """How trajectories become proposals."""
 
-    minibatch_size: PositiveInt = 8
-    """Trajectories per analyst call."""
-    merge_batch_size: Annotated[int, Field(ge=2)] = 8
-    """Proposals per merge call."""
-    failure_only: bool = False
-    """Analyze failures only."""
     success_threshold: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)] | None] = None
     """The reward from which analysts are shown a success; unset, ``env.success_threshold``."""
     analyst_budget: SkipJsonSchema[Literal["scheduled", "initial"]] = "scheduled"
     """Edits that one analyst may propose: the step's budget, or ``optimizer.learning_rate``."""
-    analyst_workers: PositiveInt = 16
-    """Analyst calls in flight at once."""
 
 
-class SkillAwareSection(Section):
-    """Slips of the agent are kept apart from gaps in the skill; reminders go into an appendix."""
-
-    appendix_source: Literal["both", "failure_only"] = "both"
-    """Whose reminders are taken: those of both kinds of analyst, or of failures only."""
-    consolidate_threshold: NonNegativeInt = 0
-    """With more reminders than this the optimizer makes them fewer; 0 never asks."""
-    gated: SkipJsonSchema[bool] = True
-    """Reminders are part of the candidate; else they enter after the gate, unmeasured."""
-
-
-class OptimizerSection(Section):
+class OptimizerSection(EditTerms):
     """How proposals change the skill, how many a step may make, and what an epoch ends with."""
 
     learning_rate: PositiveInt = 4
-    """Most edits per step, at the start."""
+    """Maximum edits per step at the start."""
     min_learning_rate: PositiveInt = 2
-    """Most edits per step, at the end of a schedule that decays."""
+    """Maximum edits per step at the end of a decaying schedule."""
     lr_scheduler: Literal["constant", "linear", "cosine"] = "cosine"
-    """How the one becomes the other."""
+    """Shape of the schedule."""
     lr_control_mode: Literal["fixed", "autonomous", "none"] = "fixed"
-    """``fixed`` keeps the schedule, ``autonomous`` asks; ``none`` and full rewrites have no cap."""
-    none_means_fixed: SkipJsonSchema[bool] = False
-    """``none`` keeps the schedule where edits are applied, as in SkillOpt."""
+    """``fixed`` follows the schedule, ``autonomous`` asks the optimizer; ``none`` and full
+    rewrites have no limit."""
     rank_fallback: SkipJsonSchema[Literal["support", "order"]] = "support"
     """Where a ranking fails: the edits most trajectories speak for, or the first, as there."""
     skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = (
         "patch"
     )
-    """``patch`` applies edits, the others rewrite: by merged suggestions, or per analyst."""
-    rewrite_max_tokens: PositiveInt | None = None
-    """Room for a reply that holds a whole skill; unset, as much as for any other reply."""
-    repair_anchors: SkipJsonSchema[bool] = True
-    """Edits whose anchor is not in the document go back to the optimizer once."""
-    insert_after_fallback: SkipJsonSchema[bool] = False
-    """An ``insert_after`` without its anchor appends, as in SkillOpt."""
+    """``patch`` applies edits; the others rewrite the document, from merged suggestions or per
+    analyst."""
     use_slow_update: bool = True
-    """From the second epoch on, guidance over epochs is written, and judged by the gate."""
+    """Write guidance at the end of each epoch from the second on."""
     slow_update_samples: PositiveInt = 20
-    """Train tasks that are compared under the old and the new skill at an epoch's end."""
+    """Training tasks that compare the skills of two epochs."""
     gate_slow_update: bool = True
-    """The gate judges it; else it enters the current skill unmeasured, and the best one stays."""
+    """Judge the guidance by the gate; if false, it enters the current skill unmeasured."""
     longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = "mixed"
-    """Which of them are looked at: all, those that changed, or those that did not."""
+    """Pairs that are analyzed: all, changed or unchanged results."""
     use_meta_skill: bool = True
-    """From the second epoch on, the optimizer keeps notes of its own for the next epoch."""
-    skill_aware: SkillAwareSection | None = None
-    """How slips of the agent are kept apart from gaps in the skill; unset, they are not."""
-    memory_steps: SkipJsonSchema[PositiveInt] = 64
-    """Steps that analysts are shown, the latest ones: what was tried, the outcome."""
+    """Keep notes of the optimizer for the next epoch, from the second epoch on."""
     memory_across_epochs: SkipJsonSchema[bool] = True
     """A new epoch still knows the old one's steps."""
 
@@ -322,41 +283,36 @@ class OptimizerSection(Section):
 # What decides, and what is reported, as a configuration says it.
 
 
-GateConfig = Annotated[AnyGate, Field(discriminator="kind"), kind_unless_given(ExploreGate().kind)]
-
-
 class EvaluationSection(Reported):
-    """What decides, and what is reported."""
+    """Gate and final test."""
 
-    gate: GateConfig = ExploreGate()
-    """Judges every candidate on the val split."""
     empty_baseline: bool = True
-    """Also test the empty skill, where the initial one is not blank: two baselines."""
+    """Also test the empty skill, if the initial skill is not empty."""
     inherit_scores: SkipJsonSchema[bool] = False
     """What enters the current skill unmeasured has the score of the text before, as in SkillOpt,
     until the end; else it is played. For gates without fresh draws."""
     placebo: bool = False
-    """Also test a text of the same length that says nothing about the job."""
+    """Also test an irrelevant text of equal length."""
     confirm_tasks: NonNegativeInt = 0
-    """So many val tasks, the last ones, are kept from the gate and confirm the best skill once."""
+    """Val tasks that are kept from the gate and confirm the best skill once."""
 
 
 class RunSection(NamedRun):
-    """What the run is called, where it is kept, and the seed that everything derives from."""
+    """The name of the run, its folder and its seed."""
 
     parity: bool = False
-    """Start from SkillOpt's defaults instead of ours, to compare; a key that is given holds."""
+    """Use SkillOpt's defaults; keys that are given keep their values."""
 
 
 class ModelsSection(PricedModels):
-    """The two models of a training, each chosen on purpose, and the teacher of a bank."""
+    """Target, optimizer and optional teacher."""
 
     target: ModelConfig
-    """Acts in the environment; the skill is trained for it."""
+    """Model that acts in the environment."""
     optimizer: ModelConfig
-    """Reads trajectories and proposes edits."""
+    """Model that reads trajectories and proposes edits."""
     teacher: ModelConfig | None = None
-    """Writes the skills of a bank; unset, the optimizer's model does."""
+    """Model that writes the skills of a bank; unset, the optimizer."""
 
     scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "target": ("household", "retail", "reader", "shopper", "clerk", "seeker", "coder"),
@@ -382,24 +338,22 @@ class ModelsSection(PricedModels):
 
 
 class RolloutSection(PlayedEpisodes):
-    """How episodes are played."""
+    """Rollouts."""
 
     reuse: list[str] = Field(default=[])
-    """Folders of other runs: what they played under equal prompts and seeds is not played again."""
-    mode: SkipJsonSchema[Literal["free", "lockstep"]] = "free"
-    """``free`` for agents behind endpoints, ``lockstep`` for policies that answer in batches."""
+    """Run folders whose episodes are reused for equal prompts and seeds."""
 
 
-class SkillSection(Section):
+class SkillSection(Settings):
     """The document that is trained, and a bank beside it."""
 
     init: str = ""
-    """A file to begin with, relative to the working directory; blank begins with nothing."""
+    """Initial skill file; empty, no skill."""
     bank: str = ""
-    """A bank that is injected below it: its file, JSON (ours, SkillRL's), or ``seed:alfworld``."""
+    """Bank injected after it: a file, JSON (ours or SkillRL's) or ``seed:alfworld``."""
 
 
-class RunConfig(Section):
+class RunConfig(Settings):
     """A training run. Only ``models`` must be given."""
 
     run: RunSection = RunSection()
@@ -463,8 +417,6 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _can_be_played_elsewhere(self) -> "RunConfig":
         problem = self.models.target.why_here_only
-        if self.rollout.mode == "lockstep":
-            problem = "an agent that plays in lockstep stays in this process"
         if problem and self.rollout.engine != "local":
             raise ValueError(
                 f"rollout.engine is {self.rollout.engine!r}, and models.target cannot act on other "

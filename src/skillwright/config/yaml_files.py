@@ -1,6 +1,5 @@
 """YAML files as plain values: inheritance by ``_base_``, merging, and dotted overrides."""
 
-import logging
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -9,26 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
-from skillwright.config.removed import why_removed
-from skillwright.config.renamed import new_path, renamed
 from skillwright.core import ConfigError, DataError, did_you_mean
 from skillwright.core.fence import escaped_controls
 from skillwright.core.jsonio import read_text
 from skillwright.models import explain_validation_error
-from skillwright.models.validation import Frozen
 
 # What all sections of a configuration share, and every path that a schema may set.
 
 
-S = TypeVar("S", bound="Section")
-
-
-class Section(Frozen):
-    """A mapping of a configuration: frozen, and closed to unknown keys."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+S = TypeVar("S", bound=BaseModel)
 
 
 def validated_section(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
@@ -98,8 +88,6 @@ def _is_open(schema: Mapping[str, Any]) -> bool:
     return bool(schema.get("type") == "object" and schema.get("additionalProperties"))
 
 
-_log = logging.getLogger(__name__)
-
 BASE_KEY = "_base_"
 _SUFFIXES = (".yaml", ".yml")
 
@@ -116,11 +104,10 @@ Values = dict[str, Any]
 
 
 class Layer(NamedTuple):
-    """What one file of a chain says, without its ``_base_``; notes name keys by old names."""
+    """What one file of a chain says, without its ``_base_``."""
 
     path: Path
     values: Values
-    notes: tuple[str, ...] = ()
 
 
 class _Loader(yaml.SafeLoader):
@@ -164,8 +151,7 @@ def read_layers(path: Path) -> list[Layer]:
 
     Raises:
         ConfigError: A file is missing, unreadable or no mapping; its YAML is malformed (with line
-            and column); a file gives a key by its old and its new name; or a file inherits from
-            itself (with the chain).
+            and column); or a file inherits from itself (with the chain).
     """
     layers: list[Layer] = []
     chain: list[Path] = []
@@ -177,8 +163,7 @@ def read_layers(path: Path) -> list[Layer]:
         chain.append(path)
         values = _read_file(path, named_by)
         base = values.pop(BASE_KEY, None)
-        values, notes = renamed(values, str(path))
-        layers.append(Layer(path, values, tuple(notes)))
+        layers.append(Layer(path, values))
         if base is None:
             return layers[::-1]
         if not isinstance(base, str) or not base:
@@ -219,8 +204,8 @@ def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
     Values are read as YAML, and nothing after ``=`` is the empty text. The schema knows the paths.
 
     Raises:
-        ConfigError: A setting has no ``=``, its value is no YAML, its path is unknown (the message
-            names the nearest), or a key is given by its old and its new name.
+        ConfigError: A setting has no ``=``, its value is no YAML, or its path is unknown (the
+            message names the nearest).
     """
     places = key_paths(model)
     paths = {place.path for place in places}
@@ -228,17 +213,13 @@ def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
     values: Values = {}
     for setting in overrides:
         path, equals, text = setting.partition("=")
-        old, path = path.strip(), new_path(path.strip())
+        path = path.strip()
         if not equals:
             raise ConfigError(f"--set {setting!r} has no '='; write section.key=value")
         if path not in paths and not path.startswith(free):
-            problem = why_removed(path) or f"no key {path!r}. {nearest_path(path, paths)}"
-            raise ConfigError(f"--set {setting!r}: {problem}")
+            raise ConfigError(f"--set {setting!r}: no key {path!r}. {nearest_path(path, paths)}")
         value = _parse(text, f"--set {setting!r}") if text.strip() else ""
-        values = merge(values, nested(old, value))
-    values, notes = renamed(values, "--set")
-    for note in notes:
-        _log.warning(note)
+        values = merge(values, nested(path, value))
     return values
 
 

@@ -27,7 +27,7 @@ class SkillStatus(StrEnum):
     """It may be retrieved."""
     RETIRED = "retired"
     """It was taken out; its id is never used again."""
-    PENDING = "quarantined"  # stored name
+    PENDING = "pending"
     """It came from outside and has not passed lint and gate."""
 
 

@@ -3,8 +3,10 @@
     SkillwrightError
     ├── UsageError              you asked for something that cannot be done (exit code 2)
     │   ├── ConfigError         a configuration file, key or value
+    │   │   └── NotMeasured     an evaluation whose episodes say nothing about the agent
     │   ├── DataError           a data set, split, game file or skill file
     │   └── RunError            a run folder: busy, missing, damaged, or out of space
+    ├── BudgetSpent             a run used up its budget (exit code 3)
     ├── ModelError              an endpoint failed; the episode that asked becomes a Failure
     │   ├── ModelTimeout        no answer before the deadline
     │   ├── ModelRefused        400, 401, 403, 404 and the like: asking again cannot help
@@ -53,6 +55,21 @@ class DataError(UsageError):
 
 class RunError(UsageError):
     """A run folder is busy, missing, damaged, or cannot be written."""
+
+
+class NotMeasured(ConfigError):
+    """What an evaluation played says nothing about the agent, and a resume would play no other."""
+
+
+class BudgetSpent(SkillwrightError):
+    """A run used up its budget; all that was begun is finished and stored, and it can continue.
+
+    Attributes:
+        larger: The options of ``resume`` that give it a budget to continue with.
+    """
+
+    exit_code = 3
+    larger: str = ""
 
 
 class ModelError(SkillwrightError):

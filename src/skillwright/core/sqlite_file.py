@@ -1,9 +1,7 @@
-"""One SQLite file of ours, open: made or refused, brought up to date, read and written.
+"""Open one of our SQLite files: create or refuse it, read and write it.
 
-A run's store and a bank are such files; each decides what to do when its file cannot be used.
-`PRAGMA user_version` counts the migrations that a file has been through. A release that changes a
-table adds a migration at the end of its `Schema` and never touches the ones before it. Every commit
-outlives a killed process (WAL).
+A run's store and a bank are such files. `PRAGMA user_version` holds the version of the schema; a
+file of another version is refused. Every commit outlives a killed process (WAL).
 """
 
 import os
@@ -66,76 +64,77 @@ def has_valid_header(log: Path) -> bool:
 
 BUSY_TIMEOUT_S = 10.0
 
-Migration = tuple[str, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a kind of file holds, and how an older one becomes a newer one.
+    """The tables of a kind of file.
 
     Attributes:
-        kind: What it belongs to: "run".
+        kind: What the file belongs to: "run".
         holder: What it is called when it is closed: "store".
-        application_id: Says so to `file` and to us; other SQLite files are refused.
-        migrations: All there are, oldest first. The first one sets the application id.
-        error: What is raised for a file that cannot be used.
-        if_empty: What to say of a file without any table.
+        application_id: Marks the file for `file` and for us; other SQLite files are refused.
+        version: Version of the tables; a file of another one is refused.
+        tables: Statements that create them.
+        error: Error that is raised for a file that cannot be used.
+        if_empty: End of the message about a file without tables.
     """
 
     kind: str
     holder: str
     application_id: int
-    migrations: tuple[Migration, ...]
+    version: int
+    tables: tuple[str, ...]
     error: type[UsageError]
     if_empty: str
 
-    def is_newest(self, connection: sqlite3.Connection, where: str) -> bool:
-        """Tell whether a file has been through all migrations, without changing it.
+    def check(self, connection: sqlite3.Connection, where: str) -> None:
+        """Refuse a file that cannot be read, without changing it.
 
         Raises:
-            UsageError: `error`: the file is empty, of another kind, or was written by a newer
-                version.
+            UsageError: `error`: the file is empty, of another kind, or of another version.
         """
-        version = self._known_version(connection, where)
-        if not _has_tables(connection):
+        if not self._is_ours(connection, where):
             raise self.error(f"{where} {self.if_empty}")
-        return version == len(self.migrations)
 
-    def migrate(self, connection: sqlite3.Connection, where: str) -> None:
-        """Bring a new or older file up to date, all migrations in one transaction.
+    def create(self, connection: sqlite3.Connection, where: str) -> None:
+        """Create the tables of a new file, in one transaction.
 
         Raises:
-            UsageError: `error`: the file is of another kind, or was written by a newer version.
-            sqlite3.Error: A migration failed; the file is as it was.
+            UsageError: `error`: the file is of another kind or version.
+            sqlite3.Error: A statement failed; the file is as it was.
         """
-        if self._known_version(connection, where) == len(self.migrations):
+        if self._is_ours(connection, where):
             return
         connection.execute("BEGIN IMMEDIATE")
         try:
-            # Asked again under the lock: another process may have migrated meanwhile.
-            for migration in self.migrations[self._known_version(connection, where) :]:
-                for statement in migration:
+            # Check again under the lock: another process may have created them meanwhile.
+            if not self._is_ours(connection, where):
+                for statement in self.tables:
                     connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {len(self.migrations)}")
+                connection.execute(f"PRAGMA application_id = {self.application_id}")
+                connection.execute(f"PRAGMA user_version = {self.version}")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
 
-    def _known_version(self, connection: sqlite3.Connection, where: str) -> int:
-        version, newest = schema_version(connection), len(self.migrations)
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        if _has_tables(connection) and application != self.application_id:
+    def _is_ours(self, connection: sqlite3.Connection, where: str) -> bool:
+        """Return whether the tables are there; a file of another kind or version is refused."""
+        if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
+            return False
+        if connection.execute("PRAGMA application_id").fetchone()[0] != self.application_id:
             raise self.error(
                 f"{where} is an SQLite file, but no {self.kind} of Skillwright; name another file"
             )
-        if version > newest:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != self.version:
             raise self.error(
-                f"{where} was written by a newer Skillwright (schema {version}, this one knows "
-                f"{newest}); upgrade with `pip install --upgrade skillwright`"
+                f"{where} was written by another version of Skillwright (schema {version}; this "
+                f"one reads schema {self.version}). Open it with that version, or start a new "
+                f"{self.kind}."
             )
-        return version
+        return True
 
 
 class Trouble(StrEnum):
@@ -155,10 +154,9 @@ class SqliteFile:
     """A file, used from one thread; a subclass says what to do where it cannot be used.
 
     Args:
-        path: The file; made and brought up to date unless ``read_only``.
-        schema: What it must be.
-        read_only: Look, change nothing; another process may be writing. Of an older file a copy is
-            brought up to date, which is gone when it is closed.
+        path: The file; created unless ``read_only``.
+        schema: Its kind and version.
+        read_only: Change nothing; another process may be writing.
         busy_timeout_s: How long to wait for another process that is writing.
 
     Raises:
@@ -282,20 +280,11 @@ def is_sealed(folder: Path) -> bool:
     return folder.is_dir() and not os.access(folder, os.W_OK)
 
 
-def schema_version(connection: sqlite3.Connection) -> int:
-    """Return how many migrations a file has been through; 0 for a new file."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
-
-
 def _connect(path: Path, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
     try:
         _prepare(connection)
-        schema.migrate(connection, str(path))  # first, because it refuses other people's files
+        schema.create(connection, str(path))  # first, because it refuses other files
         connection.execute("PRAGMA journal_mode = WAL")
     except BaseException:
         connection.close()
@@ -327,8 +316,8 @@ def _look_elsewhere(path: Path, schema: Schema) -> sqlite3.Connection:
         connection = sqlite3.connect(copy, isolation_level=None)
         try:
             _prepare(connection)
-            schema.is_newest(connection, str(path))  # refuses other people's files
-            return _newest_copy(connection, schema, str(path))
+            schema.check(connection, str(path))
+            return _copy_of(connection)
         finally:
             connection.close()
 
@@ -338,22 +327,18 @@ def _look(path: Path, mode: str, schema: Schema, busy_timeout_s: float) -> sqlit
     connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
     try:
         _prepare(connection)
-        if schema.is_newest(connection, str(path)):
-            return connection
-        copy = _newest_copy(connection, schema, str(path))
+        schema.check(connection, str(path))
     except BaseException:
         connection.close()
         raise
-    connection.close()
-    return copy
+    return connection
 
 
-def _newest_copy(connection: sqlite3.Connection, schema: Schema, where: str) -> sqlite3.Connection:
+def _copy_of(connection: sqlite3.Connection) -> sqlite3.Connection:
     copy = sqlite3.connect("", isolation_level=None)  # a temporary file of SQLite's own
     try:
         connection.backup(copy)
         _prepare(copy)
-        schema.migrate(copy, where)
         copy.execute("PRAGMA query_only = ON")
     except BaseException:
         copy.close()

@@ -181,14 +181,19 @@ def _search(index: BankIndex, query: str, settings: BankSection, env: str, scope
     embedder = index.encoder.embedder
     own = settings.embedder == "lexical"
     delta = settings.delta if own and settings.delta is not None else embedder.delta
-    terms = RetrievalSettings(settings.k_task, delta, settings.k_lessons)
+    terms = RetrievalSettings(k_task=settings.k_task, delta=delta, k_lessons=settings.k_lessons)
     text = query_of(Task("query", "", description=query), named.category)
     vector = index.encoder.queries([text])[text]
     real = retrieve(index, vector, category=named.category, scope=scope, settings=terms)
     rendered = render(real, settings.budget)
     injected = {one.skill.id for one in rendered.injected}
     retrieved = {one.skill.id for one in real.all}
-    wide = retrieve(index, vector, scope=scope, settings=RetrievalSettings(_FOUND, -1, _FOUND))
+    wide = retrieve(
+        index,
+        vector,
+        scope=scope,
+        settings=RetrievalSettings(k_task=_FOUND, delta=-1, k_lessons=_FOUND),
+    )
     scored = {one.skill.id: one for one in (*wide.task_specific, *wide.lessons)}
     scored |= {one.skill.id: one for one in (*real.task_specific, *real.lessons)}
 

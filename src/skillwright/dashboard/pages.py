@@ -239,7 +239,7 @@ def training(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         validations = reader.payloads("validation")
         evolutions = reader.payloads("evolution")
         steps, internalized = reader.payloads("policy_step"), reader.payloads("internalized")
-    by_type = [one["families"] for one in rows]  # stored name
+    by_type = [one["task_types"] for one in rows]
     return "training.html", {
         "rows": rows,
         "charts": _curves(rows, validations),
@@ -272,7 +272,7 @@ def _curves(
     def line(key: str) -> list[tuple[float, float | None]]:
         return [(one["iteration"], one.get(key)) for one in rows]
 
-    types = sorted({name for one in rows for name in one["families"]})  # stored name
+    types = sorted({name for one in rows for name in one["task_types"]})
     by_type = {
         name.replace("_", " "): [
             (one["iteration"], _recent_share(rows[max(at - 4, 0) : at + 1], name))
@@ -282,7 +282,8 @@ def _curves(
     }
     val = [(one["iteration"], one["table"]["overall"]["success_rate"]) for one in validations]
     zero = [
-        (one["iteration"], one["flat"] / one["groups"] if one["groups"] else None) for one in rows
+        (one["iteration"], one["zero_variance"] / one["groups"] if one["groups"] else None)
+        for one in rows
     ]
     wanted: list[tuple[str, Mapping[str, Any], bool]] = [
         ("Success rate of rollouts and val", {"rollouts": line("success"), "val": val}, True),
@@ -302,7 +303,7 @@ def _curves(
 
 def _recent_share(rows: list[dict[str, Any]], task_type: str) -> float | None:
     """Return the share that some iterations solved of a task type."""
-    counts = [one["families"].get(task_type) or (0, 0) for one in rows]  # stored name
+    counts = [one["task_types"].get(task_type) or (0, 0) for one in rows]
     scored = sum(each for _, each in counts)
     return sum(solved for solved, _ in counts) / scored if scored else None
 
@@ -335,7 +336,7 @@ def _chosen(summary: RunSummary, reader: RunReader) -> int:
     """Return after which iteration the weights are that a run ends with, as far as it knows."""
     opened = reader.payloads(RlKind.TEST_OPENED)
     if opened:
-        return int(opened[-1]["artefacts"]["final"])  # stored name
+        return int(opened[-1]["artifacts"]["final"])
     best = summary.rl.best if summary.rl is not None else None
     return best.iteration if best is not None else 0
 

@@ -136,7 +136,7 @@ class AboutEnv:
         """Put a report into lines of rich's markup.
 
         Args:
-            facts: Those of `EnvReport`, as this or an earlier version stored them.
+            facts: Those of `EnvReport`.
             scores: The score of each of its subsets, in words.
         """
         del facts, scores

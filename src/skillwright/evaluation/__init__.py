@@ -1,6 +1,5 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
-from skillwright.evaluation.gates import AnyGate
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
@@ -62,7 +61,6 @@ __all__ = [
     "RELEASE_DRAWS_FROM",
     "RELEASE_PHASE",
     "AlphaLedger",
-    "AnyGate",
     "BoundedGain",
     "Decision",
     "DrawCount",

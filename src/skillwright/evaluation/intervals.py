@@ -342,9 +342,6 @@ def _nonzero(x: float) -> float:
     return x if abs(x) > _TINY else _TINY
 
 
-# How reliably an agent does a task: pass@1 and pass^k.
-
-
 def pass_hat_k(successes: Sequence[int], trials: int, k: int) -> float:
     """Estimate pass^k: the chance that ``k`` fresh attempts at a task all succeed.
 

@@ -27,7 +27,7 @@ from skillwright.evaluation.intervals import (
 )
 from skillwright.rollout import Engine
 
-_DIGITS = 9  # numbers that agree to so many digits are the same number, up to rounding
+_DIGITS = 9  # numbers that agree to this many digits are equal, up to rounding
 _ROUNDING = 10**-_DIGITS
 _MAX_WEIGHT = 10_000  # of all tasks together: it bounds the sums that are counted
 
@@ -192,7 +192,7 @@ def _gain_interval(
 
 IntervalMethod = Literal["student_t", "wilson"]
 
-_EQUAL_DIGITS = 9  # differences that agree to so many digits are equal, up to rounding
+_EQUAL_DIGITS = 9  # differences that agree to this many digits are equal, up to rounding
 MAX_EXACT_TASKS = 1000  # above it the exact test takes seconds and agrees with Student's t
 
 
@@ -257,7 +257,7 @@ def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference
 
 
 def _interval_without_spread(gains: Sequence[float]) -> Interval:
-    """Bound a mean of which every measurement was the same: conservative, and never of width 0."""
+    """Bound the mean of equal measurements: conservative, and never of width 0."""
     gain = gains[0]
     others = wilson_interval(0, len(gains)).high
     return Interval(gain - others * max(0.0, 1 + gain), gain + others * max(0.0, 1 - gain))
@@ -294,7 +294,7 @@ _NOISE_OF_A_DRAW = 0.27
 _REST = 0.05
 _UNEVENNESS = 0.45
 
-_MOST_TIMES = 8  # a hint to multiply tasks or draws by more than this helps nobody
+_MOST_TIMES = 8  # a hint to multiply tasks or draws by more than this is no help
 
 
 def detectable_gain(tasks: int, draws: int, alpha: float) -> float | None:
@@ -351,9 +351,6 @@ def what_would_prove(pairs: Sequence[Pair], alpha: float) -> str:
         return ""
     often = f"{POWER * 10:.0f} of 10 new runs"
     return f"{' or '.join(hints)} would prove a gain of this size in {often}"
-
-
-# A duel of two skills: the same agent, tasks and seeds; only the skill differs.
 
 
 @dataclass(frozen=True, slots=True)

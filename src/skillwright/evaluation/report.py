@@ -15,8 +15,6 @@ from skillwright.evaluation.intervals import Interval, clustered_wilson_interval
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import Verdict
 
-# Scores: of documented rollout rows, and of episodes.
-
 
 def compute_score(rows: Sequence[Any]) -> tuple[float, float]:
     """Return the mean ``hard`` and the mean ``soft`` of rollout rows; ``(0.0, 0.0)`` for none.
@@ -104,11 +102,11 @@ class ScoreTable(JsonRecord):
 
     Attributes:
         overall: The score of all episodes.
-        families: The score of each task type, sorted by name; empty without any.  # stored name
+        task_types: The score of each task type, sorted by name; empty without any.
     """
 
     overall: Score
-    families: Mapping[str, Score] = field(default_factory=dict)  # stored name
+    task_types: Mapping[str, Score] = field(default_factory=dict)
 
     @classmethod
     def of(cls, results: Sequence[EpisodeResult], success_threshold: float = 1.0) -> Self:
@@ -119,7 +117,7 @@ class ScoreTable(JsonRecord):
                 groups[result.task_type].append(result)
         return cls(
             overall=Score.of(results, success_threshold),
-            families={  # stored name
+            task_types={
                 name: Score.of(group, success_threshold) for name, group in sorted(groups.items())
             },
         )

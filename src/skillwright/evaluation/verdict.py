@@ -1,4 +1,4 @@
-"""What a gate decides, and why."""
+"""The decision of a gate, and its reason."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -8,7 +8,7 @@ from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
 
 
 class Decision(StrEnum):
-    """What becomes of a candidate."""
+    """The decision about a candidate."""
 
     ACCEPT = "accept"
     """It replaces the incumbent."""
@@ -34,7 +34,7 @@ class Verdict(JsonRecord):
         rollouts: Episodes that both sides ran for this decision, lost ones included.
         incumbent_score: The incumbent's mean over tasks, or ``None`` if none was measured.
         candidate_score: The candidate's, on the same tasks and draws.
-        better: Tasks on which the candidate did better; ``None`` in a verdict of an older version.
+        better: Tasks on which the candidate did better; ``None`` where the gate does not say.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -57,9 +57,6 @@ class Verdict(JsonRecord):
     def accepted(self) -> bool:
         """Whether the candidate replaces the incumbent."""
         return self.decision is Decision.ACCEPT
-
-
-# One alpha for a whole run: how much chance of a false accept each decision may take.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A cache of replies: the same question to the same model is paid for once, by whoever asks.
+"""A cache of replies: the same question to the same model is paid for once, for all callers.
 
 For several runs, and for work that is not a run. Calls without a seed are counted:
 the second time that a process asks the same, it wants a second answer.

@@ -38,7 +38,7 @@ class ChatAgent:
         """Answer all contexts at once; the turns are in their order.
 
         Raises:
-            ModelError: A call failed; the calls beside it are cancelled.
+            ModelError: A call failed; the other calls are cancelled.
         """
         if len(contexts) == 1:
             return [await self._act(contexts[0])]

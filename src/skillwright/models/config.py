@@ -1,4 +1,4 @@
-"""Settings of the models that run in this process: scripted ones, and Python code of one's own."""
+"""Settings of the models that run in this process: scripted ones, and the user's Python code."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class PythonConfig(ModelConfig):
     settings: dict[str, Any] = Field(default_factory=dict)
     """Keyword arguments of its constructor."""
     scripted: bool = False
-    """It is a scripted model; results are shown with a note of it."""
+    """Whether it is a scripted model; results say so."""
     prices: Prices | None = None
     """Prices for answers that report tokens and no cost; unset, the reported cost is used."""
 
@@ -63,16 +63,7 @@ class ScriptedConfig(ModelConfig):
 
     backend: Literal["scripted"] = "scripted"
     model: str
-    """``household`` acts in ALFWorld houses and ``analyst`` writes proposals from trajectories
-    there; ``retail`` and ``retail_analyst`` do so in the built-in store of tau_bench, ``reader``
-    and ``reader_analyst`` with the generated questions of qa, ``shopper`` and ``shopper_analyst``
-    in webshop, ``clerk`` and ``clerk_analyst`` with the rows of a table, ``seeker`` and
-    ``seeker_analyst`` with the generated archives of qa, and ``coder`` and ``coder_teacher`` with
-    the requests of sessions. ``searcher`` is an expert in houses,
-    ``buyer`` one in webshop and ``finder`` one in the archives, and ``household_teacher`` writes
-    the skills of a bank from what was played there (``household_rewording_teacher`` in other
-    sentences), as ``retail_teacher``, ``webshop_teacher`` and ``search_teacher`` do for tau_bench,
-    webshop and the archives."""
+    """Name of the scripted model."""
     noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of turns with a random action: for ``household`` an admissible one, for ``clerk`` a
     random answer, for ``seeker`` a random search or answer.

@@ -39,7 +39,7 @@ _BLOCKS = {
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """What a GGUF file says about itself.
+    """The header of a GGUF file.
 
     Attributes:
         version: Of the format: 2 or 3.
@@ -61,12 +61,12 @@ class GgufHeader:
 
     @property
     def architecture(self) -> str:
-        """The kind of network, such as ``llama``; empty where the file does not say."""
+        """The kind of network, such as ``llama``, or ""."""
         return str(self.metadata.get("general.architecture", ""))
 
     @property
     def name(self) -> str:
-        """What its maker calls the model; empty where the file does not say."""
+        """The model's name, or ""."""
         return str(self.metadata.get("general.name", ""))
 
     @property

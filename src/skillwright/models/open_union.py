@@ -7,7 +7,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticKnownError, SchemaValidator, core_schema
 
 from skillwright.core import SkillwrightError
-from skillwright.models.validation import Frozen
+from skillwright.core.settings import Frozen
 
 
 class OpenUnion(Frozen):

@@ -1,4 +1,4 @@
-"""What calls cost: prices that a person gives, or list prices out of a dated file.
+"""Prices of calls: those in the settings, or list prices out of a dated file.
 
 A list price holds at the vendor's own address only; elsewhere the price is unknown, never 0.
 """
@@ -14,40 +14,40 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import NonNegativeFloat, PositiveInt, field_validator
 
-from skillwright.models.validation import Frozen
+from skillwright.core.settings import Frozen
 
 _DATED = re.compile(r"-(20\d{2}-\d{2}-\d{2}|20\d{6})$")
 
 
 class TokenPrices(Frozen):
-    """What tokens cost, in US dollars per million."""
+    """Prices of tokens, in US dollars per million."""
 
     input_usd_per_mtok: NonNegativeFloat
-    """Prompt tokens."""
+    """Input tokens."""
     output_usd_per_mtok: NonNegativeFloat
-    """Completion tokens, reasoning included."""
+    """Output tokens, including reasoning."""
     cached_input_usd_per_mtok: NonNegativeFloat | None = None
-    """Prompt tokens that the endpoint had cached; unset, they cost what other prompt tokens do."""
+    """Input tokens read from the endpoint's cache; unset, as other input."""
     cache_write_usd_per_mtok: NonNegativeFloat | None = None
-    """Prompt tokens that the endpoint put into its cache; unset, they cost what others do."""
+    """Input tokens written to the cache; unset, as other input."""
     cache_write_1h_usd_per_mtok: NonNegativeFloat | None = None
-    """Those that stay there for an hour (Anthropic); unset, they cost what other writes do."""
+    """Tokens cached for an hour (Anthropic); unset, as other writes."""
 
 
 class LongPromptPrices(TokenPrices):
-    """What the tokens of a call cost whose prompt is a long one."""
+    """Prices of calls with long prompts."""
 
     over_tokens: PositiveInt
-    """A prompt with more tokens than this is long."""
+    """Prompt length, in tokens, above which these prices apply."""
 
 
 class Prices(TokenPrices):
-    """List prices, in US dollars per million tokens."""
+    """Prices in US dollars per million tokens."""
 
     long_prompts: LongPromptPrices | None = None
-    """What long prompts cost, the whole call; unset, no more than others."""
+    """Prices of calls with long prompts; unset, the same."""
     as_of: str | None = None
-    """How old these prices are, in words; it is shown with the cost."""
+    """Date of the prices, shown with costs."""
 
     @field_validator("as_of", mode="before")
     @classmethod
@@ -55,7 +55,7 @@ class Prices(TokenPrices):
         return value.isoformat() if isinstance(value, date) else value  # as YAML reads 2026-11-01
 
     def of_prompt(self, tokens: int) -> TokenPrices:
-        """Return the prices of a call with so many prompt tokens."""
+        """Return the prices of a call, given its number of prompt tokens."""
         long = self.long_prompts
         return long if long is not None and tokens > long.over_tokens else self
 

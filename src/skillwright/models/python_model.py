@@ -1,4 +1,4 @@
-"""Models that are Python code of one's own, named by file or import path."""
+"""Models that are the user's Python code, named by file or import path."""
 
 import asyncio
 import sys

@@ -37,15 +37,16 @@ def make_model(
     """Make the model that a configuration names. Nothing is sent yet.
 
     Raises:
-        ConfigError: A key, a program or a package that the backend needs is missing, or a class of
-            one's own is no model.
-        DataError: A class of one's own, a scripted model or the weights of a local one are not
+        ConfigError: A key, a program or a package that the backend needs is missing, or the user's
+            class is no model.
+        DataError: The user's class, a scripted model or the weights of a local one are not
             found, or are damaged.
     """
     backend = find_backend(config.backend)
     backend.check_package()
-    make = backend.make or _make_endpoint
-    return make(config, client, sleep=sleep, clock=clock)
+    make: Any = backend.make or _make_endpoint
+    model: ChatModel = make(config, client, sleep=sleep, clock=clock)
+    return model
 
 
 def dialect_of(config: EndpointConfig) -> "Dialect[EndpointConfig]":
@@ -57,7 +58,7 @@ def dialect_of(config: EndpointConfig) -> "Dialect[EndpointConfig]":
     return made
 
 
-def _make_endpoint(config: EndpointConfig, client: "HttpClient", **timing: Any) -> ChatModel:
+def _make_endpoint(config: Any, client: "HttpClient", **timing: Any) -> ChatModel:
     from skillwright.models.http.endpoint import EndpointModel
 
     return EndpointModel(dialect_of(config), client, **timing)

@@ -1,12 +1,10 @@
-"""Says what is wrong with a configuration, or with a model's JSON, in words a person can act on."""
+"""Explains what is wrong with a configuration or a model's JSON, and how to correct it."""
 
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
@@ -167,20 +165,8 @@ def _shown(location: Sequence[int | str], value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
-# The base of all settings of models.
-
-
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 """The name of an environment variable."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 """A number in [0, 1]."""
-
-
-class Frozen(BaseModel):
-    """Settings that are read once. Unknown keys are refused, and no error shows a value."""
-
-    # Inputs are hidden because pydantic would print them, and one of them may be a key.
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )

@@ -1,4 +1,4 @@
-"""Where weights are on this machine: GGUF files, and installed packages that ship one."""
+"""Finds weights on this machine: GGUF files, and installed packages that ship one."""
 
 import os
 import re
@@ -32,7 +32,7 @@ class LocalWeights:
 
 
 def find_weights(name: str) -> Path:
-    """Return the GGUF file that a name stands for, its header checked.
+    """Find the GGUF file of a name, and check its header.
 
     Args:
         name: The path of a GGUF file, or the name of an installed package that ships one.

@@ -5,7 +5,8 @@ The policies themselves are `skillwright.policy.scorer` and `skillwright.policy.
 loads transformers too.
 """
 
-from skillwright.policy.agent import KeptRows, PolicyAgent, SkillDropout
+from skillwright.core.policy_settings import Schedule, SftSettings
+from skillwright.policy.agent import KeptRows, PolicyAgent
 from skillwright.policy.backend import (
     BankVersionGone,
     CheckpointDamaged,
@@ -41,8 +42,6 @@ from skillwright.policy.groups import (
 )
 from skillwright.policy.sft import (
     Coverage,
-    Schedule,
-    SftSettings,
     contexts_of,
     demonstrations,
     train,
@@ -88,7 +87,6 @@ __all__ = [
     "Schedule",
     "SftLoss",
     "SftSettings",
-    "SkillDropout",
     "StepAdvantage",
     "StepReport",
     "TargetRefused",

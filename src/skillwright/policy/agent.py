@@ -1,7 +1,6 @@
 """A policy plays: the engine's agent, which keeps what it sampled until it is learned from."""
 
 import math
-import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +11,9 @@ from skillwright.core import (
     ContractError,
     EpisodeResult,
     Message,
-    SkillContext,
-    SkillSource,
-    Task,
     Turn,
     TurnContext,
 )
-from skillwright.core.seeds import derive_seed
 from skillwright.policy.backend import PolicyBackend, Row
 
 
@@ -107,77 +102,3 @@ class PolicyAgent(KeptRows):
             for context, one in zip(contexts, sampled, strict=True):
                 self.keep(context, one.row)
         return [one.act for one in sampled]
-
-
-# Groups that see fewer skills, so that a policy does not lean on any one of them.
-
-
-@dataclass(frozen=True, slots=True)
-class SkillDropout:
-    """A skill source that leaves skills out for a share of the tasks.
-
-    All episodes of a task meet the same choice, because a group is compared under the same skills.
-    A skill is a line that begins with ``- [its id]``, as the bank renders it.
-
-    Attributes:
-        source: What retrieves.
-        share: Of the tasks that see fewer skills, in [0, 1].
-        keep: Chance of each skill to stay there, in [0, 1]; 0 leaves none.
-        seed: Of the choice; another one per iteration.
-
-    Raises:
-        ConfigError: A share is out of its range.
-    """
-
-    source: SkillSource
-    share: float
-    keep: float = 0.5
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.share <= 1 or not 0 <= self.keep <= 1:
-            raise ConfigError(
-                f"skill_dropout.share is {self.share} and keep {self.keep}; set both in [0, 1]"
-            )
-
-    @property
-    def waits(self) -> bool:
-        """Whether the source may take long."""
-        return self.source.waits
-
-    def context(self, task: Task) -> SkillContext:
-        """Return the skills injected for a task."""
-        return self.contexts([task])[0]
-
-    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return the skills injected for each task."""
-        whole = self.source.contexts(tasks)
-        return [self._thinned(task, one) for task, one in zip(tasks, whole, strict=True)]
-
-    def _thinned(self, task: Task, context: SkillContext) -> SkillContext:
-        rng = random.Random(derive_seed("skill dropout", self.seed, task.id))
-        if rng.random() >= self.share:
-            return context
-        dropped = {name for name in context.skill_ids if rng.random() >= self.keep}
-        if not dropped:
-            return context
-        marks = tuple(f"- [{name}] " for name in dropped)
-        lines = [line for line in context.text.splitlines() if not line.startswith(marks)]
-        pairs = list(zip(context.skill_ids, context.scores, strict=False))
-        return replace(
-            context,
-            text=_without_empty_sections(lines),
-            skill_ids=tuple(name for name in context.skill_ids if name not in dropped),
-            scores=tuple(score for name, score in pairs if name not in dropped),
-        )
-
-
-def _without_empty_sections(lines: Sequence[str]) -> str:
-    """Join lines, without headings that nothing stands under any more."""
-    kept: list[str] = []
-    for line in reversed(lines):
-        heads = line.startswith("### ")
-        if heads and (not kept or kept[-1].startswith("### ")):
-            continue
-        kept.append(line)
-    return "\n".join(reversed(kept))

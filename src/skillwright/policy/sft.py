@@ -1,66 +1,20 @@
 """The cold start: supervised steps on episodes that a teacher solved in the real environment."""
 
 import itertools
-import math
 import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from skillwright.core import ConfigError, EpisodeResult, SkillSource, TurnContext
+from skillwright.core.policy_settings import SftSettings
 from skillwright.core.seeds import derive_seed
 from skillwright.policy.backend import LossReport, PolicyBackend, Row, StepReport, TargetRefused
 from skillwright.policy.update import SftLoss, UpdateReport, by_episode, dealt
 
 # How a learning rate rises and falls.
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """A linear rise, then a fall.
-
-    Attributes:
-        shape: ``cosine`` or ``linear`` down to ``floor``, or ``constant``.
-        warmup: Share of the steps in which the rate rises, in [0, 1).
-        floor: Share of the highest rate that the last step ends at, in [0, 1].
-
-    Raises:
-        ConfigError: A share is out of its range.
-    """
-
-    shape: Literal["cosine", "linear", "constant"] = "cosine"
-    warmup: float = 0.1
-    floor: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.warmup < 1 or not 0 <= self.floor <= 1:
-            raise ConfigError(
-                f"schedule.warmup is {self.warmup} and schedule.floor {self.floor}; set shares in "
-                "[0, 1) and [0, 1]"
-            )
-
-    def rate(self, highest: float, step: int, steps: int) -> float:
-        """Return the learning rate of a step.
-
-        Args:
-            highest: What the rise ends at, above 0.
-            step: From 0; beyond ``steps`` the rate stays at the floor.
-            steps: How many there are in all, at least 1.
-
-        Returns:
-            A rate in [0, ``highest``], and above 0 before step ``steps``.
-        """
-        rising = math.ceil(self.warmup * steps)
-        if step < rising:
-            # Not from zero: a first step of nothing is a step lost.
-            return highest * (step + 1) / rising
-        if self.shape == "constant":
-            return highest
-        gone = min(1.0, (step - rising) / max(1, steps - rising))
-        left = 1 - gone if self.shape == "linear" else (1 + math.cos(math.pi * gone)) / 2
-        return highest * (self.floor + (1 - self.floor) * left)
 
 
 # The cold start: supervised steps on episodes that a teacher solved in the real environment.
@@ -109,41 +63,6 @@ class Coverage:
     def citation_rate(self) -> float:
         """Citations of shown skills per row; above 1 where answers cite several."""
         return sum(self.skills_cited.values()) / self.rows if self.rows else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class SftSettings:
-    """How demonstrations are learned from.
-
-    Attributes:
-        steps: Optimizer steps; the data are gone through as often as that takes.
-        batch_rows: Rows per step, about.
-        learning_rate: The highest of the schedule (2e-5 for a language model; the paper's table
-            says 1e-4).
-        schedule: How the rate rises and falls.
-        join_turns: One row per episode where prompts continue (token generators only).
-        whole_episodes: Deal rows out by episodes instead of one by one: what holds for a whole
-            episode is then encoded once for its turns, where the backend does so.
-
-    Raises:
-        ConfigError: A number is out of its range.
-    """
-
-    steps: int = 300
-    batch_rows: int = 128
-    learning_rate: float = 2e-5
-    schedule: Schedule = field(default_factory=Schedule)
-    join_turns: bool = False
-    whole_episodes: bool = False
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.batch_rows < 1:
-            raise ConfigError(
-                f"cold_start.steps is {self.steps} and cold_start.batch_rows {self.batch_rows}; "
-                "both are at least 1"
-            )
-        if not self.learning_rate > 0:
-            raise ConfigError(f"cold_start.learning_rate is {self.learning_rate}; set it above 0")
 
 
 def demonstrations(

@@ -3,13 +3,14 @@
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
 import torch
 
 from skillwright.core import ConfigError
+from skillwright.core.policy_settings import GrpoTerms
 from skillwright.core.seeds import derive_seed
 from skillwright.policy.backend import (
     LossReport,
@@ -323,43 +324,14 @@ def _append(so_far: Row, row: Row, between: tuple[int, ...]) -> Row:
 # The update: rows with advantages become optimizer steps, on any backend.
 
 
-RowForm = Literal["steps", "trajectories"]
-
-
-@dataclass(frozen=True, slots=True)
-class GrpoSettings:
+class GrpoSettings(GrpoTerms):
     """How a batch of rows is learned from.
 
-    Attributes:
-        objective: The loss.
-        learning_rate: Above 0.
-        epochs: Passes over the rows, at least 1. From the second step on the rows are off-policy,
-            and the clip fraction says how far.
-        minibatch_rows: Rows per optimizer step, about: they are dealt out evenly, and none twice.
-            ``None`` takes all in one step.
-        rows: ``steps``: one row per turn. ``trajectories``: turns whose prompts continue where the
-            last one ended are one row (token generators only).
-
-    Raises:
-        ConfigError: A number is out of its range.
+    From the second step on the rows are off-policy, and the clip fraction says how far.
     """
 
-    objective: GrpoObjective = field(default_factory=GrpoObjective)
-    learning_rate: float = 1e-6
-    epochs: int = 1
-    minibatch_rows: int | None = 128
-    rows: RowForm = "steps"
-
-    def __post_init__(self) -> None:
-        if not self.learning_rate > 0:
-            raise ConfigError(f"learning_rate is {self.learning_rate}; set it above 0, like 1e-6")
-        if self.epochs < 1:
-            raise ConfigError(f"epochs is {self.epochs}; rows are learned from at least once")
-        if self.minibatch_rows is not None and self.minibatch_rows < 1:
-            raise ConfigError(
-                f"minibatch_rows is {self.minibatch_rows}; set at least 1, or leave it out to "
-                "learn from all rows in one step"
-            )
+    objective: GrpoObjective = GrpoObjective()
+    """The loss."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from skillwright.rollout.engine import (
     refuse_no_score,
 )
 from skillwright.rollout.episode import MakeEnv
-from skillwright.rollout.limits import Limits
+from skillwright.rollout.limits import Limits, PlayLimits
 from skillwright.rollout.local import LocalEngine
 from skillwright.rollout.prompt import PromptStyle, render
 from skillwright.rollout.recorder import EpisodeRecorder, MemoryRecorder, episode_key
@@ -27,6 +27,7 @@ __all__ = [
     "MakeEnv",
     "MemoryRecorder",
     "Observer",
+    "PlayLimits",
     "PromptStyle",
     "TextEnvAdapter",
     "TurnFinished",

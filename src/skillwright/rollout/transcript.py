@@ -447,7 +447,7 @@ def _parts(
     """Return the heading with the task, one text per turn, and the closing tag."""
     names = {
         "id": transcript.id,
-        "family": transcript.task_type,  # stored name
+        "family": transcript.task_type,  # prompt text
         "outcome": outcome,
         "reward": f"{transcript.reward:.2f}",
         "turns": str(transcript.turns),

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, assert_never
 
 from skillwright.core import RunError
-from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Migration, Schema, SqliteFile, Trouble
+from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Schema, SqliteFile, Trouble
 from skillwright.runs.folder import copy_to_resume
 
-# The tables of a run's file, and how an older file becomes a newer one.
+# The tables of a run's file.
 #
 # Texts that come again are stored once and referred to by number. What was said in an episode is
 # one compressed text (`trajectories`); the columns are what one asks for. Money and tokens are in
@@ -27,8 +27,7 @@ from skillwright.runs.folder import copy_to_resume
 # Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.
 APPLICATION_ID = 0x534B574C
 
-_FIRST: Migration = (
-    f"PRAGMA application_id = {APPLICATION_ID}",
+_TABLES = (
     """CREATE TABLE texts (
         id INTEGER PRIMARY KEY,
         digest BLOB NOT NULL UNIQUE,  -- SHA-256 of the text
@@ -66,6 +65,10 @@ _FIRST: Migration = (
         wall_s REAL NOT NULL,
         started_at REAL NOT NULL,                         -- seconds since 1970, UTC
         ended_at REAL NOT NULL,
+        hard REAL,                                        -- NULL: the reward says it
+        adapter_row BLOB,                                 -- zlib: JSON; NULL: no adapter's
+        skill_ids TEXT,                                   -- JSON: [id, ...]; NULL: none
+        skill_scores TEXT,                                -- JSON: [score, ...]; NULL: none
         CHECK ((reward IS NULL) <> (failure_cause IS NULL))
     )""",
     # Failures stay when a success comes later under the same key.
@@ -84,6 +87,7 @@ _FIRST: Migration = (
         logprobs TEXT,                                    -- JSON
         user TEXT,                                        -- JSON: a simulated user's turn
         reward REAL NOT NULL,
+        called BLOB,          -- zlib: JSON: {"calls": [[id, name, arguments], ...], "native": ...}
         PRIMARY KEY (episode, position)
     ) WITHOUT ROWID""",
     """CREATE TABLE calls (
@@ -100,6 +104,7 @@ _FIRST: Migration = (
         model TEXT NOT NULL,
         error TEXT,
         ended_at REAL NOT NULL,
+        wall_s REAL NOT NULL,
         CHECK ((output IS NULL) <> (error IS NULL))
     )""",
     "CREATE UNIQUE INDEX calls_by_key ON calls (key) WHERE error IS NULL",
@@ -113,7 +118,11 @@ _FIRST: Migration = (
         output_tokens INTEGER NOT NULL,
         cached_tokens INTEGER NOT NULL,
         failed_calls INTEGER NOT NULL,
-        cost_usd REAL                                     -- NULL: unknown, which is not 0
+        cost_usd REAL,                                    -- NULL: unknown, which is not 0
+        cache_write_tokens INTEGER NOT NULL,
+        reasoning_tokens INTEGER NOT NULL,
+        cache_hits INTEGER NOT NULL,
+        seconds REAL NOT NULL
     )""",
     "CREATE INDEX usage_by_episode ON usage (episode)",
     "CREATE INDEX usage_by_call ON usage (call)",
@@ -184,44 +193,13 @@ _FIRST: Migration = (
     "CREATE INDEX events_by_kind ON events (kind)",
 )
 
-# What an adapter's rollout says of an episode besides its reward.
-_ADAPTERS: Migration = (
-    "ALTER TABLE episodes ADD COLUMN hard REAL",  # NULL: the reward says it
-    "ALTER TABLE episodes ADD COLUMN adapter_row BLOB",  # zlib: JSON
-)
-
-# Calls of older runs have no known latency; 0 says so.
-_LATENCY: Migration = ("ALTER TABLE calls ADD COLUMN wall_s REAL NOT NULL DEFAULT 0",)
-
-# What a call consumed beside tokens that every vendor counts; older runs do not know.
-_SPENDING: Migration = tuple(
-    f"ALTER TABLE usage ADD COLUMN {column} NOT NULL DEFAULT 0"
-    for column in (
-        "cache_write_tokens INTEGER",
-        "reasoning_tokens INTEGER",
-        "cache_hits INTEGER",
-        "seconds REAL",
-    )
-)
-
-# Which skills of a bank were injected, and how well they fit; older runs had plain documents.
-_RETRIEVED: Migration = (
-    "ALTER TABLE episodes ADD COLUMN skill_ids TEXT",  # JSON: [id, ...]; NULL: none
-    "ALTER TABLE episodes ADD COLUMN skill_scores TEXT",  # JSON: [score, ...]; NULL: none
-)
-
-# What an agent called natively, and what its dialect wants back beside it; older agents wrote text.
-_NATIVE_CALLS: Migration = (
-    # zlib: JSON {"calls": [[id, name, arguments], ...], "native": object or null}; NULL: neither
-    "ALTER TABLE turns ADD COLUMN called BLOB",
-)
-
 
 SCHEMA = Schema(
     kind="run",
     holder="store",
     application_id=APPLICATION_ID,
-    migrations=(_FIRST, _ADAPTERS, _LATENCY, _SPENDING, _RETRIEVED, _NATIVE_CALLS),
+    version=7,
+    tables=_TABLES,
     error=RunError,
     if_empty=(
         "is empty: the run was killed before it began, or its file was cut. Restore the file from "

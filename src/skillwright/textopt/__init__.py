@@ -28,7 +28,8 @@ from skillwright.textopt.candidate import (
 )
 from skillwright.textopt.context import (
     ANY_REWARD,
-    AppendixSource,
+    EditTerms,
+    ReflectTerms,
     SkillAware,
     StepContext,
     StepSettings,
@@ -110,7 +111,6 @@ __all__ = [
     "Aggregate",
     "AnalystFault",
     "AnalystPatch",
-    "AppendixSource",
     "AppendixUpdate",
     "AutonomousScheduler",
     "BudgetControl",
@@ -123,6 +123,7 @@ __all__ = [
     "Cut",
     "EditLimits",
     "EditOutcome",
+    "EditTerms",
     "EpochContext",
     "Evidence",
     "FailureNote",
@@ -139,6 +140,7 @@ __all__ = [
     "PairPolicy",
     "Proposal",
     "RankFallback",
+    "ReflectTerms",
     "Reflection",
     "Rendering",
     "Repair",

@@ -1,12 +1,14 @@
 """The settings of a run's learning steps, and the context of one step."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from skillwright.core import ConfigError
+from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic.json_schema import SkipJsonSchema
+
 from skillwright.core.fence import is_hidden
+from skillwright.core.settings import Settings
 from skillwright.core.skill import SourceType, without_markers
 from skillwright.textopt.proposal import BudgetControl, EditLimits, RankFallback, UpdateMode
 
@@ -19,45 +21,21 @@ MAX_NOTE_CHARS = 400
 _TRAILING = " \t.,;:!?…"
 
 
-class AppendixSource(StrEnum):
-    """The analysts whose notes go into the appendix."""
+class SkillAware(Settings):
+    """Slips of the agent are kept apart from gaps in the skill; reminders go into an appendix."""
 
-    BOTH = "both"
-    """Failure and success analysts."""
-    FAILURE_ONLY = "failure_only"
-    """Failure analysts."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillAware:
-    """The settings of skill-aware reflection.
-
-    Attributes:
-        consolidate_threshold: Number of notes above which the optimizer is asked for fewer; 0
-            never asks.
-        gated: Notes are part of a step's candidate, accepted or rejected with it. Else a job adds
-            them to the current skill after the gate, unmeasured, as in SkillOpt.
-
-    Raises:
-        ConfigError: The threshold is below 0.
-    """
-
-    appendix_source: AppendixSource = AppendixSource.BOTH
-    consolidate_threshold: int = 0
-    gated: bool = True
-
-    def __post_init__(self) -> None:
-        if self.consolidate_threshold < 0:
-            raise ConfigError(
-                f"skill_aware_consolidate_threshold is {self.consolidate_threshold}; "
-                "it must be at least 0, and 0 never consolidates"
-            )
+    appendix_source: Literal["both", "failure_only"] = "both"
+    """Analysts whose reminders are used."""
+    consolidate_threshold: NonNegativeInt = 0
+    """Number of reminders above which the optimizer consolidates them; 0 disables it."""
+    gated: SkipJsonSchema[bool] = True
+    """Reminders are part of the candidate; else they enter after the gate, unmeasured."""
 
     def addendum(self, source_type: SourceType) -> str:
         """Return the name of the prompt added to an analyst's, or ``""``."""
         if source_type == "failure":
             return "skill_aware_error"
-        return "skill_aware_success" if self.appendix_source is AppendixSource.BOTH else ""
+        return "skill_aware_success" if self.appendix_source == "both" else ""
 
 
 def read_notes(value: object) -> list[str]:
@@ -94,59 +72,57 @@ ANY_REWARD = 1e-9
 """SkillOpt's success threshold: every reward above zero."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepSettings:
-    """The settings of reflection and merging.
+class ReflectTerms(Settings):
+    """How trajectories become proposals."""
 
-    Attributes:
-        minibatch_size: Trajectories per analyst call, at least 1.
-        merge_batch_size: Patches per merge call, at least 2.
-        success_threshold: The reward from which a trajectory is a success.
-        failure_only: Successes are not analyzed.
-        analyst_workers: Maximum concurrent analyst calls, at least 1.
-        analyst_budget: Maximum edits per analyst; ``None`` is the step's budget, or no limit if the
-            optimizer decides on it later.
-        limits: Limits on the length of edits and skills.
-        update_mode: Way from proposals to a candidate.
-        rewrite_max_tokens: Maximum tokens of a reply with a whole skill; ``None`` is the usual
-            limit.
-        budget_control: Source of the step's edit budget.
-        none_means_fixed: With ``lr_control_mode: none`` the schedule still applies, as in SkillOpt.
-        rank_fallback: Choice of edits if the model's ranking is unusable.
-        skill_aware: Settings of skill-aware reflection; ``None`` is off.
-        repair_anchors: Edits whose anchor is not in the document go back to the optimizer once.
-        insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt.
-
-    Raises:
-        ConfigError: A size is below its minimum.
-    """
-
-    minibatch_size: int = 8
-    merge_batch_size: int = 8
-    success_threshold: float = 1.0
+    minibatch_size: PositiveInt = 8
+    """Trajectories per analyst call."""
+    merge_batch_size: Annotated[int, Field(ge=2)] = 8
+    """Proposals per merge call."""
     failure_only: bool = False
-    analyst_workers: int = 16
-    analyst_budget: int | None = None
-    limits: EditLimits = field(default_factory=EditLimits)
-    update_mode: UpdateMode = UpdateMode.PATCH
-    rewrite_max_tokens: int | None = 64_000
-    budget_control: BudgetControl = BudgetControl.FIXED
-    none_means_fixed: bool = False
-    rank_fallback: RankFallback = RankFallback.SUPPORT
+    """Analyze failures only."""
+    analyst_workers: PositiveInt = 16
+    """Maximum concurrent analyst calls."""
+
+
+class EditTerms(Settings):
+    """How proposals change the skill."""
+
+    none_means_fixed: SkipJsonSchema[bool] = False
+    """``none`` keeps the schedule where edits are applied, as in SkillOpt."""
+    rewrite_max_tokens: PositiveInt | None = None
+    """Maximum output tokens of a rewrite; unset, as for other replies."""
+    repair_anchors: SkipJsonSchema[bool] = True
+    """Edits whose anchor is not in the document go back to the optimizer once."""
+    insert_after_fallback: SkipJsonSchema[bool] = False
+    """An ``insert_after`` without its anchor appends, as in SkillOpt."""
     skill_aware: SkillAware | None = None
-    repair_anchors: bool = True
-    insert_after_fallback: bool = False
+    """Skill-aware reflection; unset, off."""
+
+
+class StepSettings(ReflectTerms, EditTerms):
+    """How a run reflects and merges."""
+
+    success_threshold: float = 1.0
+    """A trajectory with at least this reward is a success."""
+    analyst_budget: int | None = None
+    """Edits that one analyst may propose; unset, the step's own budget, and no limit where the
+    optimizer decides on it later."""
+    limits: EditLimits = EditLimits()
+    """How long edits and skills may become."""
+    update_mode: UpdateMode = UpdateMode.PATCH
+    """How proposals become a candidate."""
+    rewrite_max_tokens: PositiveInt | None = 64_000
+    budget_control: BudgetControl = BudgetControl.FIXED
+    """Who says how many edits a step makes."""
+    rank_fallback: RankFallback = RankFallback.SUPPORT
+    """Which edits are made where the model's choice cannot be used."""
 
     def addendum(self, source_type: SourceType) -> str:
         """Return the name of the prompt added to an analyst's, or ``""``."""
         if self.skill_aware is None or self.rewrites_whole:
             return ""
         return self.skill_aware.addendum(source_type)
-
-    def __post_init__(self) -> None:
-        for name, least in (("minibatch_size", 1), ("merge_batch_size", 2), ("analyst_workers", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {least}")
 
     @property
     def rewrites_whole(self) -> bool:

@@ -243,7 +243,7 @@ class Optimizer:
             system=self._system(call.prompt, call.addendum),
             user=call.user,
             purpose=call.purpose,
-            role="optimiser",  # stored name
+            role="optimizer",
             if_too_long=(
                 "Raise it, or lower minibatch_size, merge_batch_size or the limits on edits."
             ),

@@ -236,7 +236,7 @@ class TextReflector:
                     self.optimizer,
                     env_prompts={**self.optimizer.env_prompts, **dict(request.prompts)},
                 ),
-                replace(
+                StepSettings.of(
                     self.settings,
                     minibatch_size=request.minibatch_size,
                     failure_only=request.failure_only,

@@ -46,7 +46,7 @@ def tau_bench(
     domain: Annotated[str, typer.Option(help="Whose data: retail or airline.")] = "retail",
     as_json: AsJson = False,
 ) -> None:
-    """Fetch the data of a domain of tau-bench, or convert a copy of its repository."""
+    """Fetch the data of a tau-bench domain, or convert a copy of its repository."""
     with exit_codes():
         if any_version and to is None:
             raise DataError(
@@ -105,7 +105,7 @@ def webshop(
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the data that environments would use now, and how it was found."""
+    """List the data that environments would use, and where it was found."""
     with exit_codes():
         rows = {TAU_BENCH: _used(data_dir(), "retail")}
         try:

@@ -113,7 +113,6 @@ async def test_what_is_tested_depends_on_what_is_injected(tmp_path):
     assert await tested(evolve=None) == 4
     assert await tested(evolve=None, bank={"inject": "trajectories"}) == 3
     assert await tested(evolve=None, bank={"inject": "none"}) == 2
-    assert await tested(evolve=None, evaluation={"controls": []}) == 2
 
 
 async def test_a_model_without_prices_is_named(tmp_path):

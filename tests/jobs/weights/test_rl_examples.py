@@ -1,7 +1,6 @@
 """Every configuration of the recipe that is checked in is read, and what needs no GPU runs."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,15 @@ from rl_world import Notebook
 from skillwright.config import RlConfig, dump_rl_config, is_rl_config, load_config, load_rl_config
 from skillwright.config.rl import (
     HfPolicyConfig,
-    LoraConfig,
     ScorerPolicyConfig,
     StepAdvantageSection,
 )
 from skillwright.core import ConfigError
 from skillwright.jobs.weights import run_rl, start_rl
 from skillwright.jobs.weights.preflight import preflight_rl
-from skillwright.jobs.weights.wiring import group_settings, grpo_settings, sft_settings
-from skillwright.policy import GroupSettings, GrpoSettings, SftSettings, StepAdvantage
-from skillwright.policy.hf import HfSettings, LoraSettings
+from skillwright.jobs.weights.wiring import group_settings, grpo_settings
+from skillwright.policy import GroupSettings, GrpoSettings, StepAdvantage
+from skillwright.policy.hf import HfSettings
 from skillwright.policy.scorer import Architecture
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,7 +51,7 @@ def test_a_configuration_of_the_recipe_is_distinguished_from_that_of_a_training(
 
 def test_the_scorer_of_a_configuration_is_the_one_that_the_policy_builds_by_default():
     ours, theirs = ScorerPolicyConfig(), Architecture()
-    names = ("width", "layers", "hidden")
+    names = ("width", "hidden")
     assert {n: getattr(ours, n) for n in names} == {n: getattr(theirs, n) for n in names}
 
 
@@ -61,14 +59,10 @@ def test_a_default_of_the_recipe_is_the_default_of_what_it_sets():
     recipe = RlConfig(distill=None, cold_start=None, evolve=None)
     assert grpo_settings(recipe.grpo) == GrpoSettings()
     assert group_settings(recipe.grpo) == GroupSettings()
-    assert sft_settings(recipe.cold_start) == SftSettings()
     assert StepAdvantageSection().model_dump() == {
         name: getattr(StepAdvantage(), name) for name in StepAdvantageSection.model_fields
     }
-    assert (LoraConfig().rank, LoraConfig().alpha) == (LoraSettings().rank, LoraSettings().alpha)
-    named = HfPolicyConfig.model_fields.keys() & {one.name for one in fields(HfSettings)}
-    policy = HfPolicyConfig(model="m")
-    assert {n: getattr(policy, n) for n in named} == {n: getattr(HfSettings(), n) for n in named}
+    assert HfSettings.of(HfPolicyConfig(model="m")) == HfSettings()
 
 
 SMALL = (
@@ -150,11 +144,15 @@ def leaves(model, path=""):
 def test_every_key_of_the_recipe_is_read_somewhere():
     shared = ("env.", "models.", "budget.", "evaluation.gate.", "distill.", "evolve.")
     own = {key for key in leaves(RlConfig) if not key.startswith(shared)} - {"policy.kind"}
-    own |= {"evolve.every", "distill.max_turns", "distill.temperature", "distill.tasks"}
+    own |= {"evolve.every", "distill.max_turns", "distill.tasks"}
     source = ROOT / "src" / "skillwright"
     schema = source / "config"
-    files = [*(source / "jobs" / "rl").glob("*.py"), *schema.glob("rl*.py"), schema / "bank.py"]
-    files.append(source / "jobs/parts/opened.py")  # the engine maker of every job
+    files = [*(source / "jobs" / "weights").glob("*.py"), schema / "rl.py", schema / "bank.py"]
+    files.append(source / "jobs/run/opened.py")  # the engine maker of every job
+    # A section that is handed on whole is read by its learner or the engine.
+    files += [
+        file for name in ("policy", "rollout", "bank") for file in (source / name).rglob("*.py")
+    ]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     unread = {key for key in own if not re.search(rf"\.{key.rpartition('.')[2]}\b", text)}
     handed_on_whole = ("grpo.step_advantage.", "grpo.schedule.", "cold_start.schedule.")

@@ -49,7 +49,7 @@ def task(number=0, home=1, task_type="pick_heat_then_place_in_recep"):
 
 
 def injector(**fields):
-    settings = RetrievalSettings(6, -1.0, 5)
+    settings = RetrievalSettings(k_task=6, delta=-1.0, k_lessons=5)
     return Injector(LexicalEmbedder(), settings, RenderBudget(), **fields)
 
 
@@ -62,7 +62,7 @@ def test_a_task_gets_skills_of_its_own_place_and_elsewhere_of_another_one():
     assert "cabinet 1" in moved
     assert "cabinet 0" not in moved
     unlayered = injector(hierarchy=False).elsewhere(made, other_scopes(HOMES)).context(task())
-    assert unlayered.version.startswith("flat")
+    assert unlayered.version.startswith("any_kind")
     assert "cabinet 1" in unlayered.text
     assert "cabinet 0" not in unlayered.text
 

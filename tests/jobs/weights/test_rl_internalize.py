@@ -30,9 +30,8 @@ from skillwright.bank import Bank, BankStore
 from skillwright.cli.rl_tables import show_rl
 from skillwright.config import load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind, SkillStatus
-from skillwright.dashboard import make_app
+from skillwright.dashboard import html_report, make_app
 from skillwright.dashboard.app import COOKIE
-from skillwright.dashboard.report import html_report
 from skillwright.evaluation import Decision
 from skillwright.jobs.run import EpisodeFinished
 from skillwright.jobs.weights import (
@@ -186,11 +185,11 @@ async def test_what_is_learned_has_the_skill_in_no_prompt_and_the_rest_as_it_was
 async def test_the_sealed_test_shows_it_with_the_skill_without_it_before_and_after(tmp_path):
     _, _, report = await played(tmp_path)
     rates = {
-        name: table.families["attic"].success_rate for name, table in report.test.tables.items()
+        name: table.task_types["attic"].success_rate for name, table in report.test.tables.items()
     }
     assert rates["final"] == rates["internalized"] == 1.0
     assert rates["before_internalization"] < 0.7
-    others = {name: table.families["hall"] for name, table in report.test.tables.items()}
+    others = {name: table.task_types["hall"] for name, table in report.test.tables.items()}
     assert others["internalized"] == others["final"]
 
 

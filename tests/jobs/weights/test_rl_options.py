@@ -51,7 +51,7 @@ async def test_raw_trajectories_are_injected_in_the_place_of_skills(tmp_path):
 
 
 async def test_an_expert_may_be_given_skills_that_the_policy_does_not_read(tmp_path):
-    sections = {"bank": {"inject": "none"}, "evolve": None, "evaluation": {"controls": []}}
+    sections = {"bank": {"inject": "none"}, "evolve": None}
     cold = {"expert_reads": "skills", "without_skills": 0.25}
     visitor, seen = Visitor(), []
 

@@ -30,7 +30,7 @@ async def ask(model, sampling=Sampling(), messages=MESSAGES):
 
 
 async def test_an_agent_acts_on_the_mounted_skill_with_reading_tools_only(fakes):
-    agent = fakes.make("claude_code_exec", effort="low", max_budget_usd=0.5)
+    agent = fakes.make("claude_code_exec", effort="low")
     [act] = await agent.act_batch([turn()])
     assert act.text == "4"
     assert act.usage.cost_usd == 0.0125
@@ -52,7 +52,6 @@ async def test_an_agent_acts_on_the_mounted_skill_with_reading_tools_only(fakes)
         "--no-session-persistence": True,
         "--exclude-dynamic-system-prompt-sections": True,
         "--max-turns": "40",
-        "--max-budget-usd": "0.5",
         "--effort": "low",
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig
 from skillwright.core import (
     Act,
     DataError,

@@ -24,8 +24,6 @@ from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
 from skillwright.rollout.workers import Cluster
 
-pytestmark = pytest.mark.heavy
-
 LIMITS = Limits(max_concurrent=24, retries=0)
 TRIES = 3  # on a busy machine Ray's own processes may miss their 30 seconds
 
@@ -114,7 +112,8 @@ async def test_a_training_decides_and_learns_what_it_does_without_ray(cluster, r
 KILLED = """
 import asyncio, os, signal, sys
 from skillwright.config import load_config
-from skillwright.jobs import NullCallback, run_training, start_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import run_training, start_run
 from skillwright.jobs.run.progress import EpisodeFinished
 
 class Dies(NullCallback):
@@ -130,6 +129,7 @@ with start_run(load_config(sys.argv[1]), "") as run:
 """
 
 
+@pytest.mark.heavy
 async def test_a_run_whose_process_was_killed_continues_as_if_it_had_not_been(
     cluster, reference, tmp_path
 ):
@@ -147,6 +147,7 @@ async def test_a_run_whose_process_was_killed_continues_as_if_it_had_not_been(
     assert story(path) == story(reference)
 
 
+@pytest.mark.heavy
 async def test_killed_workers_and_a_lost_node_lose_and_double_none_of_500_episodes(cluster):
     import ray
 
@@ -220,6 +221,7 @@ class Announced(RayPlacement):
         return worker
 
 
+@pytest.mark.heavy
 async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
     async def answer(body):
         await asyncio.sleep(0.02)  # so that calls overlap where they may

@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from skillwright.config import RunConfig
-from skillwright.config.run import RolloutSection, validated
+from skillwright.config.run import validated
 from skillwright.core import ConfigError
 from skillwright.plugins.ray.engine import (
     connect,
@@ -58,8 +57,3 @@ def test_what_cannot_play_on_other_machines_is_refused_with_the_configuration():
     cached = {"backend": "openai_chat", "model": "m", "cache": "replies.sqlite"}
     assert "its cache is a file of this machine" in refusal(cached)
     assert "ray job submit" in refusal(ray={"address": "ray://head:10001"})
-
-
-def test_a_mode_for_policies_stays_here():
-    with pytest.raises(ValueError, match="lockstep stays in this process"):
-        RunConfig(models=SCRIPTED, rollout=RolloutSection(engine="ray", mode="lockstep"))

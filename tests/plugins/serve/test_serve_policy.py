@@ -20,8 +20,7 @@ from skillwright.plugins.local import server as local_server
 from skillwright.plugins.serve.chat import PolicyChat
 from skillwright.plugins.serve.front import Bounds, Front, listening
 from skillwright.plugins.serve.opened import _refuse_too_large
-from skillwright.policy.hf import HfPolicy, HfSettings, Spoken
-from skillwright.policy.hf.batching import Ticket
+from skillwright.policy.hf import HfPolicy, HfSettings, Spoken, Ticket
 from skillwright.policy.hf.sampling import Answer
 
 FAKE = (sys.executable, str(Path(__file__).parents[2] / "fake_gguf_server.py"))

@@ -11,8 +11,7 @@ import pytest
 from mock_anthropic import MockAnthropic, message
 from mock_openai import MockOpenAI, completion, raw, replies, status, truncated
 from serving import KEY, serve_here
-from skillwright.bank import BankStore
-from skillwright.bank.changes import Add
+from skillwright.bank import Add, BankStore
 from skillwright.core import BankSkill, ConfigError, DataError, FailureCause, SkillKind
 from skillwright.jobs.bank import study_run
 from skillwright.jobs.inspect import read_run

@@ -5,7 +5,7 @@ import os
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from session_logs import Talk
@@ -262,7 +262,6 @@ LINES = st.fixed_dictionaries(
 
 
 @given(st.lists(LINES, max_size=8))
-@settings(max_examples=25, deadline=None)
 def test_no_line_of_any_form_raises(lines):
     for read, client in ((ClaudeLines().read, "claude"), (read_codex_line, "codex")):
         into = Recorder(client, LeftOut(), "here")

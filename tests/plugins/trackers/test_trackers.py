@@ -266,7 +266,6 @@ def test_stand_ins_take_nothing_that_the_real_library_does_not(module):
         assert ours <= known | fields, path
 
 
-@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")
 def test_the_real_tensorboard_reads_back_what_was_written(run):
     real("tensorboardX")

@@ -102,7 +102,9 @@ def our_step(episodes, loss_type, beta):
     learned = update(
         policy,
         taught,
-        GrpoSettings(objective, RATE, minibatch_rows=None, rows="trajectories"),
+        GrpoSettings(
+            objective=objective, learning_rate=RATE, minibatch_rows=None, rows="trajectories"
+        ),
         seed=0,
     )
     return policy, learned, report

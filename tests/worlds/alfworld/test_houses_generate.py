@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import DataError
@@ -79,7 +79,6 @@ def test_every_game_is_won_by_its_walkthrough_and_not_before(panel):
         check_winnable(problem)
 
 
-@settings(max_examples=60, deadline=None)
 @given(arguments)
 def test_any_arguments_give_a_winnable_game(given_arguments):
     check_winnable(generate_problem(**given_arguments))

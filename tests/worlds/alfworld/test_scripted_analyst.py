@@ -15,7 +15,7 @@ from analyst_prompts import (
     with_observations,
     with_opening,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import Edit, Purpose, apply_edit
@@ -346,7 +346,6 @@ async def test_a_prompt_that_it_does_not_know_gets_prose():
         assert "{" not in answer.text
 
 
-@settings(deadline=None, max_examples=40)
 @given(data=st.data())
 async def test_a_damaged_prompt_never_raises(data):
     whole = reading(

@@ -3,7 +3,7 @@
 import json
 
 from analyst_prompts import FULL_SKILL, asked, said
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core.fence import json_block
@@ -141,7 +141,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(JSON, max_size=4))
 async def test_clumsy_json_is_merged_and_ranked_without_a_fault(items):
     parts = (skill_section(""), budget_section("Select", 2))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from analyst_prompts import FULL_SKILL, play
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes import in_one_batch
@@ -194,7 +194,6 @@ shapes = st.recursive(
 headings = st.sampled_from(["Edits", "Suggestions", "Patches"])
 
 
-@settings(max_examples=60)
 @given(st.sampled_from(PROMPT_NAMES), headings, st.lists(shapes, max_size=3))
 def test_no_json_in_a_prompt_makes_it_raise(prompt, heading, items):
     user = user_message(skill_section("- a"), (heading, json_block(items)))

@@ -300,19 +300,16 @@ async def test_a_rule_about_other_tasks_changes_no_command():
         assert await _commands(rules, number, task) == with_more
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("missing", "family"),
     [
-        (0, ""),
-        (1, ""),
-        (2, ""),
+        *(pytest.param(one, "", marks=pytest.mark.heavy) for one in range(3)),
         (3, "clean"),
-        (4, "heat"),
-        (5, "cool"),
+        pytest.param(4, "heat", marks=pytest.mark.heavy),
+        pytest.param(5, "cool", marks=pytest.mark.heavy),
         (6, "look"),
         (7, "two"),
-        (8, "pick"),
+        pytest.param(8, "pick", marks=pytest.mark.heavy),
     ],
 )
 async def test_a_missing_rule_costs_where_it_matters(missing, family):

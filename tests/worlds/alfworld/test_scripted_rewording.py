@@ -2,7 +2,8 @@
 
 import pytest
 
-from skillwright.worlds.alfworld.households import habit_skills, household
+from skillwright.worlds.alfworld import household
+from skillwright.worlds.alfworld.households import habit_skills
 from skillwright.worlds.alfworld.scripted.rewording import RewordingTeacher, reworded
 from skillwright.worlds.alfworld.scripted.teacher import HouseholdTeacher
 from skillwright.worlds.alfworld.scripted.wordings import CHECK_APPLIANCE, READ_THE_GOAL, TEACHINGS

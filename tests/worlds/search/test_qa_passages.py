@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from skillwright.core import ConfigError, DataError
-from skillwright.worlds.search import Passage, open_index, read_passages
+from skillwright.worlds.search import Filed, Passage, open_index, read_passages
 from skillwright.worlds.search import index as index_module
 from skillwright.worlds.search.index import shown
-from skillwright.worlds.search.passages import Filed
 
 ROWS = [
     {"id": "a", "title": "Rome", "text": "Rome is the capital of Italy."},

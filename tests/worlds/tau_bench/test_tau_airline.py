@@ -4,7 +4,7 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skillwright.core import DataError
@@ -288,7 +288,6 @@ def played(db, sequence):
     return [call_tool(db, name, kwargs).observation for name, kwargs in sequence]
 
 
-@settings(max_examples=150, deadline=None)
 @given(MANY, MANY, st.randoms(use_true_random=False))
 def test_episodes_that_take_turns_end_as_each_would_alone(folder, one, other, rng):
     alone = [airline(folder), airline(folder)]
@@ -304,7 +303,6 @@ def test_episodes_that_take_turns_end_as_each_would_alone(folder, one, other, rn
     assert not any(ref.table == "flights" for db in together for ref in db.changed)
 
 
-@settings(max_examples=60, deadline=None)
 @given(MANY)
 def test_the_hash_is_that_of_everything_whether_changed_or_not(folder, sequence):
     db = airline(folder)

@@ -17,6 +17,7 @@ from skillwright.jobs.text import (
     start_run,
 )
 from skillwright.worlds.tau_bench import (
+    STOP,
     departures,
     expected_tokens,
     open_store,
@@ -25,7 +26,7 @@ from skillwright.worlds.tau_bench import (
     tau_tasks,
 )
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
-from skillwright.worlds.tau_bench.users import STOP, InstantUser
+from skillwright.worlds.tau_bench.users import InstantUser
 from tau_airline import CANCEL, task, write_airline
 from tau_models import tau_settings
 from tau_store import tool_call
@@ -103,7 +104,7 @@ async def test_an_expert_wins_all_tasks_of_the_original_and_a_noisy_one_some(
     assert (report.table.overall.tasks, report.pass_k[0]) == (50, 1.0)
     assert report.environment.facts["settings"]["benchmark"] == "tau-bench airline, original 50"
     assert report.environment.scores["no_op"].tasks == 20
-    assert set(report.table.families) <= set(store.domain.all_task_types)
+    assert set(report.table.task_types) <= set(store.domain.all_task_types)
     assert "the data is not tau-bench's" not in departures({"domain": "airline", "data_dir": data})
     noisy = await evaluated(config_of(tmp_path / "b", data), Expert(store, noise=0.3))
     assert 0.1 < noisy.pass_k[0] < 0.9

@@ -47,7 +47,7 @@ async def test_pass_k_has_intervals_and_tasks_that_want_nothing_stand_apart(mixe
     assert found.scores["no_op"].success_rate == 0.0  # and yet it cancelled
     assert found.facts["free_tasks"] == ["test-002"]
     assert found.scores["without_free"].tasks == 4
-    assert set(report.table.families) == {"cancel", "return", "read_only", "several_kinds"}
+    assert set(report.table.task_types) == {"cancel", "return", "read_only", "several_kinds"}
 
 
 async def test_hanging_up_wins_the_free_tasks_only_and_the_report_says_so(mixed):
@@ -220,11 +220,10 @@ async def test_a_wrong_setting_of_the_user_is_found_before_the_first_episode(tmp
         await preflight(config, TWICE)
 
 
-@pytest.mark.parametrize("mode", ["free", "lockstep"])
-async def test_the_result_is_the_same_at_any_concurrency(tmp_path, mixed, mode):
+async def test_the_result_is_the_same_at_any_concurrency(tmp_path, mixed):
     reports = []
     for most in (1, 64):
-        rollout = mixed.rollout.model_copy(update={"max_concurrent": most, "mode": mode})
+        rollout = mixed.rollout.model_copy(update={"max_concurrent": most})
         config = mixed.model_copy(update={"rollout": rollout})
         _, report = await tau_evaluated(config, TWICE, Clerk(), RULE)
         reports.append(report)

@@ -4,10 +4,10 @@ import pytest
 
 from fakes import ScriptedReplies
 from skillwright.core import Act, EnvError, ModelError, Trajectory, Turn, Usage
-from skillwright.worlds.tau_bench import ScriptedUser, UserSetting, read_config
+from skillwright.worlds.tau_bench import ScriptedUser, UserSetting, UserSimulator, read_config
 from skillwright.worlds.tau_bench.recorded import NotAsked, RecordedUser, refuse_newcomer
 from skillwright.worlds.tau_bench.user_model import ModelUser, ReactUser, role_prompt
-from skillwright.worlds.tau_bench.users import GREETING, HumanUser, RuleUser, UserSimulator
+from skillwright.worlds.tau_bench.users import GREETING, HumanUser, RuleUser
 
 TASK = "You want to cancel order #W1. You live in 80279."
 SAID = ["Number one.", None, "Number two."]

@@ -425,16 +425,14 @@ def _foreign_files(target: Path) -> list[str]:
         raise DataError(f"{str(target)!r} is there and was not written by skillwright. {move}")
     metadata = fields["metadata"]
     own, there = exported_files(target, metadata)
-    if HASH in metadata:
-        with suppress(DataError):
-            found = {path: read_text(target / path, "file") for path in own}
-            if content_hash(found) == metadata[HASH]:
-                return [path for path in there if path not in own]
-        raise DataError(
-            f"{str(target)!r} was changed by hand since it was exported, and the change would be "
-            f"lost. {move}"
-        )
-    raise DataError(f"{str(target)!r} was exported without a {HASH}. {move}")
+    with suppress(DataError):
+        found = {path: read_text(target / path, "file") for path in own}
+        if content_hash(found) == metadata.get(HASH):
+            return [path for path in there if path not in own]
+    raise DataError(
+        f"{str(target)!r} was changed by hand since it was exported, and the change would be "
+        f"lost. {move}"
+    )
 
 
 def exported_files(folder: Path, metadata: Mapping[str, Any]) -> tuple[list[str], list[str]]:

@@ -24,14 +24,14 @@ from skillwright.core import (
 #     - When: When a goal asks for something hot.
 #     - Category: heat
 #
-# A lesson also has ``Avoid``, ``Mistaken belief`` (``Because`` in files of earlier versions) and
-# ``Instead``; ``Scope`` and ``Id`` may follow. A skill without a category is a general one, unless
-# it has ``Kind: task_specific``. Headings of other levels are for readers only. In a text that has
-# no such skills every bullet is one: ``- **Name:** what to do``. Evidence, statistics and versions
+# A lesson also has ``Avoid``, ``Mistaken belief`` and ``Instead``; ``Scope`` and ``Id`` may follow.
+# A skill without a category is a general one, unless it has ``Kind: task_specific``. Headings of
+# other levels are for readers only. In a text that has no such skills every bullet is one:
+# ``- **Name:** what to do``. Evidence, statistics and versions
 # are not part of this form.
 
 
-_BELIEF, _FORMER_BELIEF = "Mistaken belief", "Because"
+_BELIEF = "Mistaken belief"
 _FIELDS = ("Do", "When", "Category", "Kind", "Avoid", _BELIEF, "Instead", "Scope", "Id")
 _HEADING = re.compile(r"^###\s+(?P<name>.+?)(?:\s+#+)?\s*$")
 _OTHER_HEADING = re.compile(r"^#{1,6}\s")
@@ -144,7 +144,7 @@ def _skill(name: str, body: Iterable[str], where: str) -> BankSkill:
     for line in body:
         if not (found := _FIELD.match(line)):
             continue
-        key = _BELIEF if found["key"] == _FORMER_BELIEF else found["key"]
+        key = found["key"]
         if key not in _FIELDS:
             raise DataError(f"{place}: unknown part {key!r}. {did_you_mean(key, _FIELDS)}")
         if key in fields:

@@ -30,13 +30,12 @@ from skillwright.bank.changes import (
 from skillwright.bank.formats.interchange import item_of, skill_of
 from skillwright.core import BankSkill, DataError
 from skillwright.core.jsonio import dumps
-from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Migration, Schema, SqliteFile, Trouble
+from skillwright.core.sqlite_file import BUSY_TIMEOUT_S, Schema, SqliteFile, Trouble
 
 # The application id identifies the file for `file` and for us; other SQLite files are refused.
 APPLICATION_ID = 0x534B424B
 
-_FIRST: Migration = (
-    f"PRAGMA application_id = {APPLICATION_ID}",
+_TABLES = (
     """CREATE TABLE versions (
         version INTEGER PRIMARY KEY,
         digest TEXT NOT NULL,            -- Bank.digest
@@ -92,7 +91,8 @@ SCHEMA = Schema(
     kind="bank",
     holder="bank",
     application_id=APPLICATION_ID,
-    migrations=(_FIRST,),
+    version=2,
+    tables=_TABLES,
     error=BankError,
     if_empty=(
         "is an empty file, and no bank yet; put skills into it with `skillwright bank import` or "
@@ -434,7 +434,7 @@ OPS: Final[Mapping[type[Change], str]] = {
     Add: "add",
     Refine: "refine",
     Retire: "retire",
-    Approve: "admit",  # stored name
+    Approve: "approve",
 }
 
 

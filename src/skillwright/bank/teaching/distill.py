@@ -16,7 +16,7 @@ from enum import StrEnum
 from math import ceil
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PositiveInt
 
 from skillwright.bank.changes import Add
 from skillwright.bank.lint.lint import Finding, Sources, lint
@@ -49,6 +49,7 @@ from skillwright.core import (
     SkillOrigin,
     SkillStatus,
 )
+from skillwright.core.settings import Settings
 from skillwright.rollout.transcript import Skipped
 
 # What a distillation asks for: small requests, each about one section and one kind of evidence.
@@ -63,44 +64,35 @@ class Section(StrEnum):
     PLACE = "place"
 
 
-@dataclass(frozen=True, slots=True)
-class DistillSettings:
-    """How much is read and asked for.
+class DistillAmounts(Settings):
+    """How much a configuration lets a teacher read and write."""
 
-    Attributes:
-        batch_size: Episodes per request about one category.
-        general_episodes: Episodes of the request for general skills, each category in turn; where
-            there are more categories, one of each.
-        place_episodes: Episodes per request about one place.
-        general: General skills that are asked for.
-        per_category: Principles that are asked for, per category.
-        lessons: Lessons that are asked for, over all categories.
-        per_place: Facts that are asked for, per place.
-        success_threshold: The reward from which an episode counts as solved.
-        step: The training step or epoch, for the provenance.
-        status: Of the drafts: active, or pending until they are approved.
+    place_episodes: PositiveInt = 48
+    """Episodes per request about one place."""
+    general: PositiveInt = 12
+    """General skills to request."""
+    lessons: PositiveInt = 12
+    """Lessons to request, over all categories."""
+    per_place: PositiveInt = 24
+    """Facts to request per place."""
 
-    Raises:
-        ValueError: A number is below 1.
-    """
 
-    batch_size: int = 4
-    general_episodes: int = 12
-    place_episodes: int = 48
-    general: int = 12
-    per_category: int = 6
-    lessons: int = 12
-    per_place: int = 24
+class DistillSettings(DistillAmounts):
+    """How much is read and asked for."""
+
+    batch_size: PositiveInt = 4
+    """Episodes per request about one category."""
+    general_episodes: PositiveInt = 12
+    """Episodes of the request for general skills, each category in turn; where there are more
+    categories, one of each."""
+    per_category: PositiveInt = 6
+    """Principles that are asked for, per category."""
     success_threshold: float = 1.0
+    """The reward from which an episode counts as solved."""
     step: int | None = None
+    """The training step or epoch, for the provenance."""
     status: SkillStatus = SkillStatus.ACTIVE
-
-    def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            if name in ("success_threshold", "step", "status"):
-                continue
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it is at least 1")
+    """Status of the drafts: active, or pending until they are approved."""
 
 
 @dataclass(frozen=True, slots=True)

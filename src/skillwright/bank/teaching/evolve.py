@@ -9,7 +9,9 @@ of a batch, and evolved on the tasks that it reported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+
+from pydantic import PositiveInt
 
 from skillwright.bank.bank import Bank
 from skillwright.bank.changes import (
@@ -55,7 +57,9 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.core.fence import fenced, one_line
+from skillwright.core.settings import Settings
 from skillwright.datasets import EvolutionTasks
+from skillwright.models.validation import Share
 from skillwright.rollout.transcript import Skipped
 
 
@@ -191,33 +195,24 @@ def _severity(one: Evidence) -> tuple[float, bool, int, str]:
 _LONGEST_EARLIER, _LONGEST_NAME = 300, 80
 
 
-@dataclass(frozen=True, slots=True)
-class EvolveSettings:
-    """What triggers an update, and how much of it there is.
+class EvolveTrigger(Settings):
+    """What triggers an update, as a configuration says it."""
 
-    Attributes:
-        trigger_accuracy: Categories below this share of wins are looked at, in [0, 1].
-        max_failures: Failures that the teacher is shown, at least 1; fewer where a prompt has
-            no room for them.
-        caps: How much may be added.
-        success_threshold: The reward from which an episode counts as solved.
-        step: The training step or epoch, for the provenance.
+    trigger_accuracy: Share = 0.4
+    """Success rate below which a category is updated."""
+    max_failures: PositiveInt = 10
+    """Maximum failures shown to the teacher."""
 
-    Raises:
-        ValueError: A number is out of its range.
-    """
 
-    trigger_accuracy: float = 0.4
-    max_failures: int = 10
-    caps: GrowthCaps = field(default_factory=GrowthCaps)
+class EvolveSettings(EvolveTrigger):
+    """What triggers an update, and how much of it there is."""
+
+    caps: GrowthCaps = GrowthCaps()
+    """How much may be added."""
     success_threshold: float = 1.0
+    """The reward from which an episode counts as solved."""
     step: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.trigger_accuracy <= 1:
-            raise ValueError(f"trigger_accuracy is {self.trigger_accuracy}; it lies in [0, 1]")
-        if self.max_failures < 1:
-            raise ValueError(f"max_failures is {self.max_failures}; it is at least 1")
+    """The training step or epoch, for the provenance."""
 
 
 @dataclass(frozen=True, slots=True)

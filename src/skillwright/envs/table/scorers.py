@@ -15,9 +15,9 @@ from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, model_v
 
 from skillwright.core import DataError
 from skillwright.core.jsonio import dumps
+from skillwright.core.settings import Frozen
 from skillwright.envs.answers import token_f1
 from skillwright.models.structured import extract_json
-from skillwright.models.validation import Frozen
 
 NOT_RIGHT: Final = "That is not right."
 

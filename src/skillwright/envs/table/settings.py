@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from skillwright.core import ConfigError, DataError
+from skillwright.core.settings import Frozen
 from skillwright.envs.table.prompts import render_prompt
 from skillwright.envs.table.scorers import Exact, Function, Judge, Scorer
 from skillwright.envs.table.tool_server import ToolServer
-from skillwright.models.config import ModelConfig, parse_model_config
-from skillwright.models.validation import Frozen, explain_validation_error
+from skillwright.models import ModelConfig, parse_model_config
+from skillwright.models.validation import explain_validation_error
 
 
 class TableSettings(Frozen):

@@ -16,8 +16,8 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from skillwright.core import DataError, EnvError
 from skillwright.core.jsonio import read_text, text_digest
+from skillwright.core.settings import Frozen
 from skillwright.entry_points import entry_point
-from skillwright.models.validation import Frozen
 
 ENTRY_POINT_GROUP: Final = "skillwright.tool_clients"
 _SHOWN_CHARS: Final = 400

@@ -1,10 +1,4 @@
-"""Who may replace whom: gates that judge a candidate by paired draws on held-out tasks.
+"""Gates judge a candidate by paired draws on held-out tasks. One class each; packages can add some.
 
-`AnyGate` is the list that a configuration chooses from (``evaluation.gate.kind``): a new gate is a
-class, and a name in this list.
+``evaluation.gate.kind`` of a configuration chooses one; `base.Gate` says what a gate is.
 """
-
-from skillwright.evaluation.gates.step_gates import ExploreGate, OpenGate, PairedGate, StrictGate
-
-AnyGate = ExploreGate | PairedGate | StrictGate | OpenGate
-"""Every gate that a configuration can name; the first is the default."""

@@ -1,93 +1,86 @@
-"""What every gate is: settings that a configuration can name, and a decision about a candidate."""
+"""The base class of gates, the registry, and what can be said about a gate before a run.
+
+A package adds a gate by naming its class in the group ``skillwright.gates``:
+
+    [project.entry-points."skillwright.gates"]
+    sign_test = "my_package:SignTestGate"
+"""
 
 import math
-from typing import ClassVar, Protocol
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from pydantic import ConfigDict
 
-from skillwright.core import Duel
-from skillwright.evaluation.gates.judging import Metric, Terms, tasks_needed
+from skillwright.core import DataError, Duel, did_you_mean
+from skillwright.entry_points import entry_points
+from skillwright.evaluation.gates.judging import USUAL, Metric, Terms, tasks_needed
 from skillwright.evaluation.gates.release import ASSIGNMENTS, ReleaseTest
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.paired import POWER, detectable_gain
 from skillwright.evaluation.verdict import AlphaLedger, Verdict
-from skillwright.models.validation import Frozen, Share
+from skillwright.models.open_union import OpenUnion
+from skillwright.models.validation import Share
+
+GROUP: Final = "skillwright.gates"
 
 
-class Gate(Protocol):
-    """Judges whether a candidate replaces the current skill.
+class Gate(OpenUnion):
+    """Judges whether a candidate replaces the current skill. A gate is one frozen class.
 
-    A gate is one class: its fields are its keys in a configuration, and
-    `skillwright.evaluation.gates.AnyGate` is the list that a configuration chooses from.
+    Its fields are its keys in a configuration, below ``evaluation.gate``. A gate of a package has
+    the fields ``kind`` and ``draws``, and the method `judge`; the rest has defaults.
     """
-
-    @property
-    def kind(self) -> str:
-        """The name that a configuration chooses it by."""
-
-    @property
-    def metric(self) -> GateMetric:
-        """What it compares; see `skillwright.evaluation.gates.judging.Metric`."""
-
-    @property
-    def mixed_weight(self) -> float:
-        """Weight of the soft score in the mixed one."""
-
-    @property
-    def draws(self) -> int:
-        """Draws per task and side that a decision takes at most."""
-
-    @property
-    def knows_noise(self) -> bool:
-        """Whether it tests at the ledger's alpha, so that too few tasks can prove nothing."""
-
-    @property
-    def accepts_all(self) -> bool:
-        """Whether every candidate becomes current, and the gate decides about the best only."""
-
-    @property
-    def redraws(self) -> bool:
-        """Whether both sides are drawn anew once something was accepted."""
-
-    @property
-    def release(self) -> ReleaseTest | None:
-        """The test of what a run releases; ``None`` where each accepted candidate is released."""
-
-    def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-
-    def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
-        """Return how a run's alpha is shared.
-
-        Args:
-            alpha: The chance that a run releases something although its edits changed nothing.
-            decisions: How often candidates may be judged, at least 1.
-            again: Whether what a release test does not prove may be tested once more.
-        """
-
-    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = ...) -> Verdict:
-        """Draw paired results from ``duel`` until the question is settled.
-
-        Args:
-            duel: Incumbent and candidate; its draws are the only evidence.
-            ledger: What is left of the run's alpha. It is read, not changed: the caller spends
-                the verdict (`AlphaLedger.spend`).
-            terms: What the run says.
-        """
-
-
-class GateSettings(Frozen):
-    """What all gates share: their settings, and the properties that most have in common."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
+    kind: str
     metric: GateMetric = "hard"
-    """``hard`` compares successes, ``soft`` rewards, ``mixed`` a blend."""
+    """``hard`` compares successes, ``soft`` rewards, ``mixed`` both."""
     mixed_weight: Share = 0.5
     """Weight of ``soft`` in ``mixed``."""
 
+    tag: ClassVar[str] = "kind"
+    default_tag: ClassVar[str | None] = "explore"
+
     knows_noise: ClassVar[bool] = True
+    """Whether it tests at the ledger's alpha, so that too few tasks can prove nothing."""
     accepts_all: ClassVar[bool] = False
+    """Whether every candidate becomes current, and the gate decides about the best one only."""
+
+    if TYPE_CHECKING:  # a field in some gates, a constant in others
+
+        @property
+        def draws(self) -> int:
+            """Draws per task and side that a decision takes at most."""
+
+    @classmethod
+    def member(cls, name: str) -> "type[Gate]":
+        """Find a gate by its kind."""
+        if name in _BUILT_IN:
+            return _BUILT_IN[name]
+        points = entry_points(GROUP)
+        if name not in points:
+            raise DataError(f"no gate {name!r}. {did_you_mean(name, [*_BUILT_IN, *points])}")
+        found: type[Gate] = points[name].load()
+        is_gate = isinstance(found, type) and issubclass(found, Gate)
+        if not is_gate or found.model_fields["kind"].default != name:
+            raise DataError(
+                f"{points[name].value!r} of the package {points[name].package!r} is no "
+                f"skillwright.evaluation.Gate with the kind {name!r}"
+            )
+        gate: type[Gate] = found
+        return gate
+
+    @classmethod
+    def members(cls) -> "Mapping[str, type[Gate]]":
+        """Find all gates, built-in ones first."""
+        found = dict(_BUILT_IN)
+        for name in entry_points(GROUP):
+            with suppress(DataError):
+                found.setdefault(name, cls.member(name))
+        return found
 
     @property
     def redraws(self) -> bool:
@@ -99,8 +92,18 @@ class GateSettings(Frozen):
         """The test of what a run releases; ``None`` where each accepted candidate is released."""
         return None
 
+    def expected_rollouts(self, tasks: int) -> int:
+        """Return the mean number of rollouts, both sides together, of a decision on ``tasks``."""
+        return 2 * tasks * self.draws
+
     def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
-        """Return how a run's alpha is shared: evenly over its decisions."""
+        """Divide a run's alpha; by default evenly among its decisions.
+
+        Args:
+            alpha: The chance that a run releases something although its edits changed nothing.
+            decisions: Candidates that may be judged.
+            again: Whether a release test that proves nothing may be repeated once.
+        """
         del again
         return AlphaLedger(alpha, max(1, decisions))
 
@@ -108,9 +111,30 @@ class GateSettings(Frozen):
         """Return the score of an episode that is compared."""
         return Metric(self.metric, self.mixed_weight, terms.success_threshold)
 
+    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+        """Draw paired results from ``duel`` until the question is settled.
+
+        Args:
+            duel: Incumbent and candidate; its draws are the only evidence.
+            ledger: The rest of the run's alpha. The gate reads it; the caller spends the
+                verdict (`AlphaLedger.spend`).
+            terms: Facts about the run.
+        """
+        raise NotImplementedError
+
+
+_BUILT_IN: dict[str, type[Gate]] = {}
+GateClass = TypeVar("GateClass", bound=Gate)
+
+
+def built_in(gate: type[GateClass]) -> type[GateClass]:
+    """Add a gate under its kind."""
+    _BUILT_IN[gate.model_fields["kind"].default] = gate
+    return gate
+
 
 def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say why a gate could never let anything through on so few tasks, or return ""."""
+    """Say why a gate could not accept anything on ``tasks``, or return ""."""
     needed = tasks_needed(ledger.share)
     if gate.release is not None and ledger.share * ASSIGNMENTS < 1:
         return (
@@ -129,7 +153,7 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
 
 
 def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say which gain a gate finds on so many held-out tasks; see `detectable_gain`."""
+    """Say which gain a gate finds on a number of held-out tasks; see `detectable_gain`."""
     if gate.accepts_all:
         return "the open gate lets every edit become current, and releases any measured gain"
     if not gate.knows_noise:

@@ -63,5 +63,5 @@ def bound_gain(pairs: Sequence[Pair], tasks: int, alpha: float) -> BoundedGain:
 
 
 def least_margin(tasks: int, alpha: float) -> float:
-    """Return how small a loss can be excluded on so many tasks, where nothing differs at all."""
+    """Return the smallest loss that can be excluded on ``tasks`` where nothing differs."""
     return bounded_mean_interval([0.0] * tasks, -1.0, 1.0, 1 - 2 * alpha).high

@@ -1,4 +1,4 @@
-"""What gates share: which score they compare, what makes a question undecidable, how they word it.
+"""What gates share: the compared score, undecidable cases, and the wording of reasons.
 
 A fault is not a score: a pair with a Failure is left out and counted, and where more than a tenth
 of the pairs is lost, or too few tasks remain to prove anything, the verdict is `UNDECIDED`.
@@ -53,14 +53,14 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a gate has to know of the run that it decides for.
+    """Facts about the run that a gate decides for.
 
     Attributes:
         success_threshold: The reward from which an episode passes, for the metric ``hard``.
         seed: The run's seed, for gates that choose tasks or sign assignments at random.
         judged: Of each candidate that the run has judged on the same tasks, on how many of them it
             went differently: for a release test whose draws repeat those that decided.
-        weights: Out of how many weights the tested ones were selected on the same tasks, from 1.
+        weights: Number of weights among which the tested ones were selected on the same tasks.
     """
 
     success_threshold: float = 1.0
@@ -92,7 +92,7 @@ def nothing_left(ledger: AlphaLedger) -> str:
 
 
 def too_few(tasks: int, alpha: float) -> str:
-    """Say that a paired test of so many tasks cannot accept at ``alpha``, or return ""."""
+    """Say that a paired test on ``tasks`` cannot accept at ``alpha``, or return ""."""
     needed = tasks_needed(alpha)
     if tasks >= needed:
         return ""
@@ -232,7 +232,7 @@ def doubling(first: int, most: int) -> Iterator[int]:
 def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
     """Return the tasks whose scored results are not all equal; in order.
 
-    A task of which both sides are one and the same episode, because their prompts are equal, is
+    A task whose two sides are the same episode, because their prompts are equal, is
     left out however it varies: its gain is 0 in every draw. So is a task without a scored pair:
     its episodes were tried again before they were given up, and a few tasks that always fail
     would be ever more of what is drawn, until too much was lost for any verdict.

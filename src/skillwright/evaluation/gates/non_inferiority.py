@@ -62,7 +62,7 @@ class NonInferiorityTest:
     like: ReleaseTest = field(default_factory=ReleaseTest)
 
     def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a test on so many tasks takes at most."""
+        """Return the largest number of rollouts, both sides together, of a test on ``tasks``."""
         return 2 * tasks * self.like.draws
 
     def why_hopeless(self, tasks: int, alpha: float) -> str:

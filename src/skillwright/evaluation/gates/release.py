@@ -66,7 +66,7 @@ _REPEATING = 0.1  # where fewer tasks vary within a side, draws repeat what the 
 _FIRST_DRAWS = 2
 _FUTILE_Z = 0.2  # a look stops below this z for each look before it
 ASSIGNMENTS = 10_000
-"""Random assignments of signs; the smallest p-value is one in so many."""
+"""Number of random sign assignments; the smallest p-value is its inverse."""
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
@@ -78,7 +78,7 @@ def release_draws(seed: int, test: int, step: int | None) -> Draws:
 def differing(verdicts: Iterable[Verdict]) -> tuple[int, ...]:
     """Return on how many tasks each judged candidate went differently, for `Terms.judged`.
 
-    A verdict of an older version does not say; it was on no more tasks than there are pairs.
+    Where a verdict does not say, it is on at most as many tasks as there are pairs.
     """
     return tuple(
         one.pairs if one.better is None or one.worse is None else one.better + one.worse
@@ -91,7 +91,7 @@ def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> 
 
     If no candidate changes anything, each task on which one went differently is as likely to have
     gone worse, and a run keeps the candidates whose sum is above zero. The p-value is the share of
-    such runs, by random signs, whose kept sums come to at least the observed one. It is not exact,
+    such runs, by random signs, whose kept sums are at least the observed one. It is not exact,
     and errs on the safe side: a task that succeeded once by chance tends to fall back under later
     candidates, which is left out. Nor is it ever below `paired_p_value`.
 
@@ -114,6 +114,31 @@ def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
+class _Look:
+    """One look of a release test at all draws so far.
+
+    Attributes:
+        number: From 0.
+        pairs: All draws so far.
+        task_ids: All tasks of the test.
+        alpha: The alpha of the whole test.
+        limit: The alpha that may be spent up to this look.
+        is_last: Whether no further look follows.
+        repeats: Whether fresh draws only repeat those on which steps decided.
+        spent: The alpha that an earlier look spent; ``None`` before the first one that tested.
+    """
+
+    number: int
+    pairs: Sequence[Pair]
+    task_ids: Sequence[str]
+    alpha: float
+    limit: float
+    is_last: bool
+    repeats: bool
+    spent: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseTest:
     """Releases the current skill if it is proven better, on draws that decided nothing before.
 
@@ -128,7 +153,7 @@ class ReleaseTest:
 
     Where an agent answers alike each time, fresh draws repeat the ones that the steps decided on.
     So if fewer than a tenth of the tasks vary within a side, there is one look, at what a run
-    that chose from as many useless candidates would come to (`chosen_p_value`).
+    that chose from as many useless candidates would show (`chosen_p_value`).
 
     Attributes:
         draws: Draws per task and side, at most; from 1.
@@ -146,7 +171,7 @@ class ReleaseTest:
     max_worse_tasks: int | None = None
 
     def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a test on so many tasks takes on average.
+        """Return the mean number of rollouts, both sides together, of a test on ``tasks``.
 
         Simulated tests take 1.5 to 2.5 times their first look.
         """
@@ -161,41 +186,50 @@ class ReleaseTest:
         metric = Metric(self.metric, self.mixed_weight, terms.success_threshold)
         sizes = list(doubling(_FIRST_DRAWS, self.draws))
         test = SignTest(len(task_ids), derive_seed("signs", terms.seed))
+        was_chosen = bool(terms.judged) or terms.weights > 1
         pairs: list[Pair] = []
         asked: Sequence[str] = task_ids
-        looked, was_chosen = False, bool(terms.judged) or terms.weights > 1
-        for look, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
+        spent: float | None = None
+        for number, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
             pairs += metric.of(await duel.draw(asked, n=size))
             asked = varying_tasks(task_ids, pairs)
-            repeats = was_chosen and not look and share_varying_within(pairs) < _REPEATING
+            repeats = was_chosen and not number and share_varying_within(pairs) < _REPEATING
             is_last = done == self.draws or not asked or repeats
-            effect = measure_effect(pairs, tests=False)
-            verdict = replace(measured(effect), alpha=alpha if looked else None)
-            hopeless = too_many_unscored(effect, len(task_ids))
-            problem = hopeless or too_many_lost(effect) or too_few(effect.tasks, alpha)
-            if problem and not (hopeless or is_last):
-                continue  # what was lost may matter less after the next draws
-            if problem:
-                return replace(verdict, reason=f"Undecided: {problem}")
-            gains = task_gains(pairs)
-            if repeats:
-                seed = derive_seed("chosen", terms.seed)
-                p_value = chosen_p_value(list(gains.values()), terms.judged, seed)
-                limit = alpha / terms.weights
-            else:
-                limit = alpha if is_last else alpha * (look + 1) / len(sizes)
-                p_value = test.look([gains.get(task_id, 0.0) for task_id in task_ids], limit)
-            looked = True
-            verdict = replace(verdict, p_value=p_value, alpha=alpha)
-            is_over = is_last or z_score(gains) < _FUTILE_Z * look
-            decided = self._decide(verdict, effect, pairs, limit)
-            if decided is not None and (decided.accepted or is_over):
-                return decided
-            if is_over and repeats:
-                return _not_proven(verdict, effect, limit, _CHOSEN.format(len(terms.judged)))
+            limit = alpha if is_last else alpha * (number + 1) / len(sizes)
+            look = _Look(number, pairs, task_ids, alpha, limit, is_last, repeats, spent)
+            verdict, is_over = self._outcome(look, test, terms)
             if is_over:
-                return _not_proven(verdict, effect, limit, what_would_prove(pairs, limit))
+                return verdict
+            spent = verdict.alpha
         raise AssertionError("the last look decides")  # pragma: no cover
+
+    def _outcome(self, look: "_Look", test: "SignTest", terms: Terms) -> tuple[Verdict, bool]:
+        """Return the verdict at a look, and whether it is final."""
+        effect = measure_effect(look.pairs, tests=False)
+        verdict = replace(measured(effect), alpha=look.spent)
+        hopeless = too_many_unscored(effect, len(look.task_ids))
+        problem = hopeless or too_many_lost(effect) or too_few(effect.tasks, look.alpha)
+        if problem:
+            # What was lost may matter less after the next draws.
+            undecidable = replace(verdict, reason=f"Undecided: {problem}")
+            return undecidable, bool(hopeless) or look.is_last
+        gains, limit = task_gains(look.pairs), look.limit
+        if look.repeats:
+            seed = derive_seed("chosen", terms.seed)
+            p_value = chosen_p_value(list(gains.values()), terms.judged, seed)
+            limit = look.alpha / terms.weights
+        else:
+            p_value = test.look([gains.get(task_id, 0.0) for task_id in look.task_ids], limit)
+        verdict = replace(verdict, p_value=p_value, alpha=look.alpha)
+        is_over = look.is_last or z_score(gains) < _FUTILE_Z * look.number
+        decided = self._decide(verdict, effect, look.pairs, limit)
+        if decided is not None:
+            return decided, decided.accepted or is_over
+        if not is_over:
+            return verdict, False
+        chosen = _CHOSEN.format(len(terms.judged)) if look.repeats else ""
+        hint = chosen or what_would_prove(look.pairs, limit)
+        return _not_proven(verdict, effect, limit, hint), True
 
     def _decide(
         self, verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float

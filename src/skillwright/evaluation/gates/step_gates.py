@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.core import Duel, Pair
-from skillwright.evaluation.gates.base import GateSettings
+from skillwright.evaluation.gates.base import Gate, built_in
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Terms,
@@ -32,11 +32,10 @@ from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gai
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 from skillwright.models.validation import Share
 
-# The default gate: a step needs to be right more often than wrong; what is released is proven.
 
-
-class ExploreGate(GateSettings):
-    """Explore inside the run, prove at the release.
+@built_in
+class ExploreGate(Gate):
+    """Accept likely gains during the run; prove all gains together at the release.
 
     Training continues from the *current* skill, which changes wherever a gain is more likely than
     not: candidate and incumbent meet in looks after 1, 2, 4, ... draws per task, from the second
@@ -53,14 +52,13 @@ class ExploreGate(GateSettings):
 
     kind: Literal["explore"] = "explore"
     draws: PositiveInt = 6
-    """Draws per task and side that a step takes at most."""
+    """Maximum draws per task and side in a step."""
     release_draws: Annotated[int, Field(ge=1, le=RELEASE_STRIDE)] = 16
-    """Draws per task and side that the release test takes at most; more of them prove smaller
-    gains."""
+    """Maximum draws per task and side in the release test."""
     task_type_veto: Share | None = None
-    """Do not release what makes a task type worse by more than this, with confidence."""
+    """Do not release a skill with a confident loss above this on a task type."""
     max_worse_tasks: NonNegativeInt | None = None
-    """Do not release what makes more tasks worse than this, in their mean; unset, any number."""
+    """Do not release a skill with more worse tasks than this; unset, no limit."""
 
     @property
     def release(self) -> ReleaseTest:
@@ -80,7 +78,7 @@ class ExploreGate(GateSettings):
         return AlphaLedger(alpha, len(shares), shares=shares)
 
     def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average.
+        """Return the mean number of rollouts, both sides together, of a decision on ``tasks``.
 
         Simulated steps take 1.3 to 1.6 times a first look.
         """
@@ -130,11 +128,9 @@ def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
     return replace(verdict, decision=decision, reason=reason)
 
 
-# A gate that accepts a gain only where chance does not explain it, on a fixed number of draws.
-
-
-class PairedGate(GateSettings):
-    """Accepts a gain that chance does not explain: a one-sided paired test over tasks.
+@built_in
+class PairedGate(Gate):
+    """Accept gains that pass a one-sided paired test over tasks.
 
     The chance of accepting an edit that changes nothing is at most the ledger's share, and so at
     most the ledger's alpha over the whole run (see `paired_p_value`). As every step asks for proof,
@@ -143,15 +139,11 @@ class PairedGate(GateSettings):
 
     kind: Literal["paired"] = "paired"
     draws: PositiveInt = 1
-    """Draws per task and side; more of them find smaller gains."""
+    """Draws per task and side."""
     task_type_veto: Share | None = None
-    """Reject what makes a task type worse by more than this, with confidence."""
+    """Reject a candidate with a confident loss above this on a task type."""
     max_worse_tasks: NonNegativeInt | None = None
-    """Reject what makes more tasks worse than this, in their mean over the draws; unset, never."""
-
-    def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        return 2 * tasks * self.draws
+    """Reject a candidate with more worse tasks than this; unset, no limit."""
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw every task ``draws`` times and test the gain; nothing is drawn for a lost cause."""
@@ -189,29 +181,27 @@ class PairedGate(GateSettings):
         )
 
 
-# Gates that know nothing of noise, as SkillOpt's: any gain in one measurement counts.
-
-
-class MeasuredGate(GateSettings):
+class MeasuredGate(Gate):
     """What gates share that compare one draw per task and know nothing of noise."""
 
-    draws: ClassVar[int] = 1
     knows_noise: ClassVar[bool] = False
 
     fresh_draws: SkipJsonSchema[bool] = True
+
+    @property
+    def draws(self) -> int:
+        """Draws per task and side."""
+        return 1
 
     @property
     def redraws(self) -> bool:
         """Whether both sides are drawn anew once something was accepted."""
         return self.fresh_draws
 
-    def expected_rollouts(self, tasks: int) -> int:
-        """Return how many rollouts of both sides a decision on so many tasks takes on average."""
-        return 2 * tasks
 
-
+@built_in
 class StrictGate(MeasuredGate):
-    """Accepts any mean gain above a margin, on one draw per task. A tie is a reject.
+    """Accept any mean gain on one draw per task, as SkillOpt does; a tie is rejected.
 
     It ignores the ledger, because it knows nothing of noise: with one draw per task and margin 0
     it accepts about 44% of edits that change nothing (40 tasks, success rates Beta(0.6, 0.6)).
@@ -223,9 +213,9 @@ class StrictGate(MeasuredGate):
     margin: SkipJsonSchema[NonNegativeFloat] = 0.0
     """What the gain must exceed."""
     max_worse_tasks: NonNegativeInt | None = None
-    """Reject what makes more tasks worse than this; unset, never."""
+    """Reject a candidate with more worse tasks than this; unset, no limit."""
     fresh_draws: SkipJsonSchema[bool] = True
-    """After an accept both sides draw anew; else the first scores stand for the whole run, also
+    """After an accept both sides draw anew; else the first scores hold for the whole run, also
     that of a skill that nothing but an empty region was put into since."""
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
@@ -251,11 +241,9 @@ class StrictGate(MeasuredGate):
         return replace(verdict, decision=Decision.ACCEPT, reason=reason)
 
 
-# A gate that lets every candidate become the current skill.
-
-
+@built_in
 class OpenGate(MeasuredGate):
-    """Lets every candidate become the current skill; the best one still has to be beaten."""
+    """Make every candidate current; the best skill is replaced only by a better one."""
 
     kind: Literal["open"] = "open"
     fresh_draws: SkipJsonSchema[bool] = True

@@ -118,7 +118,7 @@ class DistillOutcome:
         return {
             name: getattr(self, name) for name in names if name not in ("solved", "blocked")
         } | {
-            "won": self.solved,  # stored name
+            "solved": self.solved,
             "blocked": [{"name": name, "why": why} for name, why in self.blocked],
             "notes": list(self.notes),
         }
@@ -148,14 +148,14 @@ async def distill_runs(
     """
     episodes = [one for run in runs for one in run.episodes]
     threshold = runs[0].success_threshold
-    asked = replace(settings.distill.settings(threshold), status=status)
+    asked = settings.distill.settings(threshold).model_copy(update={"status": status})
     async with study(bank, settings, callback, make, *(run.path for run in runs)) as held:
         with held.store.transaction():
             for one in episodes:
                 # Kept beside the bank, so that what a skill rests on is found without the run. The
                 # skills injected there came out of another bank, where ids mean others.
                 held.store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
-        teacher = held.teacher("distil")  # stored name
+        teacher = held.teacher("distil")  # seed
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, held.is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
@@ -192,7 +192,7 @@ async def distill_config(
         outcome = await _distill(
             episodes,
             bank,
-            session.teacher("distil"),  # stored name
+            session.teacher("distil"),  # seed
             config.distill.settings(threshold),
             callback,
             f"{config.env.name}, played with {config.run.name}",
@@ -282,7 +282,7 @@ async def _distill(
     named: str,
     is_near: IsNear,
 ) -> DistillOutcome:
-    callback.on_event(StageStarted("distil"))  # stored name
+    callback.on_event(StageStarted("distill"))
     found = await distill(episodes, teacher, settings, category_of, scope_of)
     found.refuse_gaps()
     with BankStore.open(bank) as store:

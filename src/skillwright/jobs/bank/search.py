@@ -221,7 +221,7 @@ class BankStatistics:
             "skills": self.headline,
             "by_category": {name: list(pair) for name, pair in self.by_category.items()},
             "retired": self.retired,
-            "quarantined": self.pending,  # stored name
+            "pending": self.pending,
             "growth": [{"version": v, "by_category": dict(c)} for v, c in self.growth],
             "kinds": [
                 dict(zip(("version", "general", "task_specific", "lessons"), one, strict=True))

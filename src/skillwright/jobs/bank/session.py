@@ -28,13 +28,13 @@ from skillwright.jobs.run.bench import (
 )
 from skillwright.jobs.run.evolution_round import EvolutionLoop
 from skillwright.jobs.run.launch import model_secrets, read_initial_skill
-from skillwright.jobs.run.memory import EngineEvents, StoredCalls
+from skillwright.jobs.run.memory import StoredCalls
 from skillwright.jobs.run.models import MakeModel, make_teacher, open_model
 from skillwright.jobs.run.money import Budget, priced_model
 from skillwright.jobs.run.preflight import ask_if_ready, look_at_environment
 from skillwright.jobs.run.progress import Callback, RunStarted
+from skillwright.jobs.run.resources import open_resources
 from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
-from skillwright.jobs.run.workers import Placement, start_workers
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 
@@ -148,26 +148,21 @@ async def bank_session(
             wrong. Nothing was run yet.
     """
     _, latest = store.usage_since()
-    async with HttpClient() as client, AsyncExitStack() as held:
-        budget = Budget(config.budget, store, after=latest)
-        seen = EngineEvents(callback, budget.note, lambda: client.limits.in_flight)
-        target = held.enter_context(
-            open_model(config.models.target, client, make, store, config.env)
-        )
-        llm = held.enter_context(open_model(teacher_of(config), client, make, store, config.env))
+    async with open_resources(config, store, callback, make, after=latest) as parts:
+        held, target = parts.held, parts.model(config.models.target)
+        llm = parts.model(teacher_of(config))
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
         earlier = held.enter_context(reused(config))
-        bench = text_bench(config, store, seen, target, budget, None, earlier)
-        placement = Placement(await start_workers(config, held), make, config.env)
-        bench.engine = placement.place(bench.engine, config.models.target)
+        bench = text_bench(config, store, parts.seen, target, parts.budget, None, earlier)
+        bench.engine = parts.placement.place(bench.engine, config.models.target)
         yield BankSession(
             config=config,
             store=store,
             bench=bench,
             evolution=evolution_split(bench.splits.train, config.evolve.nth),
-            calls=StoredCalls(llm, store, callback, permit=partial(budget.permit, "call")),
+            calls=parts.calls(llm),
             embedder=embedder,
             ledger=ledger,
             target=target.identity,

@@ -1,6 +1,5 @@
 """Read finished and running runs: summaries, comparisons, replays, regrading, exports."""
 
-from skillwright.jobs.inspect.ablate import ABLATION_NAME as ABLATION_NAME
 from skillwright.jobs.inspect.ablate import MARGIN as MARGIN
 from skillwright.jobs.inspect.ablate import Ablation as Ablation
 from skillwright.jobs.inspect.ablate import AblationPlan as AblationPlan
@@ -73,3 +72,4 @@ from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
 from skillwright.jobs.inspect.verify import Checked as Checked
 from skillwright.jobs.inspect.verify import Verified as Verified
 from skillwright.jobs.inspect.verify import verify_skills as verify_skills
+from skillwright.runs.folder import ABLATION_NAME as ABLATION_NAME

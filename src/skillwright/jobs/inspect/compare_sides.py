@@ -164,13 +164,7 @@ def _read_train(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured
 def _read_rl(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
     if summary.rl is None or summary.rl.test is None:
         raise _no_scores(summary, _untested(summary))
-    tested: dict[str, list[str]] = store.events(RlKind.TEST)[-1].payload.get(TEST_EPISODES, {})
-    if not tested:
-        why = (
-            "an earlier version of Skillwright tested it, and did not record which episodes belong "
-            "to which policy. Train it again to compare it."
-        )
-        raise _no_scores(summary, why)
+    tested: dict[str, list[str]] = store.events(RlKind.TEST)[-1].payload[TEST_EPISODES]
     name = asked.choose(summary, tested, "final")
     keys = set(tested[name])
     found = [one for one in store.episodes() if one.key in keys]

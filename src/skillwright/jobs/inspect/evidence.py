@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from pydantic import TypeAdapter
-
 from skillwright.bank import Bank, BankStore, LogEntry
 from skillwright.config.run import RunConfig
 from skillwright.core import (
@@ -30,7 +28,6 @@ from skillwright.core import (
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode
 from skillwright.evaluation import (
     AlphaLedger,
-    AnyGate,
     Draws,
     Gate,
     ReleaseTest,
@@ -47,7 +44,6 @@ from skillwright.jobs.text.state import Kind, TrainState, beginning
 from skillwright.rollout.prompt import skill_in
 from skillwright.runs import EpisodeSummary, RunStore
 
-_GATE: TypeAdapter[Any] = TypeAdapter(AnyGate)
 _CLOSE, _P_CLOSE = 1e-6, 2e-3  # random signs are drawn alike, summed in the machine's own order
 
 
@@ -121,7 +117,7 @@ async def judge_again(evidence: Evidence) -> Verdict:
     """
     try:
         test: Any = (
-            _GATE.validate_python(evidence.test).model_copy(update={"metric": "soft"})
+            Gate.model_validate(evidence.test).model_copy(update={"metric": "soft"})
             if "kind" in evidence.test
             else replace(decode(ReleaseTest, evidence.test, "the release test"), metric="soft")
         )

@@ -255,7 +255,7 @@ def _opened(config: RunConfig, root: Path, source: RunStore) -> Run:
     name = f"{named or 'model'}-{digest(target.model_dump(mode='json'))[:8]}"
     secrets = known_secrets(config)
     if (root / name / CONFIG_NAME).is_file():
-        folder, store, _ = reopen(root / name, secrets)
+        folder, store = reopen(root / name, secrets)
         return Run(config=config, folder=folder, store=store)
 
     def first(path: Path, store: RunStore) -> dict[str, Any]:

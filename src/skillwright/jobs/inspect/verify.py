@@ -101,7 +101,7 @@ def _wrong_files(folder: Path, metadata: Mapping[str, Any]) -> Iterator[str]:
 
 def _hash(folder: Path, metadata: Mapping[str, Any]) -> Checked:
     if HASH not in metadata:
-        return Checked("hash", "skipped", "an earlier version exported it, without a hash")
+        return Checked("hash", "skipped", "its frontmatter holds no hash")
     listed, _ = exported_files(folder, metadata)
     try:
         for one in listed:

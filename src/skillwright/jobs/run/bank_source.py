@@ -139,7 +139,7 @@ def bank_source(
     bank: Bank, settings: BankSection, embedder: Embedder, store: BankStore | None = None
 ) -> BankSource:
     """Return what tells tasks the skills of a bank."""
-    return BankSource(bank, embedder, settings.retrieval, settings.budget, store=store)
+    return BankSource(bank, embedder, settings, settings.budget, store=store)
 
 
 @dataclass(frozen=True, slots=True)

@@ -350,8 +350,7 @@ def text_bench(
     agent = agent_of(target)
     settle = bank.ledger.settle if bank else lambda: None
     recorder = StoredEpisodes(store, agent.identity, settle, earlier)
-    mode = config.rollout.mode
-    engine = make_engine(config, agent, recorder, seen, budget.permit, mode=mode)
+    engine = make_engine(config, agent, recorder, seen, budget.permit)
     pairs = Longitudinal(
         wanted=config.optimizer.slow_update_samples,
         policy=PairPolicy(config.optimizer.longitudinal_pair_policy),

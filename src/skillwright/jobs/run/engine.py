@@ -39,14 +39,7 @@ def make_engine(
     return LocalEngine(
         agent,
         make_env(config.env),
-        limits=Limits(
-            max_turns=max_turns or config.env.max_turns,
-            episode_timeout_s=rollout.episode_timeout_s,
-            max_concurrent=rollout.max_concurrent,
-            retries=rollout.retries,
-            give_up_after=rollout.give_up_after,
-            max_failure_share=rollout.max_failure_share,
-        ),
+        limits=Limits.of(rollout, max_turns=max_turns or config.env.max_turns),
         prompt=PromptStyle(history_turns=rollout.history_turns),
         recorder=recorder,
         mode=mode,

@@ -156,6 +156,15 @@ def _began(run: RunFolder) -> tuple[float, str]:
     return began, str(run.path)
 
 
+def refuse_unreadable(path: Path) -> None:
+    """Refuse a run whose store is damaged or of another version; its settings may be unknown here.
+
+    Raises:
+        RunError: It is.
+    """
+    RunStore.open(path / STORE_NAME, read_only=True).close()
+
+
 def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore]:
     """Open the folder and the store of a run of any job; its settings must not have changed."""
     folder = RunFolder.open(path)

@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from skillwright.bank.embedding.endpoint import endpoint_named
 from skillwright.config.run import BudgetSection, RunConfig
-from skillwright.core import ConfigError, SkillwrightError, Usage
+from skillwright.core import ConfigError, Usage
+from skillwright.core.errors import BudgetSpent as BudgetSpent
 from skillwright.jobs.run.resume import seconds_worked
 from skillwright.jobs.run.tasks import is_adapter, side_models
 from skillwright.models import (
@@ -56,17 +57,6 @@ class _Work:
 
 
 _permit: ContextVar[_Work | None] = ContextVar("permit", default=None)
-
-
-class BudgetSpent(SkillwrightError):
-    """A run used up its budget; all that was begun is finished and stored, and it can continue.
-
-    Attributes:
-        larger: The options of ``resume`` that give it a budget to continue with.
-    """
-
-    exit_code = 3
-    larger: str = ""
 
 
 class Budget:

@@ -4,7 +4,7 @@ import importlib.util
 import os
 import platform
 import shutil
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillwright.config.env import EnvSection
+from skillwright.config.readers import ignored_variables
 from skillwright.config.run import RunConfig
 from skillwright.core import (
     ChatModel,
@@ -40,7 +41,6 @@ from skillwright.models import (
     ModelConfig,
     make_model,
 )
-from skillwright.models.environment import ignored_variables
 from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
 from skillwright.version import __version__
@@ -144,6 +144,21 @@ async def ask_if_ready(
     return await _ask(llm, make(llm, client), tools)
 
 
+async def answers(
+    llm: ModelConfig, client: HttpClient, tools: Sequence[dict[str, Any]] = ()
+) -> str:
+    """Ask an endpoint whether it answers, and return the line that reports it."""
+    return f"{llm.backend}: {await ask_if_ready(llm, client, tools=tools)} answers"
+
+
+async def finding(name: str, check: Awaitable[str]) -> Finding:
+    """Await a check, and report its line, or the error that it raised."""
+    try:
+        return Finding(name, Health.OK, await check)
+    except SkillwrightError as error:
+        return Finding(name, Health.BAD, str(error))
+
+
 async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
     bound = min(_ANSWER_TOKENS, getattr(llm, "max_tokens", None) or _ANSWER_TOKENS)
     place = f" at {llm.address}" if llm.address else ""
@@ -165,7 +180,7 @@ def examine_machine(root: Path) -> list[Finding]:
     findings = [_python(), _disk(root), *_extras(), *_environments(), _official_games()]
     return findings + [
         Finding("environment variable", Health.NOTE, f"{name} has no effect here: {why}")
-        for name, why in ignored_variables(os.environ).items()
+        for name, why in ignored_variables().items()
     ]
 
 

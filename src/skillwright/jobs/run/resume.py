@@ -5,8 +5,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
-from skillwright.config.removed import refuse_to_resume
-from skillwright.config.renamed import renamed
 from skillwright.config.yaml_files import merge_layers, read_layers
 from skillwright.core import ConfigError, DataError
 from skillwright.core.jsonio import digest, dumps
@@ -132,16 +130,13 @@ def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
     """Refuse to continue where the configuration in a run's folder was edited.
 
     Raises:
-        ConfigError: Something else than the budget is not what it was, or it began with a setting
-            that is no more; one line per key.
+        ConfigError: Something else than the budget is not what it was; one line per key.
     """
-    refuse_to_resume(_values(folder), str(folder / CONFIG_NAME))
     begun = next((event.payload for event in store.events(made)), {}).get("settings")
     now = _values(folder)
     if begun is None or begun["digest"] == digest(now):
         return
-    begun_with, _ = renamed(begun["values"], "")
-    then, now = dict(_leaves(begun_with)), dict(_leaves(now))
+    then, now = dict(_leaves(begun["values"])), dict(_leaves(now))
     changed = [
         _say(key, then, now)
         for key in sorted(then.keys() | now.keys())

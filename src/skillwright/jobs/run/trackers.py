@@ -19,7 +19,7 @@ Status = Literal["finished", "stopped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """What a tracker is told about a run at its start.
+    """What a tracker receives about a run at its start.
 
     Attributes:
         name: The run's name.

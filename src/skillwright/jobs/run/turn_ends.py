@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from skillwright.core import ConfigError, EpisodeResult, Lapse, StopReason
+from skillwright.core import EpisodeResult, Lapse, StopReason
+from skillwright.core.errors import NotMeasured as NotMeasured
 from skillwright.runs import EpisodeSummary
 
 # How the answers of an agent ended: shares that say nothing about it, in every report.
@@ -13,10 +14,6 @@ from skillwright.runs import EpisodeSummary
 
 MOST: Final = 0.5
 """An evaluation with a larger share of such turns has no score."""
-
-
-class NotMeasured(ConfigError):
-    """What an evaluation played says nothing about the agent, and a resume would play no other."""
 
 
 _SAID: Final[Mapping[Lapse, str]] = {

@@ -155,7 +155,7 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     new = (1.0 + ACCEPTED_SHARE) / 2
     starts_blank = not has_skill
     yield "baseline", val
-    yield "practice", config.train.epochs * trained_on_in_an_epoch(config, train)  # stored name
+    yield "train", config.train.epochs * trained_on_in_an_epoch(config, train)
     yield "gate", round(config.decisions(train) * gate.expected_rollouts(val) * new)
     if gate.release is not None:
         yield "release test", gate.release.expected_rollouts(val)

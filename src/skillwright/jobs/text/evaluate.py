@@ -109,7 +109,7 @@ class EvalReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote; an earlier version wrote less."""
+        """Read what `to_dict` wrote."""
         known = {
             "environment": EnvFindings.read(data),
             "turns": TurnEnds.from_dict(turns) if (turns := data.get("turns")) else TurnEnds(0),

@@ -21,6 +21,7 @@ from skillwright.jobs.run.launch import (
     made_facts,
     make_run,
     refuse_redacted,
+    refuse_unreadable,
     reopen,
     session,
 )
@@ -168,6 +169,7 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
+    refuse_unreadable(path)
     config = load_config(path / CONFIG_NAME, overrides)
     refuse_redacted(config.env.config, path)
     folder, store = reopen(path, known_secrets(config))

@@ -19,8 +19,10 @@ from skillwright.jobs.run.preflight import (
     Finding,
     Found,
     Health,
+    answers,
     ask_if_ready,
     examine_machine,
+    finding,
     look_at_environment,
     users_of,
 )
@@ -103,7 +105,8 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
             asked = {**llms, **_users(config)}
             tools = {"target": offered}
             findings += await together(
-                _llm(role, llm, client, tools.get(role, ())) for role, llm in asked.items()
+                finding(role, answers(llm, client, tools.get(role, ())))
+                for role, llm in asked.items()
             )
         findings += _seeds(llms)
     return findings
@@ -152,13 +155,3 @@ def _users(config: RunConfig) -> dict[str, ModelConfig]:
         return users_of(config.env)
     except SkillwrightError:  # wrong settings, of which `_files` tells
         return {}
-
-
-async def _llm(
-    role: str, llm: ModelConfig, client: HttpClient, tools: Sequence[dict[str, Any]]
-) -> Finding:
-    try:
-        name = await ask_if_ready(llm, client, tools=tools)
-    except SkillwrightError as error:
-        return Finding(role, Health.BAD, str(error))
-    return Finding(role, Health.OK, f"{llm.backend}: {name} answers")

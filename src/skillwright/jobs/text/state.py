@@ -352,8 +352,5 @@ def restore(config: RunConfig, store: RunStore) -> TrainState:
 
 def beginning(config: RunConfig, store: RunStore) -> TrainState:
     """Return where a run stood before anything was decided."""
-    optimizer = config.optimizer
-    memory = StepMemory(
-        max_steps=optimizer.memory_steps, across_epochs=optimizer.memory_across_epochs
-    )
+    memory = StepMemory(across_epochs=config.optimizer.memory_across_epochs)
     return TrainState(memory, config.ledger(train_tasks(store) or 1))

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from skillwright.config.run import RunConfig, SkillAwareSection
+from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, Sampling
 from skillwright.evaluation import Gate, Terms
 from skillwright.jobs.run.bank_source import injected_bank
@@ -30,12 +30,10 @@ from skillwright.rollout import LocalEngine
 from skillwright.rollout.compat import Role
 from skillwright.runs import RunStore
 from skillwright.textopt import (
-    AppendixSource,
     BudgetControl,
     LRScheduler,
     Optimizer,
     RankFallback,
-    SkillAware,
     StepSettings,
     UpdateMode,
     build_scheduler,
@@ -175,29 +173,15 @@ def step_settings(config: RunConfig) -> StepSettings:
     """Return how a configuration wants proposals to be made."""
     gradient, optimizer = config.gradient, config.optimizer
     is_initial = gradient.analyst_budget == "initial"
-    return StepSettings(
-        minibatch_size=gradient.minibatch_size,
-        merge_batch_size=gradient.merge_batch_size,
-        failure_only=gradient.failure_only,
+    return StepSettings.of(
+        gradient,
+        optimizer,
         success_threshold=shown_success(config),
-        analyst_workers=gradient.analyst_workers,
         analyst_budget=optimizer.learning_rate if is_initial else None,
         update_mode=UpdateMode(optimizer.skill_update_mode),
-        rewrite_max_tokens=optimizer.rewrite_max_tokens,
         budget_control=BudgetControl(optimizer.lr_control_mode),
-        none_means_fixed=optimizer.none_means_fixed,
         rank_fallback=RankFallback(optimizer.rank_fallback),
-        skill_aware=_skill_aware(optimizer.skill_aware),
-        repair_anchors=optimizer.repair_anchors,
-        insert_after_fallback=optimizer.insert_after_fallback,
     )
-
-
-def _skill_aware(aware: SkillAwareSection | None) -> SkillAware | None:
-    if aware is None:
-        return None
-    source = AppendixSource(aware.appendix_source)
-    return SkillAware(source, aware.consolidate_threshold, aware.gated)
 
 
 @asynccontextmanager

@@ -133,7 +133,7 @@ async def base_episodes(run: Workshop) -> list[EpisodeResult]:
     else:
         turns = await openings(tasks, run.make_env) if run.maker.needs_turns else []
         backend = run.maker.make(run.maker.recipe(turns))
-        engine = run.measuring_engine(backend, section.temperature, section.max_turns)
+        engine = run.measuring_engine(backend, 1.0, section.max_turns)
     results = await engine.run(specs, PlainSkill(""))
     refuse_no_score(results)
     return results
@@ -185,7 +185,7 @@ async def _distill(
 ) -> dict[str, Any]:
     run.callback.on_event(StageStarted("distill"))
     settings = section.settings(run.config.env.success_threshold, 0)
-    teacher = run.teacher("distil")  # stored name
+    teacher = run.teacher("distil")  # seed
     found = await distill(base, teacher, settings, category_of, scope_of)
     stop_if_refused(teacher)
     found.refuse_gaps()
@@ -211,7 +211,7 @@ def _facts(
     ratios = {"raw": shorter.raw_ratio, "summaries": shorter.summary_ratio}
     return {
         "episodes": report.episodes,
-        "won": sum(one.is_success(threshold) for one in base),  # stored name
+        "solved": sum(one.is_success(threshold) for one in base),
         "read": report.read,
         "drafts": dict(report.drafts),
         "left_out": len(found.changes) - len(changes),

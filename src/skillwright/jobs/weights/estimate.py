@@ -281,9 +281,8 @@ def _requests(base: Sequence[Task], section: RlDistillSection) -> int:
 
 def _tested(config: RlConfig) -> int:
     """Count what is tested: baseline and final, the cold start with the last bank, and controls."""
-    inject, controls = config.bank.inject, config.evaluation.controls
-    with_other_banks = {"no_skills": inject != "none", "other_scope": inject in ("skills", "facts")}
+    inject = config.bank.inject
+    controls = (inject != "none") + (inject in ("skills", "facts"))
     begins = config.evaluation.baseline == "start" and config.grpo.iterations > 0
     distilled = 2 if config.internalize is not None else 0
-    others = sum(with_other_banks[name] for name in set(controls))
-    return 2 + begins + bool(config.evolutions) + distilled + others
+    return 2 + begins + bool(config.evolutions) + distilled + controls

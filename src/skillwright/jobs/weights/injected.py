@@ -92,7 +92,7 @@ class UnlayeredSource:
             text=_list_of(found),
             skill_ids=tuple(skill.id for _, skill in found),
             scores=tuple(score for score, _ in found),
-            version=f"flat:{self.bank.version}:{self.bank.digest[:12]}",  # stored name
+            version=f"any_kind:{self.bank.version}:{self.bank.digest[:12]}",
         )
 
 
@@ -143,7 +143,7 @@ class TrajectorySource:
 
 def _raw(result: EpisodeResult, is_solved: bool) -> str:
     task = result.spec.task
-    outcome = "won" if is_solved else "lost"  # stored name
+    outcome = "won" if is_solved else "lost"  # prompt text
     lines = [f"Task: {task.description or task.id}. It was {outcome}."]
     for turn in result.trajectory.turns:
         seen = " ".join(turn.observation.split())[:_LONGEST_OBSERVATION]

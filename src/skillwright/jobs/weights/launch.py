@@ -14,6 +14,7 @@ from skillwright.jobs.run.launch import (
     OpenRun,
     find_run,
     make_run,
+    refuse_unreadable,
     reopen,
     secrets_of,
     session,
@@ -142,8 +143,9 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
+    refuse_unreadable(path)
     config = load_rl_config(path / CONFIG_NAME, overrides)
-    folder, store, _ = reopen(path, _secrets(config))
+    folder, store = reopen(path, _secrets(config))
     return RlRun(config=config, folder=folder, store=store)
 
 

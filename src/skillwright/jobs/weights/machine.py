@@ -430,7 +430,7 @@ def _demand(config: RlConfig, tasks: RlTasks, lengths: Lengths, machine: Machine
         passes=-(-rows * usual // tokens),
         sampled=sampled,
         context=min(lengths.longest, policy.context_tokens or lengths.longest),
-        read=min(policy.sample_rows, sampled, prompts) * lengths.opening,
+        read=min(_SAMPLED_AT_ONCE, sampled, prompts) * lengths.opening,
         cuda=machine.cuda,
     )
 
@@ -442,6 +442,7 @@ def _fewer_tokens(demand: Demand, lengths: Lengths) -> Demand:
     return replace(demand, tokens=tokens, chosen=chosen, passes=passes)
 
 
+_SAMPLED_AT_ONCE: Final = 128  # `HfSettings.sample_rows`
 _FEW_TOKENS: Final = 2048
 _FEW_ROWS: Final = 16
 _CHANGES: Final[dict[str, Callable[[Demand, Lengths], Demand]]] = {

@@ -10,7 +10,7 @@ from skillwright.core.protocols import together
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.bank_source import opened_embedder
 from skillwright.jobs.run.money import priced_model, refuse_unheld
-from skillwright.jobs.run.preflight import Finding, Health, ask_if_ready, build_first, users_of
+from skillwright.jobs.run.preflight import Finding, Health, answers, build_first, finding, users_of
 from skillwright.jobs.run.tasks import refuse_unasked_data
 from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.weights.bank import starting_bank
@@ -33,14 +33,14 @@ async def preflight_rl(config: RlConfig) -> PolicyMaker:
         await look()
     llms = {**config.llms, **users_of(config.env)}
     async with HttpClient() as client:
-        await together(_llm(llm, client) for llm in _distinct(llms).values())
+        await together(answers(llm, client) for llm in _distinct(llms).values())
     return maker
 
 
 async def examine_rl(config: RlConfig) -> list[Finding]:
     """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong."""
     looks = _looks(config, PolicyMaker(config))
-    found = [await _found(name, look()) for name, look in looks.items()]
+    found = [await finding(name, look()) for name, look in looks.items()]
     # Where tasks cannot be found, whatever needs them fails by the same words: they are said once.
     first = {one.detail: one for one in reversed(found) if one.health is Health.BAD}
     findings = [one for one in found if first.get(one.detail, one) is one]
@@ -50,7 +50,7 @@ async def examine_rl(config: RlConfig) -> list[Finding]:
     except SkillwrightError as error:
         findings.append(Finding("simulated user", Health.BAD, str(error)))
     async with HttpClient() as client:
-        asked = (_found(roles, _llm(llm, client)) for roles, llm in _distinct(llms).items())
+        asked = (finding(roles, answers(llm, client)) for roles, llm in _distinct(llms).items())
         return [*findings, *await together(asked)]
 
 
@@ -66,13 +66,6 @@ def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Await
         "policy": partial(_policy, config, maker),
         **({"internalize": partial(_internalize, config)} if config.internalize else {}),
     }
-
-
-async def _found(name: str, look: Awaitable[str]) -> Finding:
-    try:
-        return Finding(name, Health.OK, await look)
-    except SkillwrightError as error:
-        return Finding(name, Health.BAD, str(error))
 
 
 async def _trackers(config: RlConfig) -> str:
@@ -130,10 +123,6 @@ async def _policy(config: RlConfig, maker: PolicyMaker) -> str:
 
 async def _internalize(config: RlConfig) -> str:
     return retirement_text(config, len(find_rl_tasks(config).val))
-
-
-async def _llm(llm: ModelConfig, client: HttpClient) -> str:
-    return f"{llm.backend}: {await ask_if_ready(llm, client)} answers"
 
 
 def _distinct(llms: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:

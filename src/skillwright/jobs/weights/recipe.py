@@ -73,8 +73,6 @@ from skillwright.policy import (
     GroupReport,
     PolicyAgent,
     PolicyBackend,
-    Schedule,
-    SkillDropout,
     UpdateReport,
     check_reference,
     demonstrations,
@@ -223,9 +221,7 @@ async def train_on(
         check_reference(policy, state.reference)
     tasks = _tasks(run, state, iteration)
     bank = run.bank_store.load(bank_version)
-    dropping = derive_seed("dropout", seed, iteration)
-    whole = run.injector.source(bank)
-    skills = Remembered(SkillDropout(whole, section.skill_dropout, seed=dropping))
+    skills = Remembered(run.injector.source(bank))
     agent = PolicyAgent(policy, section.temperature)
     specs = [
         EpisodeSpec(
@@ -240,8 +236,7 @@ async def train_on(
     refuse_no_score(results)
     rolled_out = time.monotonic()
     rows, groups = teach(results, agent.rows, group_settings(section))
-    schedule = Schedule(**section.schedule.model_dump())
-    rate = schedule.rate(section.learning_rate, iteration - 1, section.iterations)
+    rate = section.schedule.rate(section.learning_rate, iteration - 1, section.iterations)
     dealing = derive_seed("update", seed, iteration)
     report = update(policy, rows, grpo_settings(section), seed=dealing, learning_rate=rate)
     contexts = skills.contexts(tasks)
@@ -255,8 +250,8 @@ async def train_on(
         rows=len(rows),
         learning_rate=rate,
         skills=fmean(len(one.skill_ids) for one in contexts),
-        told=_injected(contexts, section.group_size),  # stored name
-        won=_solved(results, run.config.env.success_threshold),  # stored name
+        injected=_injected(contexts, section.group_size),
+        solved=_solved(results, run.config.env.success_threshold),
     )
     return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
 
@@ -313,7 +308,7 @@ def _summary(results: Sequence[EpisodeResult], threshold: float) -> dict[str, An
         "episodes": len(scored),
         "reward": fmean(one.reward for one in scored if one.reward is not None),
         "success": fmean(one.is_success(threshold) for one in scored),
-        "families": by_type,  # stored name
+        "task_types": by_type,
         "turns": fmean(turns),
         "tokens": fmean(tokens),
     }
@@ -324,7 +319,7 @@ def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
     norms = [step.grad_norm for step in report.steps if not step.skipped]
     return {
         "groups": groups.groups,
-        "flat": groups.zero_variance,  # stored name
+        "zero_variance": groups.zero_variance,
         "lone": groups.lone,
         "failures": groups.failures,
         "truncated": groups.truncated,

@@ -88,9 +88,9 @@ class IterationRecord(JsonRecord):
         episodes: Scored episodes.
         reward: Mean outcome of them.
         success: Share of them that was solved.
-        families: (solved, scored) by task type.  # stored name
+        task_types: (solved, scored) by task type.
         groups: Tasks with at least one scored episode.
-        flat: Zero-variance groups: equal outcomes; they teach nothing.  # stored name
+        zero_variance: Zero-variance groups: equal outcomes; they teach nothing.
         lone: Groups with one survivor; it was dropped.
         failures: Episodes that the infrastructure failed.
         truncated: Episodes that a limit ended.
@@ -108,8 +108,8 @@ class IterationRecord(JsonRecord):
         grad_norm: Mean norm of the gradient before clipping; infinite ones left out.
         learning_rate: Of the steps.
         skills: Mean number of skills injected into an episode.
-        told: Ids of skills -> episodes that they were injected into.  # stored name
-        won: Ids of tasks -> share of their episodes that was solved.  # stored name
+        injected: Ids of skills -> episodes that they were injected into.
+        solved: Ids of tasks -> share of their episodes that was solved.
     """
 
     iteration: int
@@ -117,9 +117,9 @@ class IterationRecord(JsonRecord):
     episodes: int
     reward: float
     success: float
-    families: Mapping[str, tuple[int, int]]  # stored name
+    task_types: Mapping[str, tuple[int, int]]
     groups: int
-    flat: int  # stored name
+    zero_variance: int
     lone: int
     failures: int
     truncated: int
@@ -137,13 +137,13 @@ class IterationRecord(JsonRecord):
     grad_norm: float | None
     learning_rate: float
     skills: float
-    told: Mapping[str, int] = field(default_factory=dict)  # stored name
-    won: Mapping[str, float] = field(default_factory=dict)  # stored name
+    injected: Mapping[str, int] = field(default_factory=dict)
+    solved: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def zero_variance_share(self) -> float:
         """Share of the groups that teach nothing."""
-        return self.flat / self.groups if self.groups else 0.0  # stored name
+        return self.zero_variance / self.groups if self.groups else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +323,7 @@ class RlState:
         for number in sorted(self.iterations):
             if number >= before:
                 break
-            counts = self.iterations[number].families  # stored name
+            counts = self.iterations[number].task_types
             for task_type, (solved, scored) in counts.items():
                 old = rates.get(task_type, 0.5)
                 rates[task_type] = 0.8 * old + 0.2 * solved / scored if scored else old
@@ -338,7 +338,7 @@ class RlState:
         latest: dict[str, float] = {}
         for number in sorted(self.iterations):
             if number < before:
-                latest |= self.iterations[number].won  # stored name
+                latest |= self.iterations[number].solved
         return tuple(sorted(name for name, rate in latest.items() if 0 < rate < 1))
 
     def after(self, kind: str, payload: dict[str, Any]) -> Self:

@@ -56,7 +56,7 @@ class RlMeasures(Measures):
     def _iteration(self, event: IterationEnded) -> Numbers:
         one = event.record
         self.step = one.iteration
-        by_type = one.families.items()  # stored name
+        by_type = one.task_types.items()
         types = {f"success_by_type/{name}": good / n for name, (good, n) in by_type if n}
         values = {
             "reward": one.reward,
@@ -133,7 +133,7 @@ def past_events(config: RlConfig, store: RunStore) -> Iterator[RlEvent]:
                 yield IterationEnded(state.iterations[done], *seconds)
             case RlKind.VALIDATION:
                 one = list(state.validations.values())[-1]
-                types = one.table.families  # stored name
+                types = one.table.task_types
                 yield Validated(one.iteration, one.table.overall, types, state.best is one)
             case RlKind.EVOLUTION:
                 yield BankEvolved(list(state.evolutions.values())[-1])

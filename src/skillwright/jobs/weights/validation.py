@@ -67,7 +67,7 @@ async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iterati
     score = Validation(iteration, version, table, policy.identity)
     state = write_down(run.store, state, RlKind.VALIDATION, score.to_dict())
     is_best = state.best is not None and state.best.iteration == iteration
-    task_types = table.families  # stored name
+    task_types = table.task_types
     run.callback.on_event(Validated(iteration, table.overall, task_types, is_best))
     return state
 
@@ -204,7 +204,7 @@ async def open_sealed(
     artifacts = list(_artifacts(run, state, tasks))
     if state.sealed:
         named = {one.name: one.iteration for one in artifacts}
-        key = "artefacts"  # stored name
+        key = "artifacts"
         state = write_down(run.store, state, RlKind.TEST_OPENED, {key: named})
     run.callback.on_event(StageStarted("test", episodes=len(artifacts) * len(tasks)))
     results: dict[str, list[EpisodeResult]] = {}
@@ -255,11 +255,9 @@ def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterat
         yield Artifact(WITHOUT_AFTER, INTERNALIZED, without)
     if run.config.bank.inject == "none":
         return
-    controls = run.config.evaluation.controls
-    if "no_skills" in controls:
-        yield Artifact("no_skills", chosen, PlainSkill(""))
+    yield Artifact("no_skills", chosen, PlainSkill(""))
     scopes = other_scopes(scope_of(task) for task in tasks)
-    if "other_scope" in controls and scopes and run.config.bank.inject in ("skills", "facts"):
+    if scopes and run.config.bank.inject in ("skills", "facts"):
         bank = run.bank_store.load(last)
         yield Artifact("other_scope", chosen, run.injector.elsewhere(bank, scopes))
 

@@ -55,8 +55,6 @@ from skillwright.policy import (
     PolicyAgent,
     PolicyBackend,
     Row,
-    Schedule,
-    SftSettings,
     StepAdvantage,
     StepReport,
     UpdateReport,
@@ -119,8 +117,6 @@ class PolicyMaker:
 
     def check(self) -> None:
         """Find out before a run begins whether the policy can be built; what was, is used then."""
-        for section in (self._config.cold_start, self._config.internalize):
-            sft_settings(section)
         grpo_settings(self._config.grpo)
         group_settings(self._config.grpo)
         match self._config.policy:
@@ -156,13 +152,9 @@ class PolicyMaker:
 
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
     # Sums that threads share are rounded in another order, as many threads as there are.
-    torch.set_num_threads(policy.threads)
+    torch.set_num_threads(1)
     settings = ScorerSettings(
-        architecture=Architecture(
-            width=policy.width,
-            layers=policy.layers,
-            hidden=policy.hidden,
-        ),
+        architecture=Architecture(width=policy.width, hidden=policy.hidden),
         seed=seed,
     )
     with waiting("building the command scorer"):  # torch loads more of itself
@@ -183,26 +175,9 @@ def _language_model(
             Engine,
             HfPolicy,
             HfSettings,
-            LoraSettings,
             refuse_missing_engine,
         )
 
-    lora = None
-    if policy.lora is not None:
-        lora = LoraSettings(policy.lora.rank, policy.lora.alpha)
-    settings = HfSettings(
-        lora=lora,
-        precision=policy.precision,
-        optimizer=policy.optimizer,
-        device=policy.device,
-        max_new_tokens=policy.max_new_tokens,
-        context_tokens=policy.context_tokens,
-        sample_rows=policy.sample_rows,
-        micro_tokens=policy.micro_tokens,
-        restrict=policy.restrict,
-        gradient_checkpointing=policy.gradient_checkpointing,
-        template=policy.template,
-    )
     if policy.sampler != "own":
         refuse_missing_engine(policy.sampler)
     # An adapter begins with numbers that are drawn.
@@ -210,7 +185,7 @@ def _language_model(
         torch.manual_seed(seed)
         made = HfPolicy.load_pretrained(
             policy.model,
-            settings,
+            HfSettings.of(policy),
             download=policy.download,
             start=None if start is None else start.path,
         )
@@ -264,33 +239,9 @@ def _as_commands(result: EpisodeResult) -> EpisodeResult:
     return replace(result, trajectory=replace(played, turns=tuple(turns)))
 
 
-def sft_settings(section: SupervisedSection | None) -> SftSettings:
-    """Return how supervised steps learn; where there are none, as they would by default."""
-    section = section or SupervisedSection()
-    return SftSettings(
-        steps=section.steps,
-        batch_rows=section.batch_rows,
-        learning_rate=section.learning_rate,
-        schedule=Schedule(**section.schedule.model_dump()),
-        join_turns=section.join_turns,
-        whole_episodes=section.whole_episodes,
-    )
-
-
 def grpo_settings(section: GrpoSection) -> GrpoSettings:
     """Return how an iteration's rows are learned from."""
-    objective = GrpoObjective(
-        clip_high=section.clip_high,
-        kl_weight=section.kl_weight,
-        entropy_weight=section.entropy_weight,
-    )
-    return GrpoSettings(
-        objective=objective,
-        learning_rate=section.learning_rate,
-        epochs=section.epochs,
-        minibatch_rows=section.minibatch_rows,
-        rows=section.rows,
-    )
+    return GrpoSettings.of(section, objective=GrpoObjective(kl_weight=section.kl_weight))
 
 
 def group_settings(section: GrpoSection) -> GroupSettings:
@@ -298,10 +249,7 @@ def group_settings(section: GrpoSection) -> GroupSettings:
     step = section.step_advantage
     return GroupSettings(
         size=section.group_size,
-        advantage=AdvantageSettings(
-            statistics=section.statistics,
-            scale_by_std=section.scale_by_std,
-        ),
+        advantage=AdvantageSettings(statistics=section.statistics),
         step_advantage=None if step is None else StepAdvantage(**step.model_dump()),
         penalty=section.penalty,
     )
@@ -391,7 +339,7 @@ class Workshop:
         name: str,
     ) -> UpdateReport:
         """Take the supervised steps of a section, and report each; ``name`` seeds their order."""
-        settings = sft_settings(section)
+        settings = section or SupervisedSection()
 
         def on_step(step: int, loss: LossReport, report: StepReport) -> None:
             done = ColdStartStep(step, settings.steps, loss.surprise, report.grad_norm)
@@ -464,7 +412,7 @@ def make_injector(config: RlConfig, embedder: Embedder) -> Injector:
     bank = config.bank
     return Injector(
         embedder=embedder,
-        settings=bank.retrieval,
+        settings=bank,
         budget=bank.budget,
         hierarchy=bank.hierarchy,
         raw=PlainSkill("") if bank.inject == "none" else None,

@@ -37,12 +37,9 @@ from skillwright.models.http.wire import (
     without_none,
 )
 
-# The error object of a reply, whatever server wrote it, and the words that are quoted of it.
-
-
 _LONGEST = 500
 _LONGEST_ID = 100
-_OVERLOADED_WAIT_S = 5.0  # everybody's load: one's own first retry would add to it
+_OVERLOADED_WAIT_S = 5.0  # a shared load: an early retry would add to it
 _REQUEST_IDS = ("x-request-id", "request-id")
 
 
@@ -121,7 +118,7 @@ def holds_error(reply: HttpReply) -> bool:
 
 
 def holds_error_object(payload: Any) -> bool:
-    """Tell whether JSON is an error; a part of an answer that stands beside it is none."""
+    """Tell whether JSON is an error object without any part of an answer."""
     return isinstance(payload, dict) and bool(payload.get("error"))
 
 
@@ -163,9 +160,6 @@ def _status(status: int, code: str) -> int:
         return status
     inner = int(code) if code.isdecimal() else 0
     return inner if 400 <= inner < 600 else 502  # an error without a number is the gateway's
-
-
-# Reads the replies of everything that speaks OpenAI's chat completions.
 
 
 _FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
@@ -255,7 +249,7 @@ def read_usage(counts: Any, config: EndpointConfig) -> Usage:
     known_output = number(_either(counts, "completion_tokens", "output_tokens"))
     total = count(counts.get("total_tokens"))
     output_tokens = known_output or 0
-    # Where only the sum is known, a bound on tokens still holds, though nobody knows the price.
+    # Where only the sum is known, a bound on tokens still holds, though the price is unknown.
     input_tokens = max(0, total - output_tokens) if known_input is None else known_input
     cached = min(input_tokens, count(prompt.get("cached_tokens")))
     usage = Usage(
@@ -333,7 +327,7 @@ def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]
 
 
 def _joined(pieces: Sequence[Any]) -> Any:
-    """Put pieces together; one that is no text is all there is, for whoever reads it to refuse."""
+    """Join text pieces; return a piece that is no text alone, for the reader to refuse."""
     strange = next((piece for piece in pieces if not is_text(piece)), None)
     return "".join(map(text, pieces)) if strange is None else strange
 
@@ -398,7 +392,7 @@ def _why(payload: Mapping[str, Any], choices: Sequence[Mapping[str, Any]]) -> st
 
 
 def _native(message: Mapping[str, Any], dialect: str) -> dict[str, Any] | None:
-    """Keep what a thinking model wants back beside its tool calls, under the same names.
+    """Keep what a thinking model expects back with its tool calls, under the same names.
 
     Some want it inside the calls: Gemini signs its thoughts in ``extra_content``.
     """

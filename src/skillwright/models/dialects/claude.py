@@ -35,9 +35,6 @@ from skillwright.models.http.wire import (
     without_none,
 )
 
-# What an error reply of Anthropic's messages means, by its type and code, not its words.
-
-
 # A prompt over the window has no code of its own.
 _OVERFLOW = re.compile(
     r"prompt is too long|context window|maximum context length|context_length_exceeded"
@@ -110,9 +107,6 @@ def _next_move(complaint: Complaint, config: ClaudeChatConfig) -> str:
     if "thinking" in complaint.message:
         return "Change thinking in the model's settings; newer models know 'adaptive' with effort."
     return "Correct the model's settings."
-
-
-# Reads the replies of Anthropic's messages, whole or as a stream of events.
 
 
 DIALECT = "claude_chat"
@@ -222,7 +216,7 @@ def _joined(blocks: Sequence[Mapping[str, Any]], kind: str, name: str) -> str:
 
 
 def _usage(counts: Any, config: ClaudeChatConfig) -> Usage:
-    """Read token counts: here cached tokens stand beside the prompt's, not inside them."""
+    """Read token counts: the API counts cached tokens apart from the prompt's."""
     counts = mapping(counts)
     fresh, output_tokens = number(counts.get("input_tokens")), number(counts.get("output_tokens"))
     read = count(counts.get("cache_read_input_tokens"))
@@ -252,7 +246,7 @@ _Block = dict[str, Any]
 _Turn = dict[str, Any]  # {"role", "content": [blocks]}
 
 _BEGINNING = "(The conversation begins.)"
-_ROOM = 1024  # tokens beside the thinking
+_ROOM = 1024  # tokens of the answer, besides its thinking
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _NOTHING = "(nothing)"  # an empty block is an error
 
@@ -262,11 +256,10 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
     """Anthropic's messages."""
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of the key, the version and the betas."""
+        """Return the headers of the key and the version."""
         by_name = {"x-api-key": key} if key else {}
         key_header = by_name if self.config.key_header == "x-api-key" else bearer(key)
-        betas = {"anthropic-beta": ",".join(self.config.betas)} if self.config.betas else {}
-        return {"anthropic-version": self.config.api_version, **key_header, **betas}
+        return {"anthropic-version": self.config.api_version, **key_header}
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -289,7 +282,6 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
                     "tools": [_tool(tool) for tool in tools] or None,
                     "temperature": chosen("temperature", sampling, config),
                     "top_p": chosen("top_p", sampling, config),
-                    "top_k": config.top_k,
                     "stop_sequences": list(sampling.stop) or None,
                     "thinking": self._thinking(),
                     "output_config": self._output_config(sampling) or None,
@@ -394,7 +386,7 @@ def _blocks(message: Message) -> Iterable[_Block]:
 def _as_sent(content: Sequence[_Block], calls: Sequence[Mapping[str, Any]]) -> list[_Block]:
     """Return an answer's blocks with its calls as the conversation has them.
 
-    From the first call on that nobody answered all is left out. So are blank texts and a thought
+    Everything from the first unanswered call on is left out. So are blank texts and a thought
     at the end, which the API writes and does not take back.
     """
     # Copies, as marks for the cache may be written on them; thinking takes none.
@@ -432,7 +424,7 @@ def _mark_for_cache(body: dict[str, Any], ttl: str) -> None:
     """Mark what later calls repeat: tools, system text, and a conversation that continues.
 
     The first turn of a conversation is not marked: most calls have only that one, and writing
-    what nobody reads again costs a quarter more.
+    a cached text that is not read again costs a quarter more.
     """
     mark = {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}
     stable = body.get("system") or body.get("tools")

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlencode, urlsplit
 
 from pydantic import Field, PositiveInt, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.models.http.endpoint_config import (
     OPENAI_BASE_URL,
@@ -18,35 +17,31 @@ from skillwright.models.http.endpoint_config import (
     server_at,
 )
 
-# Settings of a model that speaks OpenAI's chat completions or responses.
-
 
 class OpenAIChatConfig(EndpointConfig):
-    """A model behind an endpoint that speaks OpenAI's chat completions."""
+    """OpenAI chat completions endpoint."""
 
     backend: Literal["openai_chat"] = "openai_chat"
     server: ServerName = "auto"
-    """What answers, for its habits and its usual address and key variable; ``auto``: by host.
-    ``vllm`` is sent temperature 1, top_p 1 and top_k -1 where these are unset; it would take them
-    from a file beside the weights."""
+    """Server type; sets its usual address, key variable and behavior; ``auto`` uses the host.
+    ``vllm`` gets temperature 1, top_p 1 and top_k -1 where unset."""
     transport: Literal["chat_completions", "responses"] = "chat_completions"
-    """``responses`` for OpenAI models that take tools, while they reason, only there."""
+    """``responses`` for OpenAI models that need it for tools with reasoning."""
     base_url: BaseUrl = OPENAI_BASE_URL
-    """Where the endpoint is, up to and without ``/chat/completions``."""
     api_version: str | None = None
-    """Azure's dated route, with ``model`` as the deployment in the URL; unset, its v1 route."""
+    """Azure's dated API version; unset, the v1 route."""
     api_key_env: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key; a named ``server`` has its own default."""
+    """Environment variable with the key."""
     key_header: Literal["auto", "authorization", "api-key"] = "auto"
-    """How the key is sent; ``auto``: ``api-key`` for Azure, else a bearer token."""
+    """Header of the key; ``auto`` uses ``api-key`` for Azure, else a bearer token."""
     max_tokens_name: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
-    """How the endpoint calls that bound; ``auto`` takes the new name for OpenAI and Azure."""
+    """Field name of the output limit; ``auto`` uses the new name for OpenAI and Azure."""
     send_seed: bool = True
-    """Send the seed of each call; switch it off for an endpoint that refuses the field."""
+    """Send a seed; disable for endpoints that refuse it."""
     reasoning_effort: str | None = None
-    """``none``, ``minimal``, ``low``, ``medium``, ``high``, ...; each model takes some of them."""
+    """Reasoning effort; the accepted values depend on the model."""
     stream: bool = False
-    """Let the answer come in pieces: long answers then survive proxies that cut idle calls."""
+    """Stream responses, for proxies that close idle connections."""
 
     @model_validator(mode="before")
     @classmethod
@@ -86,7 +81,7 @@ class OpenAIChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.served_by.needs_key
 
     @property
@@ -109,9 +104,6 @@ class OpenAIChatConfig(EndpointConfig):
         return f"{resource}/openai/deployments/{self.model}{route}?{version}"
 
 
-# Settings of a model that speaks Anthropic's messages.
-
-
 _WITHOUT_SAMPLING = "2026-10-21"
 # Models that answer 400 to temperature, top_p and top_k under every API version.
 _FIXED_SAMPLING = re.compile(r"claude-(opus-4-[7-9]|opus-[5-9]|fable-|sonnet-[5-9])")
@@ -121,37 +113,32 @@ _NO_SUCH_FIELD = "Anthropic's messages have no such field; leave it out"
 
 
 class ClaudeChatConfig(EndpointConfig):
-    """A model behind the Anthropic messages API, or a gateway that speaks it."""
+    """Anthropic messages API or a compatible gateway."""
 
     backend: Literal["claude_chat"] = "claude_chat"
     transport: Literal["api", "cli"] = "api"
-    """``api``: HTTP with a key. ``cli``: the ``claude`` program."""
+    """``api`` uses HTTP with a key, ``cli`` the ``claude`` program."""
     path: str | None = None
-    """The program for ``transport: cli``; unset, ``CLAUDE_CLI_BIN``, else ``claude``."""
+    """Program for ``transport: cli``; unset, ``CLAUDE_CLI_BIN`` or ``claude``."""
     base_url: BaseUrl = "https://api.anthropic.com"
-    """Where the endpoint is, up to and without ``/v1/messages``."""
     api_key_env: str = "ANTHROPIC_API_KEY"
-    """The environment variable that holds the key."""
     key_header: Literal["x-api-key", "authorization"] = "x-api-key"
-    """How the key is sent; ``authorization`` for a bearer token (``ANTHROPIC_AUTH_TOKEN``)."""
+    """Header of the key; ``authorization`` for a bearer token."""
     api_version: Annotated[str, Field(pattern=_VERSION)] = "2023-06-01"
-    """The ``anthropic-version``; gateways know this one, and ``2026-10-21`` takes no sampling."""
-    betas: SkipJsonSchema[tuple[Annotated[str, Field(pattern=r"^[!-+\--~]+$")], ...]] = ()
-    """Names for the ``anthropic-beta`` header."""
-    top_k: SkipJsonSchema[Annotated[int, Field(ge=1)] | None] = None
-    """Sample among the likeliest tokens; unset, the endpoint decides."""
+    """``anthropic-version``; ``2026-10-21`` takes no sampling settings."""
     max_tokens: Annotated[int, Field(ge=1)] = 8192
-    """Bound on the answer with its thinking, used where a call sets none; the API demands one."""
+    """Maximum output tokens, including reasoning."""
     thinking: Literal["server_default", "adaptive", "enabled", "disabled"] = "server_default"
-    """``enabled`` needs a ``thinking_budget``; newer models know ``adaptive`` with ``effort``."""
+    """Thinking; ``enabled`` needs ``thinking_budget``, newer models use ``adaptive`` with
+    ``effort``."""
     thinking_budget: Annotated[int, Field(ge=1024)] | None = None
-    """Tokens for ``thinking: enabled``; a bound on the answer leaves it room beside them."""
+    """Tokens for ``thinking: enabled``, in addition to the output limit."""
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    """How hard the model works; unset, the endpoint decides."""
+    """Reasoning effort; unset, the endpoint's default."""
     prompt_cache: Literal["off", "5m", "1h"] = "5m"
-    """How long the endpoint keeps a prompt's beginning; writing costs more, reading much less."""
+    """Lifetime of the prompt cache; writes cost more, reads much less."""
     stream: bool = False
-    """Let the answer come in pieces: long answers then survive proxies that cut idle calls."""
+    """Stream responses, for proxies that close idle connections."""
 
     absent_fields: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("seed", "logprobs", "top_logprobs", "n", "logit_bias", "response_format"), _NO_SUCH_FIELD
@@ -161,11 +148,11 @@ class ClaudeChatConfig(EndpointConfig):
     def _agrees_with_itself(self) -> "ClaudeChatConfig":
         if self.temperature is not None and self.temperature > 1:
             raise ValueError(f"temperature is {self.temperature:g}; Claude takes 0 to 1")
-        sampled = self.temperature is not None or self.top_p is not None or self.top_k is not None
+        sampled = self.temperature is not None or self.top_p is not None
         if sampled and self.refuses_sampling:
             raise ValueError(
-                f"model {self.model!r} under api_version {self.api_version} takes no temperature, "
-                "top_p or top_k; leave them out"
+                f"model {self.model!r} under api_version {self.api_version} takes no temperature "
+                "or top_p; leave them out"
             )
         if (self.thinking == "enabled") != (self.thinking_budget is not None):
             raise ValueError(
@@ -184,7 +171,7 @@ class ClaudeChatConfig(EndpointConfig):
             return f"temperature must be 1 or unset while thinking is {self.thinking}"
         if top_p is not None and top_p < _LEAST_TOP_P:
             return f"top_p must be {_LEAST_TOP_P} to 1 or unset while thinking is {self.thinking}"
-        return f"top_k must be unset while thinking is {self.thinking}" if self.top_k else ""
+        return ""
 
     @property
     def calls_tools(self) -> bool:
@@ -198,7 +185,7 @@ class ClaudeChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.transport == "api" and self.host == "api.anthropic.com"
 
     @property
@@ -206,9 +193,6 @@ class ClaudeChatConfig(EndpointConfig):
         """Where a conversation is posted."""
         versioned = urlsplit(self.base_url).path.endswith("/v1")
         return f"{self.base_url}{'' if versioned else '/v1'}/messages"
-
-
-# Settings of a Qwen model, on a server of one's own or on Alibaba's.
 
 
 _QWEN_REGIONS = {
@@ -221,27 +205,24 @@ _HOSTED = ".aliyuncs.com"
 
 
 class QwenChatConfig(EndpointConfig):
-    """A Qwen model behind vLLM or SGLang, or hosted by Alibaba (DashScope), with its thinking."""
+    """Qwen model behind vLLM, SGLang or DashScope."""
 
     backend: Literal["qwen_chat"] = "qwen_chat"
     region: Literal["beijing", "singapore", "virginia", "hong_kong"] | None = None
-    """Where Alibaba hosts it, in place of ``base_url``; a key works in its own region only."""
+    """DashScope region, instead of ``base_url``; keys are valid in one region."""
     base_url: BaseUrl = "http://localhost:8000/v1"
-    """Where the endpoint is, up to and without ``/chat/completions``."""
     api_key_env: str = "QWEN_CHAT_API_KEY"
-    """The environment variable that holds the key; ``DASHSCOPE_API_KEY`` where it is hosted."""
+    """Environment variable with the key."""
     thinking: Literal["server_default", "enabled", "disabled"] = "server_default"
-    """Whether the model thinks first; Instruct models never do, Thinking models always."""
+    """Thinking mode; Instruct models never think, Thinking models always do."""
     thinking_budget: PositiveInt | None = None
-    """Bound on the thinking, in tokens; unset, the endpoint decides."""
+    """Maximum thinking tokens; unset, the endpoint's default."""
     reasoning_effort: str | None = None
-    """``low``, ``medium``, ``high`` for newer models; unset, the endpoint decides."""
-    top_k: SkipJsonSchema[Annotated[int, Field(ge=-1)] | None] = None
-    """Sample among the likeliest tokens; unset, as recommended for the kind of thinking."""
+    """Reasoning effort; the accepted values depend on the model."""
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """How the endpoint calls the bound on an answer."""
+    """Field name of the output limit."""
     send_seed: bool = True
-    """Send the seed of each call; switch it off for an endpoint that refuses the field."""
+    """Send a seed; disable for endpoints that refuse it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -280,11 +261,8 @@ class QwenChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return self.hosted
-
-
-# Settings of a model that MiniMax hosts.
 
 
 _MINIMAX_REGIONS = {
@@ -295,21 +273,20 @@ _IGNORED = "MiniMax ignores this field or does not document it; leave it out"
 
 
 class MiniMaxChatConfig(EndpointConfig):
-    """A model of MiniMax, in one of its two regions."""
+    """MiniMax model."""
 
     backend: Literal["minimax_chat"] = "minimax_chat"
     region: Literal["global_en", "cn_zh"] = "global_en"
-    """Which of MiniMax's hosts; a key works in its own region only."""
+    """MiniMax region; keys are valid in one region."""
     base_url: BaseUrl = _MINIMAX_REGIONS["global_en"]
-    """Where the endpoint is, up to and without ``/chat/completions``; by default the region's."""
+    """URL without the route."""
     api_key_env: str = "MINIMAX_API_KEY"
-    """The environment variable that holds the key."""
     temperature: float | None = 1.0
-    """Above 0, as 0 is an error there; the vendor recommends 1."""
+    """Sampling temperature above 0; the vendor recommends 1."""
     top_p: float | None = 0.95
-    """The vendor recommends 0.95."""
+    """Nucleus sampling; the vendor recommends 0.95."""
     thinking: Literal["server_default", "adaptive", "disabled"] = "server_default"
-    """Whether MiniMax-M3 thinks first; older models always do."""
+    """Thinking mode of MiniMax-M3; older models always think."""
 
     absent_fields: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("seed", "logprobs", "top_logprobs", "response_format", "reasoning_effort"), _IGNORED
@@ -335,5 +312,5 @@ class MiniMaxChatConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         return ".minimax" in self.host

@@ -66,7 +66,7 @@ def refuse_what_the_model_refuses(config: OpenAIChatConfig, *, tools: bool) -> N
 logger = logging.getLogger(__name__)
 
 _CHARACTERS_PER_TOKEN = 12  # no ordinary text has more
-# What is left open, vLLM takes from a file beside the weights: then a score hangs on that as well.
+# vLLM takes unset values from a file in the weights' folder, on which scores would then depend.
 _VLLM_DEFAULTS = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
 
 

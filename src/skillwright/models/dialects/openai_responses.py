@@ -156,7 +156,7 @@ def _as_sent(
 ) -> list[Mapping[str, Any]]:
     """Return an answer's items with its calls as the conversation has them.
 
-    From the first call on that nobody answered all is left out, and so is reasoning whose call or
+    Everything from the first unanswered call on is left out, and so is reasoning whose call or
     text is: the route refuses one without the other.
     """
     items: list[Mapping[str, Any]] = []

@@ -20,7 +20,7 @@ _RECOMMENDED: Mapping[str, Mapping[str, float | int]] = {
 
 @dataclass(frozen=True, slots=True)
 class QwenChat(ChatDialect[QwenChatConfig]):
-    """Qwen on a server of one's own, or hosted by Alibaba."""
+    """Qwen on a local server, or hosted by Alibaba."""
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
@@ -37,7 +37,7 @@ class QwenChat(ChatDialect[QwenChatConfig]):
         thinking, recommended = _thinking(config), _RECOMMENDED[config.thinking]
         fields = {
             **recommended,
-            "top_k": recommended.get("top_k") if config.top_k is None else config.top_k,
+            "top_k": recommended.get("top_k"),
             config.max_tokens_name: chosen("max_tokens", sampling, config),
             "seed": sampling.seed if config.send_seed else None,
             "reasoning_effort": config.reasoning_effort,

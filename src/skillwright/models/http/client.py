@@ -79,7 +79,7 @@ class Events:
 
 
 class ReplyTooLarge(ValueError):
-    """JSON of a few megabytes, but of so many values that it would fill the memory."""
+    """JSON of a few megabytes whose many values would fill the memory."""
 
 
 class HttpClient:
@@ -170,7 +170,7 @@ class HttpClient:
     async def relay(
         self, method: str, url: str, body: bytes, *, headers: Mapping[str, str], silent_s: float
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Pass on a request of somebody else's, and give the reply while it comes.
+        """Forward another client's request, and stream the reply.
 
         Args:
             method: Its method.
@@ -180,7 +180,7 @@ class HttpClient:
             silent_s: Seconds without a byte after which the endpoint counts as gone.
 
         Yields:
-            The reply of any status, of which only the head is read.
+            The reply of any status; only its head is read.
 
         Raises:
             ModelTimeout: Nothing came for so long.

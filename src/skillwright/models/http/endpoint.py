@@ -25,7 +25,7 @@ _LEAST_S = 0.001  # of an attempt: nothing at all would mean no bound
 
 @dataclass(frozen=True, slots=True)
 class Dialect(ABC, Generic[Config]):
-    """How one kind of endpoint is spoken to. Pure: it neither sends, waits nor remembers.
+    """The requests and replies of one kind of endpoint. Pure: it keeps no state and sends nothing.
 
     Attributes:
         config: Which model, where, and how.
@@ -224,7 +224,7 @@ class EndpointModel:
         finally:
             if has_place:
                 limiter.leave()
-        # What the other had written by then nobody says; it cannot have been much more.
+        # The other attempt's tokens are unknown; they cannot be many more.
         return replace(answer, usage=answer.usage + answer.usage) if asked_twice else answer
 
 

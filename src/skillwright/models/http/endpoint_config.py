@@ -41,7 +41,7 @@ _NO_ANSWER_DEPENDS_ON = frozenset(
     {
         *("backend", "model", "path", "api_key_env", "key_header", "headers", "prices"),
         *("timeout_s", "deadline_s", "max_attempts", "hedge", "cache"),
-        *("max_concurrent", "start_concurrent", "min_concurrent"),
+        *("max_concurrent", "start_concurrent"),
         *("requests_per_minute", "tokens_per_minute", "prompt_cache", "stream"),
     }
 )
@@ -60,7 +60,7 @@ def check_base_url(url: str) -> str:
         raise ValueError(f"{url!r} is no endpoint; write one such as 'https://api.openai.com/v1'")
     for route in ("/chat/completions", "/responses", "/messages"):
         if parts.path.rstrip("/").endswith(route):
-            raise ValueError(f"leave out {route!r}: it is added to the base URL by itself")
+            raise ValueError(f"leave out {route!r}: it is added to the base URL automatically")
     return url.rstrip("/")
 
 
@@ -68,53 +68,49 @@ BaseUrl = Annotated[str, AfterValidator(check_base_url)]
 
 
 class EndpointConfig(Keyed):
-    """A model behind an HTTP endpoint; each dialect adds its own settings."""
+    """Model behind an HTTP endpoint."""
 
     backend: str
     model: Annotated[str, Field(min_length=1)]
-    """The model's name, as the endpoint knows it."""
+    """Model name at the endpoint."""
     base_url: BaseUrl
-    """Where the endpoint is, up to and without its route."""
+    """URL without the route."""
     api_key_env: str
-    """The environment variable that holds the key; one that is named here must be set."""
+    """Environment variable with the key."""
     api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
-    """The key itself, before ``api_key_env``; never written anywhere."""
+    """Key, used before ``api_key_env``; never stored."""
     timeout_s: PositiveFloat = 120.0
-    """Seconds that one attempt may take."""
+    """Seconds per attempt."""
     deadline_s: PositiveFloat = 600.0
-    """Seconds that a call may take with its retries, waiting for a free slot not counted; after as
-    many without a single answer to anybody the endpoint is taken to be down for good, and the run
-    stops."""
+    """Seconds per call including retries; after this time without any answer the run stops."""
     max_concurrent: PositiveInt = 128
-    """Most calls in flight; models on one endpoint and key share the smallest of their bounds."""
+    """Maximum calls in flight; models that share an endpoint and key use the smallest bound."""
     start_concurrent: SkipJsonSchema[PositiveInt] = 16
     """Calls in flight at first; it rises while all goes well, and falls where the endpoint is busy,
     becomes slow, or fails most calls."""
-    min_concurrent: SkipJsonSchema[PositiveInt] = 1
-    """Calls that stay in flight whatever the trouble."""
     requests_per_minute: PositiveInt | None = None
-    """Attempts per minute, evenly spread; unset, as many as are answered."""
+    """Attempts per minute; unset, no limit."""
     tokens_per_minute: PositiveInt | None = None
-    """Tokens per minute, prompts and answers together; unset, as many as are answered."""
+    """Tokens per minute, input and output; unset, no limit."""
     hedge: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Ask again beside the last calls that a stage waits for, once they are late, for at most this
-    share of further calls, such as 0.1; the first answer counts, both are paid for."""
+    """Share of extra requests for late calls at the end of a stage, such as 0.1; both requests are
+    paid for."""
     max_attempts: PositiveInt = 6
     """Attempts per call."""
     cache: Annotated[str, Field(min_length=1)] | None = None
-    """A file that keeps replies for other runs; equal questions with equal seeds are asked once."""
+    """File that caches replies across runs."""
     temperature: NonNegativeFloat | None = None
-    """Used where a call sets none; unset, the endpoint decides."""
+    """Sampling temperature; unset, the endpoint's default."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Used where a call sets none; unset, the endpoint decides."""
+    """Nucleus sampling; unset, the endpoint's default."""
     max_tokens: PositiveInt | None = None
-    """Bound on the answer with its reasoning, used where a call sets none."""
+    """Maximum output tokens, including reasoning."""
     extra_body: dict[str, JsonValue] = Field(default_factory=dict)
-    """Further fields of the request, such as ``chat_template_kwargs``."""
+    """Extra request fields, such as ``chat_template_kwargs``."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """Further request headers. They are stored with a run, so they may not hold a secret."""
+    """Extra request headers; they are stored, so put no secret here."""
     prices: Prices | None = None
-    """Unset, the vendor's list prices; where none are known, the cost is unknown (never zero)."""
+    """Prices; unset, the vendor's list prices, or unknown (never zero)."""
 
     no_answer_depends_on: ClassVar[frozenset[str]] = _NO_ANSWER_DEPENDS_ON
     # Request fields that this dialect has not, with the reason that is shown.
@@ -203,7 +199,7 @@ class EndpointConfig(Keyed):
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint refuses whoever has no key."""
+        """Whether the endpoint refuses requests without a key."""
         raise NotImplementedError
 
     @property
@@ -265,7 +261,7 @@ class Server:
         name: What a configuration writes as ``server``.
         base_url: Where it is by default; ``""`` where that differs for everybody.
         api_key_env: The variable that usually holds its key.
-        needs_key: It refuses whoever has none.
+        needs_key: It refuses requests without a key.
         max_tokens_name: How it calls the bound on an answer.
         key_header: ``api-key`` sends the key bare, ``authorization`` as a bearer token.
         nested_effort: It takes ``reasoning: {effort}`` and not ``reasoning_effort``.

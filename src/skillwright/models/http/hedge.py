@@ -1,9 +1,9 @@
-"""A second attempt beside a slow first one, where it shortens a wait: at the end of a wave.
+"""A second attempt next to a slow first one, where it shortens a wait: at the end of a wave.
 
-Calls come in waves: a batch of episodes, a few analysts, one merge. Whoever asked for a wave waits
+Calls come in waves: a batch of episodes, a few analysts, one merge. The caller of a wave waits
 for its last answer, and where latencies have a tail that takes several times as long as the median.
-To ask again beside a call in the middle of a wave shortens nothing. So only the last ones are asked
-again, once they are late, and never more than a share of all calls: what it costs is known.
+A second attempt in the middle of a wave shortens nothing. So only the last ones are asked
+again, once they are late, and never more than a share of all calls: the cost is bounded.
 
 Source: J. Dean and L. A. Barroso, The Tail at Scale (2013), hedged requests; there any request is
 hedged that is slower than a quantile.
@@ -20,9 +20,9 @@ from skillwright.core import Purpose
 Answer = TypeVar("Answer")
 
 LAST = 3
-"""So many of a wave are its last ones, however small it is; of a large one, the share."""
+"""Number of last calls of a wave, however small it is; in a large one, the share counts."""
 LATE = 1.3
-"""A call is late once it took so many times the median of its kind."""
+"""A call is late once it took this multiple of the median of its kind."""
 
 
 async def hedged(
@@ -30,7 +30,7 @@ async def hedged(
     is_late: Coroutine[Any, Any, None],
     may_send: Callable[[], bool],
 ) -> tuple[Answer, bool]:
-    """Make an attempt, and a second one beside it once ``is_late`` returns.
+    """Make an attempt, and a concurrent second one once ``is_late`` returns.
 
     Returns:
         The first answer, and whether a second attempt was made. Nothing is left running.
@@ -58,7 +58,7 @@ async def hedged(
             await asyncio.wait(running)
         for task in tasks:
             if task.done() and not task.cancelled():
-                task.exception()  # looked at, so that nobody warns that it never was
+                task.exception()  # read, or asyncio warns that it never was
 
 
 class Call:
@@ -89,7 +89,7 @@ class Hedges:
     """Says when a call at one endpoint is to be asked again, and keeps count.
 
     Args:
-        median_s: The median latency of a purpose in seconds, or ``None`` while nobody knows.
+        median_s: The median latency of a purpose in seconds, or ``None`` while it is unknown.
         sleep: Waits.
         clock: Seconds that only go forward.
     """

@@ -1,4 +1,4 @@
-"""What is tried again, after how long a wait, and when an endpoint is taken to be dead."""
+"""Retries: which errors, after which wait, and when an endpoint counts as dead."""
 
 import asyncio
 import logging
@@ -15,30 +15,30 @@ from typing import TypeVar
 from skillwright.core import ModelError, ModelTimeout, Usage
 from skillwright.models.http.wire import EndpointFault, GarbledReply, TurnTooLate
 
-# Notices that an endpoint is dead, and lets nobody burn attempts on it.
+# Notices that an endpoint is dead, and saves attempts on it.
 #
-# It opens where a call used up its attempts while nobody else was answered, or where nobody was
-# answered for as long as a call may take. From then on calls wait; one probe at a time is let
+# It opens where a call used up its attempts while no other call was answered, or where no call was
+# answered for as long as one may take. From then on calls wait; one probe at a time is let
 # through, and an answer closes it.
 
 
 LEAST_FAILURES = 6
-"""Failed attempts in a row, whosever they are, before an endpoint can be taken for dead."""
+"""Consecutive failed attempts of all calls before an endpoint can count as dead."""
 FIRST_PROBE_S = 5.0
 LONGEST_PROBE_S = 60.0
 LOOKS_AGAIN_S = 1.0
-"""While somebody else's probe is on its way, one looks again after so long."""
+"""Wait in seconds before looking again while another call's probe is in flight."""
 
 logger = logging.getLogger(__name__)
 
 
 class EndpointDown(ModelError):
-    """An endpoint is taken to be dead; nothing was sent.
+    """The endpoint counts as dead; nothing was sent.
 
     Args:
-        message: Where, since when, why, and when it is tried again.
-        retry_after_s: Seconds until that.
-        for_good: It has been down for as long as anybody waits for it.
+        message: The endpoint, the reason, and the time of the next try.
+        retry_after_s: Seconds until the next try.
+        for_good: It has been down for the whole deadline of a call.
     """
 
     failed_calls = 0
@@ -50,7 +50,7 @@ class EndpointDown(ModelError):
 
 
 class Circuit:
-    """Whether one endpoint is worth asking."""
+    """The state of an endpoint: alive, or dead and probed from time to time."""
 
     def __init__(
         self,
@@ -76,16 +76,16 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
-        """Whether the endpoint is taken to be dead."""
+        """Whether the endpoint counts as dead."""
         return self._opened_at is not None
 
     @property
     def open_s(self) -> float:
-        """Seconds for which it has been taken to be dead; 0 while it is not."""
+        """Seconds since it counts as dead; 0 while it is alive."""
         return 0.0 if self._opened_at is None else self._clock() - self._opened_at
 
     def enter(self) -> bool:
-        """Ask before an attempt; afterwards tell `answered`, `failed` or `abandoned`.
+        """Begin an attempt; report it afterwards by `answered`, `failed` or `abandoned`.
 
         Returns:
             Whether the attempt is the probe.
@@ -95,18 +95,18 @@ class Circuit:
         return self._is_probing
 
     def check(self) -> None:
-        """Refuse whoever `enter` would refuse."""
+        """Raise what `enter` would raise."""
         if self.is_open and (self._is_probing or self._next_probe > self._clock()):
             raise self.down()
 
     def answered(self) -> None:
-        """The endpoint said something; a refusal is an answer too."""
+        """Note an answer; a refusal is one, too."""
         self._close()
         self._failing_since = None
         self._unanswered = 0
 
     def busy(self, fault: ModelError, *, is_probe: bool = False) -> None:
-        """Somebody is there, who sends the attempt away or answers with something that is none."""
+        """Note that the endpoint is there, and turned the attempt away or sent garbage."""
         self._note(fault)
         if self._is_hopeless:
             self._stay_open(is_probe=is_probe)
@@ -114,23 +114,23 @@ class Circuit:
             self._close()
 
     def failed(self, fault: ModelError, *, is_probe: bool = False) -> None:
-        """An attempt met no answer, or the server's own failure."""
+        """Note an attempt without an answer, or with a failure of the server."""
         self._note(fault)
         self._failures += 1
         self._stay_open(is_probe=is_probe)
 
     def abandoned(self, *, is_probe: bool = False) -> None:
-        """An attempt was cancelled, and says nothing; where it was the probe, another may be."""
+        """Note a cancelled attempt; where it was the probe, the next one may be."""
         if is_probe:
             self._is_probing = False
 
     def gave_up(self, max_attempts: int) -> None:
-        """A call used up its attempts; open, if nobody was answered for longer than it tried."""
+        """Note that a call used up its attempts; open, if no call was answered while it tried."""
         if self._opened_at is None and self._failures >= max(LEAST_FAILURES, max_attempts):
             self._open(self._clock())
 
     def down(self) -> EndpointDown:
-        """Return the error of whoever would be let through later only."""
+        """Return the error of a call that could only be let through later."""
         wait_s = max(0.0, self._next_probe - self._clock())
         since = datetime.fromtimestamp(self._since, UTC).strftime("%H:%M:%S")
         probe = f"in {wait_s:.0f} s" if wait_s else "now"
@@ -148,7 +148,7 @@ class Circuit:
 
     def _note(self, fault: ModelError) -> None:
         now = self._clock()
-        # Where nobody asked for long, nobody was refused either.
+        # Without calls for a while, none was refused either.
         if self._failing_since is None or now - self._latest_at > self.patience_s / 2:
             self._failing_since = now
             self._since = self._wall_clock()
@@ -183,7 +183,7 @@ class Circuit:
 #
 # Waits grow by decorrelated jitter (source: "Exponential Backoff and Jitter", AWS Architecture
 # Blog, 2015). A dead endpoint (`Circuit`) costs time until the deadline, and no attempts; once it
-# has been dead for a whole deadline nobody waits for it any more.
+# has been dead for a whole deadline no call waits for it any more.
 
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ _NOTHING = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often and how long one call is attempted.
+    """The attempts of one call and the waits between them.
 
     Attributes:
         max_attempts: At least 1.
@@ -204,7 +204,7 @@ class Retry:
         longest_wait_s: The longest wait, unless the endpoint asks for more.
         longest_asked_s: The longest wait that an endpoint may ask for; the call is given up where
             it asks for more.
-        circuit: Knows whether the endpoint is dead; ``None``: nobody does.
+        circuit: Knows whether the endpoint is dead; may be ``None``.
         max_garbled: Attempts that may end in a `GarbledReply`; ``None``: as many as may fail.
         sleep: Waits; a test passes one that returns at once.
         clock: Seconds that only go forward.
@@ -229,7 +229,7 @@ class Retry:
         """Call ``attempt`` until it answers, is refused, or time and attempts are used up.
 
         Returns:
-            The answer, and what the attempts consumed that failed before it.
+            The answer, and the usage of the failed attempts before it.
 
         Raises:
             ModelError: The last attempt's, with the ``failed_calls`` and the ``usage`` of all.
@@ -259,7 +259,7 @@ class Retry:
 
 @dataclass(slots=True)
 class _Tries:
-    """What became of a call so far."""
+    """The attempts of a call so far."""
 
     retry: Retry
     started: float
@@ -314,7 +314,7 @@ class _Tries:
         return spent_s + wait_s >= retry.deadline_s
 
     def final(self, last: ModelError) -> ModelError:
-        """Say why nothing more is tried, with what all attempts consumed."""
+        """Return the error to raise, with the reason and the usage of all attempts."""
         spent_s = self.retry.clock() - self.started
         final = last
         match last:
@@ -346,13 +346,13 @@ class _Tries:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read how long an endpoint asks to wait, in seconds.
+    """Read the wait that an endpoint asks for, in seconds.
 
     ``retry-after-ms`` comes first, then ``retry-after`` in seconds or as an HTTP date, which is
     compared with the reply's own ``date`` so that a wrong clock here does no harm.
 
     Returns:
-        ``None`` where nothing is asked, or nothing that can be read, or a time in the past.
+        ``None`` without a readable wait, or for a time in the past.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     asked = headers.get("retry-after")
@@ -365,7 +365,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _may_pass(error: ModelError) -> bool:
-    """Tell whether an error may be gone at the next attempt."""
+    """Tell whether the next attempt may succeed."""
     passing = EndpointFault | ModelTimeout | EndpointDown
     return isinstance(error, passing) and not isinstance(error, TurnTooLate)
 

@@ -1,4 +1,4 @@
-"""What one endpoint is given: how much at once, how fast, and whether anything at all.
+"""Limits the calls to one endpoint: how many at once, how fast, and whether any.
 
 A bound belongs to an endpoint and key: two models on one server queue together. It is cut where
 the endpoint says that it is busy (429, 503, 529), becomes slow, or fails most attempts; a steady
@@ -22,7 +22,7 @@ from skillwright.models.http.hedge import Hedges
 from skillwright.models.http.retry import Circuit
 from skillwright.models.http.wire import BUSY, EndpointFault, GarbledReply, TurnTooLate
 
-# How many calls an endpoint is given at once: a bound that finds its own height.
+# The number of concurrent calls: a bound that adapts to the endpoint.
 #
 # It doubles until a first cut, then rises by one per round of answers, and only while it holds
 # calls back. One wave of trouble is one cut. Source: TCP's slow start, additive increase and
@@ -30,52 +30,47 @@ from skillwright.models.http.wire import BUSY, EndpointFault, GarbledReply, Turn
 
 
 START = 16
-"""Calls at once before an endpoint has shown what it bears."""
+"""Concurrent calls at first."""
 
 
 class Limiter(Places):
     """Lets through at most ``limit`` calls at a time, in the order in which they came.
 
     Attributes:
-        round: How often it was cut; an attempt remembers it, for `cut`.
+        round: Number of cuts so far; an attempt passes its own to `cut`.
     """
 
-    def __init__(self, most: int, start: int = START, least: int = 1) -> None:
+    def __init__(self, most: int, start: int = START) -> None:
         super().__init__(most)
         self.round = 0
         self._most = most
-        self._least = min(least, most)
         self._level = float(min(start, most))
         self._is_new = True
 
     @property
     def limit(self) -> int:
-        """Calls that may run at a time, now."""
+        """Calls that may run concurrently now."""
         return int(self._level)
 
-    def narrow(self, most: int, least: int) -> None:
-        """Keep within the bounds of another model on the same endpoint too."""
+    def narrow(self, most: int) -> None:
+        """Apply the bound of another model on the same endpoint, too."""
         self._most = min(self._most, most)
-        self._least = min(max(self._least, least), self._most)
-        self._level = min(max(self._level, self._least), self._most)
+        self._level = min(self._level, self._most)
 
     def rise(self) -> None:
-        """Take note of an answer; call it while the answered call still has its place."""
+        """Raise the limit after an answer; call it before the call gives its place back."""
         if self.in_flight < self.limit:
             return
         self._level = min(self._most, self._level + (1.0 if self._is_new else 1.0 / self._level))
         self._let_in()
 
     def cut(self, factor: float, since: int, floor: int = 1) -> None:
-        """Take note of trouble."""
+        """Lower the limit, once per round."""
         if since < self.round or self._level <= floor:
             return
         self.round += 1
         self._is_new = False
-        self._level = max(float(self._least), float(floor), self._level * factor)
-
-
-# How fast an endpoint is asked: so much per minute, and the pauses that it asks for.
+        self._level = max(1.0, float(floor), self._level * factor)
 
 
 _MINUTE_S = 60.0
@@ -98,18 +93,18 @@ class Pacer:
         self._next_request = self._next_tokens = self._held_until = float("-inf")
 
     def narrow(self, requests: int | None, tokens: int | None) -> None:
-        """Keep these bounds per minute too; ``None`` is none."""
+        """Apply these bounds per minute, too; ``None`` is no bound."""
         self._request_s = max(self._request_s, _MINUTE_S / requests if requests else 0.0)
         self._token_s = max(self._token_s, _MINUTE_S / tokens if tokens else 0.0)
 
     def hold(self, seconds: float) -> None:
-        """Send nothing for so long: the endpoint asked one caller to wait, and means all."""
+        """Pause all calls: an endpoint that asks one caller to wait means all."""
         self._held_until = max(self._held_until, self._clock() + seconds)
 
     async def turn(self, tokens: int, within_s: float = float("inf")) -> None:
-        """Wait for the turn of an attempt that is expected to take so many tokens.
+        """Wait for the turn of an attempt with an expected number of tokens.
 
-        Whoever does not wait to the end gives the place back.
+        A caller that stops waiting gives its place back.
         """
         now = self._clock()
         free = max(now, self._next_request), max(now, self._next_tokens)
@@ -126,7 +121,7 @@ class Pacer:
     async def _wait_until(self, at: float, now: float, within_s: float) -> None:
         # Asked again after each wait: a pause may have been asked for meanwhile.
         while (due := max(at, self._held_until)) > self._clock():
-            # Waited for even where it is in vain: whoever asks again at once waits no less.
+            # Also where it is in vain: a caller that retries at once waits no less.
             await self._sleep(min(due, now + within_s) - self._clock())
             if due > now + within_s:
                 raise TurnTooLate(self._late(due - now, within_s))
@@ -144,21 +139,18 @@ class Pacer:
         )
 
     def settle(self, expected: int, used: int) -> None:
-        """Correct the time line once it is known how many tokens an attempt took."""
+        """Correct the time line by the tokens that an attempt used."""
         self._next_tokens += (used - expected) * self._token_s
 
 
-# How long an endpoint takes to answer, kind of question by kind of question.
-
-
 WINDOW = 16
-"""Answers of one purpose that are looked at together."""
+"""Answers of one purpose per window."""
 COLLAPSE = 4.0
-"""So many times its best latency, and an endpoint has more in hand than it can answer."""
+"""Multiple of the best latency at which an endpoint counts as overloaded."""
 QUICK_S = 1.0
-"""A latency of up to this is as good as any: nobody slows down for it."""
+"""Up to this latency nothing slows down."""
 KNOWN_FROM = 3
-"""Answers before their median says anything."""
+"""Answers that a median needs."""
 
 _REMEMBERED = 200
 _FORGETS = 1.05
@@ -167,8 +159,7 @@ _FORGETS = 1.05
 class Latencies:
     """The latencies of one purpose at one endpoint.
 
-    Purposes are kept apart, because an analyst's answer takes ten times as long as an agent's and
-    nothing is wrong with that.
+    Purposes are separate, because an analyst's answer takes ten times as long as an agent's.
     """
 
     def __init__(self) -> None:
@@ -201,25 +192,25 @@ class Latencies:
 
 BUSY_FACTOR = 0.7
 FAULT_WINDOW = 100
-"""So many of the latest attempts are looked at for the share that failed without being busy."""
+"""Number of latest attempts for the share that failed without being busy."""
 FAULT_SHARE = 0.5
 FAULT_FLOOR = 8
-"""Calls that stay in flight where most fail, as nobody said that they are too many."""
+"""Calls that stay in flight where most fail without a rate limit."""
 LONGEST_HOLD_S = 120.0
-"""No single answer holds everybody for longer: it may be about the one call only."""
+"""The longest pause for all calls: a longer one may be about a single call."""
 
 _BYTES_PER_TOKEN = 4
 _TOO_MANY = 429
 
 
 class Traffic:
-    """All that is known about one endpoint and key.
+    """The limits and the state of one endpoint and key.
 
     Attributes:
         limiter: Limits calls in flight.
         pacer: Spreads attempts over time.
         in_trouble: For each of the latest attempts, whether it failed without being busy.
-        hedges: Says which calls are asked again.
+        hedges: Decides which calls get a second attempt.
     """
 
     def __init__(
@@ -228,9 +219,7 @@ class Traffic:
         sleep: Callable[[float], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
-        self.limiter = Limiter(
-            config.max_concurrent, config.start_concurrent, config.min_concurrent
-        )
+        self.limiter = Limiter(config.max_concurrent, config.start_concurrent)
         self.pacer = Pacer(sleep, clock)
         self.in_trouble: deque[bool] = deque(maxlen=FAULT_WINDOW)
         self.clock = clock
@@ -240,16 +229,16 @@ class Traffic:
         self.hedges = Hedges(lambda purpose: self.latencies(purpose).median_s, sleep, clock)
 
     def narrow(self, config: EndpointConfig) -> None:
-        """Keep within the bounds of one more model."""
-        self.limiter.narrow(config.max_concurrent, config.min_concurrent)
+        """Apply the bounds of one more model."""
+        self.limiter.narrow(config.max_concurrent)
         self.pacer.narrow(config.requests_per_minute, config.tokens_per_minute)
 
     def latencies(self, purpose: Purpose) -> Latencies:
-        """Return how long answers to a purpose take."""
+        """Return the latencies of a purpose."""
         return self._latencies[purpose]
 
     def circuit(self, model: str, patience_s: float = math.inf) -> Circuit:
-        """Return what knows whether somebody answers for a model; the least patience holds."""
+        """Return the circuit of a model; the shortest deadline holds."""
         if model not in self._circuits:
             self._circuits[model] = Circuit(f"{self._where} (model {model!r})", self.clock)
         found = self._circuits[model]
@@ -301,7 +290,7 @@ class Trial:
         elif isinstance(error, EndpointFault | ModelTimeout):
             self._failed(error)
         elif isinstance(error, ModelError):
-            self._circuit.answered()  # a refusal: somebody is there
+            self._circuit.answered()  # a refusal is an answer
         else:
             self._circuit.abandoned(is_probe=self._is_probe)
 
@@ -327,7 +316,7 @@ class Trial:
             traffic.limiter.cut(BUSY_FACTOR, self._round)
         elif traffic.is_mostly_trouble:
             traffic.limiter.cut(BUSY_FACTOR, self._round, FAULT_FLOOR)
-            traffic.in_trouble.clear()  # what failed at the old bound says nothing of the new one
+            traffic.in_trouble.clear()  # failures at the old bound say nothing about the new one
         if status == _TOO_MANY or isinstance(error, GarbledReply):
             self._circuit.busy(error, is_probe=self._is_probe)
         else:
@@ -355,8 +344,8 @@ class EndpointLimits:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> Traffic:
-        """Return what an endpoint is given, within the narrowest bounds ever asked for."""
-        # The digest is there instead of the key, so that no second copy of a secret lies about.
+        """Return an endpoint's traffic, within the narrowest bounds of its models."""
+        # A digest of the key, so that there is no second copy of the secret.
         name = (config.base_url, text_digest(key))
         if name not in self._traffic:
             self._traffic[name] = Traffic(config, sleep, clock)
@@ -366,5 +355,5 @@ class EndpointLimits:
 
 
 def expected_tokens(body: bytes, latest: int) -> int:
-    """Guess what a call will take: its prompt, and an answer like the one before it."""
+    """Estimate a call's tokens: its prompt, and an answer like the latest one."""
     return len(body) // _BYTES_PER_TOKEN + latest

@@ -1,4 +1,4 @@
-"""Reads JSON that somebody else wrote: what is missing or of another kind is empty, no error."""
+"""Reads JSON of other programs: a missing or wrong value is read as an empty one."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from urllib.parse import quote
 from skillwright.core import Completion, ModelError, ModelTimeout, RequestRefused, Usage
 from skillwright.models.prices import Prices
 
-# How a call to an endpoint fails, beside the errors that every package shares.
+# How a call to an endpoint fails, besides the errors that every package shares.
 #
 # Below ModelError of core:
 # ├── EndpointFault           the attempt failed; the next one may succeed, and is made
@@ -59,9 +59,6 @@ class TurnTooLate(ModelTimeout):
 
 class ContextOverflow(RequestRefused):
     """The prompt and the answer do not fit the model's context window together."""
-
-
-# Takes a key out of what an endpoint says: some repeat it, in any field of a reply or header.
 
 
 HIDDEN = "***"
@@ -205,13 +202,10 @@ def charged(fault: Fault, usage: Usage) -> Fault:
     return fault
 
 
-# Which numbers about what a call used are believed: a made-up one would end a run's budget.
-
-
 logger = logging.getLogger(__name__)
 
 MOST_ADDED = 1_000_000
-"""Tokens that an endpoint puts beside those of a request, of which none takes less than a byte."""
+"""Tokens that an endpoint adds to a request's, none of them shorter than a byte."""
 MOST_WRITTEN = 1_000_000
 """Tokens of one answer with its reasoning."""
 MOST_USD = 10_000.0
@@ -243,5 +237,5 @@ class Doubt:
         return Usage(calls=usage.calls, failed_calls=usage.failed_calls, cost_usd=None)
 
     def believed_of_call(self, usage: Usage, sent: bytes) -> Usage:
-        """Return what a call used to which so many bytes were sent; see `believed`."""
+        """Return the usage of a call, given the bytes that were sent; see `believed`."""
         return self.believed(usage, len(sent) + MOST_ADDED, MOST_WRITTEN)

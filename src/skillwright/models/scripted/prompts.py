@@ -28,7 +28,7 @@ _EPISODE = re.compile(
 )
 _TURN = re.compile(r"^\[(\d{1,6})\]", re.MULTILINE)
 _OUTCOME = re.compile(r' outcome="(\w+)"')
-_TASK_TYPE = re.compile(r' (?:family|task_type)="([^"\n]*)"')  # stored name
+_TASK_TYPE = re.compile(r' family="([^"\n]*)"')  # prompt text
 _PLACE = re.compile(r"\A(?:\[fact\] (?!place: ).*\n)*\[fact\] place: (.*)")
 _LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULTILINE)
 
@@ -198,9 +198,6 @@ def _steps(body: str) -> Iterator[Step]:
         said.setdefault(int(turn), {})[kind] = text
     for turn, lines in said.items():
         yield Step(turn, lines.get("action", "").strip(), lines.get("result", "").strip())
-
-
-# A teacher's prompt, read back into its parts.
 
 
 _TRAJECTORIES: Final = "\n## Trajectories that "

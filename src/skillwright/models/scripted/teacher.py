@@ -18,9 +18,6 @@ from skillwright.models.scripted.prompts import (
     read_assignment,
 )
 
-# What every scripted model is: a program that answers as a chat model would, offline.
-
-
 _CHARS_PER_TOKEN: Final = 4
 _SKILL_MARK: Final = "## Skill\n"
 
@@ -103,9 +100,6 @@ class Randomness:
         return min(options, key=lambda option: blake2b((prefix + option).encode()).digest())
 
 
-# Something that a teacher can teach, as a principle and as a lesson.
-
-
 Evidence = list[dict[str, Any]]
 
 
@@ -119,7 +113,7 @@ class Teaching:
     principles: tuple[str, ...]  # Sentences, any of which teaches it; the first is used first
     applicability: str  # when it applies; reads well after "Apply"
     failure_point: str  # the mistake; reads well after "Avoid:"
-    flawed_reasoning: str  # what whoever makes it believes
+    flawed_reasoning: str  # the belief behind the mistake
     corrective_action: str  # what to do; reads well after "Instead:"
 
     def principle(self, evidence: Evidence, wording: int = 0) -> dict[str, Any]:
@@ -151,9 +145,6 @@ def whole(names: Iterable[str]) -> Evidence:
     return [{"id": name, "turns": []} for name in dict.fromkeys(names)]
 
 
-# How many skills an update may still add.
-
-
 class Slots:
     """The additions of one update."""
 
@@ -179,9 +170,6 @@ class Slots:
             self._extra += 1
             return True
         return False
-
-
-# A scripted teacher as a chat model: it reads the prompt, and each world answers in its way.
 
 
 _PROSE = (
@@ -222,15 +210,14 @@ class ScriptedTeacher(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return the JSON that the prompt asks for, or prose where it asks for none."""
-        # The draws hang on the heading as it was first spelled.
         title = heading_of(first_of(messages, "system"))
-        title = title.replace("# Distill: ", "# Distil: ")  # stored name
+        title = title.replace("# Distill: ", "# Distil: ")  # seed
         asked = read_assignment(first_of(messages, "user"))
         rng = Randomness(
             derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories]))
         )
         name, preface, written = "skills", {}, None
-        match title.removeprefix("# Distil: "):  # stored name
+        match title.removeprefix("# Distil: "):  # seed
             case "successes":
                 written = self.successes(asked, rng)
             case "failures":
@@ -243,9 +230,6 @@ class ScriptedTeacher(ScriptedModel):
                 preface = {"reasoning": f"{len(asked.trajectories)} failures were read."}
                 name, written = "changes", self.evolve(asked, rng)
         return _PROSE if written is None else dumps({**preface, name: written}, indent=1)
-
-
-# A teacher that knows what to look for in the text of an episode, and how to teach it.
 
 
 _BELIEVES: Final = 0.2

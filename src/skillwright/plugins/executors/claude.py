@@ -1,4 +1,4 @@
-"""How the ``claude`` program is spoken to: as an agent, or as a chat model without tools."""
+"""The ``claude`` program as an agent, and as a chat model without tools."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,6 @@ from skillwright.plugins.executors.model import (
 )
 from skillwright.plugins.executors.report import ExecReport, json_events, no_text, one_line
 from skillwright.plugins.executors.workspace import Login, child_env, find_login
-
-# Reads what ``claude -p`` prints: a stream of messages, or the result that closes a run.
-
 
 _FINISH = {"max_tokens": "length", "refusal": "content_filter"}
 
@@ -89,7 +86,7 @@ def _failure(result: Mapping[str, Any], said_error: str) -> str:
 def _usage(result: Mapping[str, Any], *, trusts_cost: bool) -> Usage:
     """Sum all calls of the run, those of auxiliary models included.
 
-    Anthropic counts cached tokens beside the input; here they are part of it.
+    Anthropic counts cached tokens apart from the input; here they are part of it.
     """
     models = [mapping(each) for each in mapping(result.get("modelUsage")).values()]
     if models:
@@ -127,9 +124,6 @@ def _system_lines(event: Mapping[str, Any]) -> list[str]:
             return ["another model answered after a refusal"]
         case _:
             return []
-
-
-# What both ways to run the ``claude`` program share: its key, its environment and its result.
 
 
 _KEYS = ("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -180,15 +174,12 @@ def claude_env(config: ExecConfig, place: Workspace, max_tokens: int | None) -> 
     return env
 
 
-# How the ``claude`` program is spoken to as a chat model: no tools, one JSON result.
-
-
 _SYSTEM = "system.md"
 _NO_SYSTEM = "Answer the conversation that you are given."
 # A model that must fill a schema calls a tool for it, and may have to try again.
 _TURNS, _SCHEMA_TURNS = 2, 6
 _WITHOUT_EFFECT = (
-    *("temperature", "top_p", "top_k", "thinking", "thinking_budget", "betas"),
+    *("temperature", "top_p", "thinking", "thinking_budget"),
     *("extra_body", "headers", "stream", "prompt_cache", "api_version"),
 )
 _BOUNDS = frozenset({"timeout_s", "max_attempts", "max_concurrent", "max_tokens"})
@@ -267,9 +258,6 @@ def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:
     return system or _NO_SYSTEM, list(messages[opening:])
 
 
-# How the Claude Code command line is spoken to as an agent: ``claude -p``.
-
-
 _READING = ("Read", "Glob", "Grep", "Skill")
 _WRITING = ("Edit", "Write", "Bash")
 _SEARCHING = ("WebSearch", "WebFetch")
@@ -297,8 +285,6 @@ class ClaudeCodeExec(ClaudeProgram[ClaudeCodeExecConfig]):
         argv += ["--exclude-dynamic-system-prompt-sections", "--max-turns", str(config.max_turns)]
         if not request.mounted:
             argv += ["--disable-slash-commands"]
-        if config.max_budget_usd is not None:
-            argv += ["--max-budget-usd", f"{config.max_budget_usd:g}"]
         if config.effort is not None:
             argv += ["--effort", config.effort]
         if request.sampling.json_schema is not None:

@@ -1,4 +1,4 @@
-"""How the ``codex`` program is spoken to, and what it prints."""
+"""The ``codex`` program: its arguments, and how its output is read."""
 
 import os
 from collections.abc import Mapping
@@ -103,9 +103,6 @@ def _trace_line(item: Mapping[str, Any]) -> str:
             return f"warning: {one_line(item.get('message'))}"
         case kind:
             return str(kind)
-
-
-# How the Codex command line is spoken to: ``codex exec``, read from its JSON events.
 
 
 _KEY = "CODEX_API_KEY"

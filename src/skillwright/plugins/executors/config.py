@@ -24,7 +24,7 @@ from skillwright.models.validation import VARIABLE
 _NO_ANSWER_DEPENDS_ON = frozenset(
     {
         *("backend", "model", "path", "api_key_env", "timeout_s", "max_concurrent"),
-        *("max_attempts", "max_output_mb", "keep_output", "prices", "isolation", "pass_env"),
+        *("max_attempts", "keep_output", "prices", "isolation", "pass_env"),
         *("keep_failures", "hidden"),
     }
 )
@@ -36,50 +36,44 @@ Isolation = Literal["auto", "bwrap", "none"]
 
 
 class ExecConfig(Keyed):
-    """A program that is run once per answer; each kind adds its own settings."""
+    """Program that is run once per answer."""
 
     backend: str
     model: Annotated[str, Field(min_length=1)]
-    """The model's name, as the program knows it."""
+    """Model name for the program."""
     path: Annotated[str, Field(min_length=1)]
-    """The program: a name on the ``PATH``, or a file."""
+    """Program name on ``PATH``, or a file."""
     api_key_env: str
-    """The environment variable that holds the key; where it is not set, the program's own login is
-    used."""
+    """Environment variable with the key; if it is not set, the program's login is used."""
     api_key: Annotated[SecretStr | None, Field(exclude=True, repr=False)] = None
-    """The key itself, before ``api_key_env``; never written anywhere."""
+    """Key, used before ``api_key_env``; never stored."""
     base_url: BaseUrl | None = None
-    """An endpoint in the place of the vendor's."""
+    """Endpoint that replaces the vendor's."""
     sandbox: Sandbox = "read-only"
-    """What the agent may do: read its folder; also write there and run commands; or anything."""
+    """Permissions: read the folder; also write and run commands; or anything."""
     isolation: Isolation = "auto"
-    """``auto``: inside bubblewrap where that works, so that nothing else can be written; ``bwrap``:
-    or not at all; ``none``: without. Codex brings a sandbox of its own, and many containers let
-    none nest: there ``bwrap`` with ``sandbox: danger-full-access`` leaves bubblewrap alone."""
+    """Bubblewrap: ``auto`` uses it where it works, ``bwrap`` requires it, ``none`` disables it."""
     web_search: bool = False
-    """Let the agent search the web."""
+    """Allow web search."""
     timeout_s: PositiveFloat = 600.0
-    """Seconds that one run of the program may take; then it is killed."""
+    """Seconds per run of the program."""
     max_attempts: PositiveInt = 2
-    """Runs per answer, if they fail in a way that may pass."""
+    """Runs per answer, for temporary failures."""
     empty_retries: SkipJsonSchema[NonNegativeInt] = 1
     """How often an empty answer is asked for again, with a reminder."""
     max_concurrent: PositiveInt = 4
-    """Runs at a time; each is a program of some hundred MB."""
-    max_output_mb: SkipJsonSchema[PositiveFloat] = 16.0
-    """What one run may print, in millions of bytes; then it is killed."""
+    """Maximum concurrent runs; each takes several hundred MB."""
     keep_output: str | None = None
-    """A folder that keeps what each run printed, without the key; unset, a job keeps the latest
-    20 that failed in its own folder, under ``exec``."""
+    """Folder for the output of every run; unset, the latest 20 failures are in ``exec`` in the
+    run's folder."""
     keep_failures: SkipJsonSchema[PositiveInt | None] = None
-    """Keep only runs that failed, the latest so many; unset, ``keep_output`` keeps all."""
+    """Keep only this many failed runs, the latest; unset, ``keep_output`` keeps all."""
     hidden: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Files and folders that no program inside bubblewrap sees, beside the keys that people keep at
-    home; every job adds its own folder and its data."""
+    """Additional paths that are hidden from programs in bubblewrap."""
     pass_env: tuple[Annotated[str, Field(pattern=f"^{VARIABLE}$")], ...] = ()
-    """Further environment variables that the program is given; by default only what it needs."""
+    """Additional environment variables for the program."""
     prices: Prices | None = None
-    """Unset, the cost is what the program says, and unknown where it says nothing."""
+    """Prices; unset, the cost that the program reports, or unknown."""
 
     no_answer_depends_on: ClassVar[frozenset[str]] = _NO_ANSWER_DEPENDS_ON
     # Field -> the variables that fill it where the configuration is silent, the first set one.
@@ -138,21 +132,19 @@ class ExecConfig(Keyed):
 
 
 class CodexExecConfig(ExecConfig):
-    """The Codex command line (``codex exec``): an agent in a folder, or an optimizer."""
+    """Codex command line (``codex exec``)."""
 
     backend: Literal["codex_exec"] = "codex_exec"
     path: str = "codex"
-    """The program: a name on the ``PATH``, or a file."""
     api_key_env: str = "CODEX_API_KEY"
-    """The environment variable that holds the key; where it is not set, the login of
-    ``codex login`` is used."""
+    """Environment variable with the key; if it is not set, the program's login is used."""
     effort: (
         Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra", "persistent"]
         | None
     ) = None
-    """How hard the model works; unset, the program decides."""
+    """Reasoning effort; unset, the program's default."""
     network: bool = False
-    """Let commands reach the network; needs ``sandbox: workspace-write``."""
+    """Allow network access for commands; needs ``sandbox: workspace-write``."""
 
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "path": ("CODEX_EXEC_PATH", "CODEX_CLI_BIN"),
@@ -186,7 +178,7 @@ class CodexExecConfig(ExecConfig):
 
 
 class ClaudeCodeExecConfig(ExecConfig):
-    """The Claude Code command line (``claude -p``): an agent in a folder.
+    """Claude Code command line (``claude -p``), as target only.
 
     Claude Code cannot cut the network of the commands that it runs; bubblewrap keeps their writes
     inside the folder.
@@ -194,16 +186,12 @@ class ClaudeCodeExecConfig(ExecConfig):
 
     backend: Literal["claude_code_exec"] = "claude_code_exec"
     path: str = "claude"
-    """The program: a name on the ``PATH``, or a file."""
     api_key_env: str = "ANTHROPIC_API_KEY"
-    """The environment variable that holds the key; where it is not set, ``ANTHROPIC_AUTH_TOKEN``,
-    ``CLAUDE_CODE_OAUTH_TOKEN`` and the program's own login are tried."""
+    """Environment variable with the key; if it is not set, the program's login is used."""
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    """How hard the model works; unset, the program decides."""
+    """Reasoning effort; unset, the program's default."""
     max_turns: Annotated[int, Field(ge=2)] = 40
     """Model calls per run."""
-    max_budget_usd: SkipJsonSchema[PositiveFloat | None] = None
-    """Estimated cost at which a run stops."""
 
     variables: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "path": ("CLAUDE_CODE_EXEC_PATH", "CLAUDE_CLI_BIN"),

@@ -46,9 +46,6 @@ from skillwright.plugins.executors.workspace import (
     why_no_fence,
 )
 
-# A conversation as the one text that a command-line agent reads from stdin.
-
-
 REMINDER = "Your last answer was empty. Answer with the assistant's next message, as text."
 
 _TASK = (
@@ -56,7 +53,7 @@ _TASK = (
     'Write the next message with role "assistant". It is handed on verbatim: answer with that '
     "message alone, in the form that the instructions ask for."
 )
-# Closing tags inside a message would end it early.
+# A closing tag inside a message would end it early.
 _CLOSING = re.compile(r"</(?=message>)")
 # Claude Code takes the word, or what is quoted behind it, for a file and reads it into the prompt,
 # whatever tools are allowed: seen with 2.1.329 for @/etc/passwd and @"a b.txt" on stdin.
@@ -64,9 +61,9 @@ _MENTION = re.compile(r"(?<!\w)@(?=\S)")
 
 
 def render_prompt(messages: Sequence[Message], *notes: str) -> str:
-    """Write a conversation down, with what is to be done with it before it, and notes after it.
+    """Render a conversation, with the task before it and notes after it.
 
-    It never begins with a slash, which clients take for a command of their own.
+    It never begins with a slash, which clients read as a command.
     """
     tagged = map(_tagged, messages)
     return "\n\n".join((_TASK, *tagged, *(note for note in notes if note))) + "\n"
@@ -83,19 +80,16 @@ def without_mentions(prompt: str) -> str:
 
 
 def tell_mount(skill_name: str) -> str:
-    """Say where the skill, which the instructions hold already, is mounted."""
+    """Say where the skill of the instructions is mounted."""
     return (
         f"The instructions' skill is also installed as the skill {skill_name!r} "
         f"(.agents/skills/{skill_name}/SKILL.md)."
     )
 
 
-# Where the output of a program's runs is kept, so that a failed one can be looked at.
-
-
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Gives each run a folder for what it prints, and clears away what need not stay."""
+    """Gives each run a folder for its output, and removes outdated ones."""
 
     config: ExecConfig
     label: str
@@ -109,7 +103,7 @@ class Keeper:
         return Path(mkdtemp(prefix=f"{self.label}-", dir=root)) / self.label
 
     def settle(self, place: Path | None, *, failed: bool) -> None:
-        """Decide what stays, once a run is over: all, or the latest that failed."""
+        """Remove outdated output after a run: keep all, or the latest failures."""
         most = self.config.keep_failures
         if place is None or most is None:
             return
@@ -118,14 +112,14 @@ class Keeper:
             return
         kept = [path for path in place.parent.parent.glob(f"{self.label}-*") if path.is_dir()]
         for folder in sorted(kept, key=_age)[:-most]:
-            # One that is being written now is among the latest, unless very many run at once.
+            # A folder in use is among the latest, unless very many runs are concurrent.
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _age(folder: Path) -> float:
     try:
         return folder.stat().st_mtime
-    except OSError:  # another run cleared it away meanwhile
+    except OSError:  # another run removed it meanwhile
         return 0.0
 
 
@@ -134,12 +128,13 @@ logger = logging.getLogger(__name__)
 Config = TypeVar("Config", bound=ExecConfig, covariant=True)
 
 _MOST_TOKENS = 1_000_000_000  # of all calls of one run
-_WAITS_S = 60.0  # room for the waits between attempts
+_MOST_OUTPUT = 16_000_000  # bytes that one run may print
+_WAITS_S = 60.0  # for the waits between attempts
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The folders of one run, all fresh: where it works, its home, and what is temporary."""
+    """The fresh folders of one run: work, home, and temporary files."""
 
     root: Path
 
@@ -150,7 +145,7 @@ class Workspace:
 
     @property
     def home(self) -> Path:
-        """Its home, so that nobody's own skills, notes and settings reach a measurement."""
+        """Its home folder, so that no personal skills, notes and settings reach a measurement."""
         return self.root / "home"
 
     @property
@@ -161,16 +156,16 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run is asked.
+    """The input of one run.
 
     Attributes:
         messages: The conversation so far.
         skill: The skill document to mount; blank mounts none.
-        acts: Whether the settings' permissions hold; else the run reads an empty folder.
-        sampling: Of which only what the program has is used.
-        note: What stands after the conversation.
-        folder: Files that it finds where it works: a copy of this folder.
-        keeps_edits: What it changed there comes back.
+        acts: Whether the settings' permissions apply; else the run reads an empty folder.
+        sampling: Settings; those that the program does not have are not used.
+        note: Text after the conversation.
+        folder: A folder whose copy is in the work folder.
+        keeps_edits: Whether its changes are copied back.
     """
 
     messages: Sequence[Message]
@@ -188,7 +183,7 @@ class Request:
 
 
 class CommandLine(ABC, Generic[Config]):
-    """How one program is spoken to. Pure: it neither runs nor writes anything."""
+    """The arguments and output of one program. Pure: it neither runs nor writes anything."""
 
     label: ClassVar[str]
     """A short name for files: ``codex``, ``claude``."""
@@ -262,7 +257,7 @@ class ExecModel:
         asked = (Request(()), Request((), acts=True))
         unfenced = [request for request in asked if not self._is_fenced(request)]
         if unfenced and config.isolation == "auto":
-            nests = line.nests(unfenced[-1])  # the one that may do more
+            nests = line.nests(unfenced[-1])  # the request with more permissions
             say_unfenced(config.backend, config.sandbox, why_no_fence(nested=nests), nests)
 
     @property
@@ -294,7 +289,7 @@ class ExecModel:
         return await self.ask(Request(messages, sampling=sampling))
 
     async def ask(self, request: Request) -> Completion:
-        """Run the program until it gives an answer that is not empty; `complete` says the rest."""
+        """Run the program until its answer is not empty; errors as in `complete`."""
         spent: list[Usage] = []  # by attempts that gave no answer
         # The deadline's clock starts inside the slot: queueing is not slowness.
         async with self._limiter.slot():
@@ -354,7 +349,6 @@ class ExecModel:
             self._keeper.settle(keep, failed=not answered)
 
     async def _run_once(self, request: Request, timeout_s: float, keep: Path | None) -> ExecReport:
-        config = self._line.config
         with run_folder() as root:
             place = self._furnished(root, request)
             argv = [str(self._program), *self._line.argv(request, place)]
@@ -369,7 +363,7 @@ class ExecModel:
                 folder=place.work,
                 env={**self._line.env(request, place), **self._login.env},
                 timeout_s=timeout_s,
-                max_output_bytes=int(config.max_output_mb * 1e6),
+                max_output_bytes=_MOST_OUTPUT,
                 name=self._name,
                 secrets=secrets,
                 keep=keep,
@@ -425,7 +419,7 @@ class ExecModel:
             return False
         nests = self._line.nests(request)
         problem = why_no_fence(nested=nests)
-        # Writing is bounded by somebody: the program's own sandbox, or ours.
+        # Some sandbox must bound writing: the program's own, or ours.
         writes = request.acts and config.sandbox == "workspace-write"
         if problem and (config.isolation == "bwrap" or (writes and not nests)):
             nested = (
@@ -440,7 +434,7 @@ class ExecModel:
         return not problem
 
     def _priced(self, report: ExecReport) -> ExecReport:
-        """Put a price on a run: as given, else as the program says, else by the vendor's list.
+        """Price a run: by the settings, else as the program reports, else by the vendor's list.
 
         A login is a plan, which has no price per token.
         """

@@ -81,7 +81,7 @@ class Tree:
                     os.kill(pid, signal.SIGKILL)
 
     def kill_holders(self, pipes: Set[int]) -> list[str]:
-        """Kill whoever else can still write into pipes that were made for the program.
+        """Kill other processes that can still write into the program's pipes.
 
         Only its descendants were given them, whatever else of it they have let go of.
 
@@ -255,7 +255,7 @@ class _Run:
 
     @property
     def pipes(self) -> frozenset[int]:
-        """The inodes of its output, by which whoever holds it open is known."""
+        """The inodes of its output, which identify the processes that hold it open."""
         ends = (self.transport.get_pipe_transport(number) for number in (1, 2))
         files = (end.get_extra_info("pipe") for end in ends if end is not None)
         return frozenset(os.fstat(file.fileno()).st_ino for file in files if not file.closed)
@@ -398,7 +398,7 @@ async def _launch(program: Program) -> _Run:
 async def _finish(run: _Run, drain_s: float) -> None:
     run.tree.kill()
     await _drain(drain_s, run.stdout, run.stderr)
-    # Whoever still holds a pipe is waited for no more; in some versions of Python the wait below
+    # A process that still holds a pipe is not waited for; in some versions of Python the wait below
     # would last until the pipes are closed.
     run.transport.close()
     await run.process.wait()
@@ -430,7 +430,7 @@ async def _drain(drain_s: float, *streams: asyncio.StreamReader) -> None:
 
 
 async def _feed(stdin: asyncio.StreamWriter, text: str) -> None:
-    # Whoever reads no further says in its output what came of that.
+    # A program that stops reading reports the outcome in its output.
     with suppress(BrokenPipeError, ConnectionResetError):
         stdin.write(text.encode("utf-8", "replace"))
         await stdin.drain()

@@ -1,4 +1,4 @@
-"""What a run of a program came to, and how it fails."""
+"""The outcome of a run of a program, and its errors."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,8 +9,6 @@ from skillwright.core import ModelError, ModelRefused, ReplyInvalid, Usage
 from skillwright.models.http.client import decode
 from skillwright.models.http.wire import ContextOverflow, EndpointFault, cost_usd
 from skillwright.models.prices import Prices
-
-# How a run of a command-line agent fails: known by its words, as programs give no other cause.
 
 
 class ExecFault(EndpointFault):
@@ -65,16 +63,13 @@ def fault_of_words(words: str, program: str, how: str) -> ModelError:
     return ExecFault(head)
 
 
-# What a run of a command-line agent came to, in the same words for every program.
-
-
 _LONGEST = 200
 _LONGEST_TAIL = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a program left: its exit code (negative for a signal), and all that it printed."""
+    """The exit code (negative for a signal) and the output of a program."""
 
     exit_code: int
     stdout: str
@@ -83,7 +78,7 @@ class Output:
 
     @property
     def tail(self) -> str:
-        """The end of what it said beside its report: on stderr, else outside of its JSON lines."""
+        """The end of its output besides the report: stderr, else stdout without JSON lines."""
         lines = self.stdout.split("\n")
         beside = "\n".join(line for line in lines if not line.lstrip().startswith(("{", "[")))
         return (self.stderr.strip() or beside.strip())[-_LONGEST_TAIL:]
@@ -91,11 +86,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class ExecReport:
-    """One run, as its event stream tells it.
+    """The outcome of one run, from its event stream.
 
     Attributes:
         answer: The last message; may be empty.
-        ended_well: Whether the last word on the turn is that it completed. Exit codes do not tell.
+        ended_well: Whether the last event of the turn says that it completed; exit codes do not.
         failure: What a failure event says.
         usage: Tokens and money; the cost is ``None`` where it is unknown.
         model: The model that the program says it ran.

@@ -69,9 +69,6 @@ def copy_files(source: Path, place: Path) -> None:
     shutil.copytree(source, place, ignore=links, dirs_exist_ok=True)
 
 
-# The folder of one run, locked while it lasts: what is free is cleared up by the next run.
-
-
 if sys.platform != "win32":
     import fcntl
 
@@ -85,7 +82,7 @@ def run_folder() -> Iterator[Path]:
     """Make a folder for one run, whose name is its mark, and remove it at the end."""
     root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     try:
-        # Renamed once it is held, so that nobody ever finds a lock that is still free.
+        # Renamed once it is held, so that no other process finds a free lock.
         with (root / f".{_LOCK}").open("wb") as lock:
             _hold(lock)
             (root / f".{_LOCK}").rename(root / _LOCK)
@@ -95,7 +92,7 @@ def run_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """End and remove what runs left behind whose process was killed."""
+    """Kill the programs and remove the folders of runs whose process was killed."""
     if sys.platform == "win32":
         return
     for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
@@ -109,7 +106,7 @@ def sweep() -> None:
 
 
 def return_login(place: Path, login: Path) -> None:
-    """Keep a login that a program renewed in its own home.
+    """Keep a login that a program renewed in its home folder.
 
     Its home has a link to the person's login. A program that writes through the link changes that
     file itself; one that puts a new file in the link's place has the only good login in its hands.
@@ -133,9 +130,6 @@ def _hold(lock: IO[bytes]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# What a program is given of our environment, and what it may see and write.
-
-
 # Makes the work folder the only writable place, where bubblewrap (``bwrap``) can.
 
 
@@ -146,7 +140,7 @@ _FENCE = (
     *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
 )
 _TEMPORARY = Path("/tmp")
-# What a person keeps at home and no agent has to see; what does not exist is left out.
+# Private files at home, which no agent may see; missing ones are left out.
 _PRIVATE = (
     *(".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird"),
     *(".aws", ".azure", ".kube", ".docker", ".oci", ".s3cfg", ".boto", ".vault-token"),
@@ -157,7 +151,7 @@ _PRIVATE = (
     *(".config/google-chrome", ".config/chromium"),
     *(".codex", ".claude", ".claude.json"),
 )
-# Variables that say where else one of these lies.
+# Variables that name other places of these.
 _NAMING = (
     *("CODEX_HOME", "CLAUDE_CONFIG_DIR", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "GNUPGHOME"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"),
@@ -170,14 +164,14 @@ _PROBE_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a fenced program may see and write.
+    """Files that a fenced program may see and write.
 
     Attributes:
         root: The folder of this run, writable; ``work`` and ``tmp`` lie in it.
         frozen: Folders below ``root`` that it may only read.
         program: Its file, which stays visible wherever it lies.
         login: A file outside that it may write: a login is renewed in place.
-        hidden: Files and folders that it may not see, beside what people keep at home.
+        hidden: Files and folders that it may not see, besides private ones at home.
     """
 
     root: Path
@@ -245,7 +239,7 @@ def bwrap_path() -> str:
 
 @lru_cache
 def why_no_fence(*, nested: bool) -> str:
-    """Say why no fence can be built here; ``""`` where it can."""
+    """Say why bubblewrap does not work here, or return ``""``."""
     if not bwrap_path():
         return "there is no bwrap on the PATH (package bubblewrap)"
     inner = [bwrap_path(), *_FENCE] if nested else []
@@ -259,9 +253,9 @@ def why_no_fence(*, nested: bool) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or "bwrap failed without a word"
 
 
-@lru_cache  # so that it is said once, however many models a process makes
+@lru_cache  # one warning per process, however many models it makes
 def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
-    """Warn that a program runs without bubblewrap, and say what that leaves open."""
+    """Warn that a program runs without bubblewrap, and list what it can reach."""
     writes = (
         "can write wherever you can"
         if sandbox == "danger-full-access"
@@ -279,9 +273,6 @@ def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
     )
 
 
-# What a command-line agent is given of our environment: what it needs, and no other key.
-
-
 _ALLOWED = (
     *("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
@@ -293,7 +284,7 @@ _VERSION_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How a program proves who it is.
+    """The key or login of a program.
 
     Attributes:
         env: The variable with the key, or none.
@@ -310,7 +301,7 @@ class Login:
 
 
 def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
-    """Find a program's key, else the login that was made with it."""
+    """Find a program's key, else its own login."""
     if key := config.given_key or os.environ.get(config.api_key_env, "").strip():
         known = (variable, *others)
         return Login({config.api_key_env if config.api_key_env in known else variable: key})

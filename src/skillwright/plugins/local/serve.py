@@ -1,7 +1,7 @@
 """The server of one GGUF file: a program that `LocalServer` starts, and that ends with it.
 
 It imports nothing of Skillwright. One line of JSON comes in by standard input, which then stays
-open for as long as whoever started it lives; one line goes out: its address, or why there is none.
+open as long as the parent process lives; one line goes out: its address, or why there is none.
 """
 
 import json
@@ -17,7 +17,7 @@ _QUIET = 2  # llama.cpp: warnings and errors
 
 
 def main() -> None:
-    """Serve until standard input is closed, or whoever started this is gone."""
+    """Serve until standard input is closed, or the parent process is gone."""
     with open(0, "rb", buffering=0, closefd=False) as given:
         settings = json.loads(given.readline())
     _end_with_standard_input()
@@ -37,7 +37,7 @@ def main() -> None:
     while "address" in said and not _is_orphaned(settings["parent"], _LOOKS_AGAIN_S):
         pass
     shutil.rmtree(settings["prefixes"], ignore_errors=True)
-    os._exit(0)  # without the library's own end, which waits for answers that nobody reads
+    os._exit(0)  # without the library's own shutdown, which waits for answers that no client reads
 
 
 def _serve(settings: dict[str, Any]) -> Any:
@@ -77,7 +77,7 @@ def _end_with_standard_input() -> None:
 
 
 def _is_orphaned(parent: int, wait_s: float) -> bool:
-    """Tell whether nobody wants this any more; waits for so long to see it.
+    """Tell whether the parent process is gone; wait up to ``wait_s`` for a sign of it.
 
     A process that was forked from our parent may hold the pipe open beyond the parent's death.
     """

@@ -25,7 +25,7 @@ _LESS = "Lower context or max_concurrent, or take smaller weights"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server is started with; models that agree in it share one.
+    """The settings of a server; models with equal ones share it.
 
     Attributes:
         path: The GGUF file.
@@ -49,8 +49,8 @@ class LocalServer:
             `skillwright.plugins.local.serve` for what it reads and says.
 
     Attributes:
-        key: What a request must show; nobody else on this machine knows it.
-        answers: Answers that came so far, which tells a slow server from one that hangs.
+        key: The bearer token of requests, known to this process alone.
+        answers: Number of answers so far, which distinguishes a slow server from a stuck one.
         prefixes: What it has saved of prompts; they outlive its process, but not `end`.
     """
 
@@ -96,7 +96,7 @@ class LocalServer:
         return None
 
     def give_slot(self, slot: int, after_s: float = 0.0) -> None:
-        """Let another call use a slot, from so many seconds on."""
+        """Free a slot for other calls, after ``after_s`` seconds."""
         with self._slots:
             self._free_slots.append((time.monotonic() + after_s, slot))
 

@@ -236,7 +236,7 @@ class LeasedLimiter(Limiter):
     """Lets through what a lease allows, and what the endpoint has shown that it bears."""
 
     def __init__(self, config: EndpointConfig, ask: Callable[[], None]) -> None:
-        super().__init__(config.max_concurrent, config.start_concurrent, config.min_concurrent)
+        super().__init__(config.max_concurrent, config.start_concurrent)
         self._ask = ask
         self._lent = 0
 

@@ -52,14 +52,15 @@ def serve(  # noqa: PLR0913 - each is an option
         typer.Option(metavar="NAME", help="The variable with the endpoint's key; else clients'."),
     ] = "",
     max_concurrent: Annotated[
-        int | None, typer.Option(min=1, help="Requests at once; four times as many wait.")
+        int | None,
+        typer.Option(min=1, help="Maximum concurrent requests; four times this number may wait."),
     ] = None,
     silent_s: Annotated[
-        float, typer.Option(min=0.1, help="Seconds without a byte until a side counts as gone.")
+        float, typer.Option(min=0.1, help="Seconds without data before a connection is closed.")
     ] = 600.0,
     overrides: BankOverrides = NO_OVERRIDES,
 ) -> None:
-    """Serve a policy, or an endpoint with skills, to any client of OpenAI's or Anthropic's."""
+    """Serve a policy, or an endpoint with skills, to OpenAI and Anthropic clients."""
     with exit_codes():
         if bool(policy) == bool(upstream):
             raise UsageError(

@@ -86,7 +86,7 @@ def learn(  # noqa: PLR0913 - each is an option
     overrides: BankOverrides = NO_OVERRIDES,
     as_json: AsJson = False,
 ) -> None:
-    """Learn skills from the session logs of coding agents; what is proven is staged for them."""
+    """Learn skills from session logs of coding agents, and stage the proven ones."""
     if rollback is not None:
         _take_back(bank, rollback, as_json)
         return

@@ -16,6 +16,7 @@ from skillwright.plugins.skillopt.config.files import (
 )
 from skillwright.plugins.skillopt.config.keys import KEYS
 from skillwright.plugins.skillopt.config.reading import in_our_names, sort_options
+from skillwright.plugins.skillopt.environment import ignored_variables, settings_from_environment
 
 
 class SkillOptReader:
@@ -42,6 +43,16 @@ class SkillOptReader:
     def fill_in(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Lay SkillOpt's defaults under given values."""
         return parity.fill_in(values)
+
+    def model_settings(
+        self, settings: Mapping[str, Any], role: str, environ: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """Fill in unset settings of a role's model from SkillOpt's variables."""
+        return settings_from_environment(settings, role, environ)
+
+    def ignored_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables of SkillOpt that are set and have no effect, with the reason."""
+        return ignored_variables(environ)
 
     def mode(self, config: RunConfig) -> Mode:
         """Return the mode of a run, and where it differs from SkillOpt."""

@@ -9,7 +9,7 @@ Importing this module loads torch. Source: SkyRL 0.3, ``skyrl/train/generators``
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -111,7 +111,7 @@ class SkyRLGenerator:
         engine = LocalEngine(
             agent,
             self._make_env,
-            limits=replace(self.options.limits, max_turns=self.generator_cfg.max_turns),
+            limits=Limits.of(self.options.limits, max_turns=self.generator_cfg.max_turns),
             prompt=self.options.prompt,
         )
         try:

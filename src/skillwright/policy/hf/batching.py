@@ -137,7 +137,7 @@ class ContinuousBatch:
         self._fail(Closed("the policy is not served any more"))
 
     def _gather(self) -> bool:
-        """Admit waiting requests and remove finished ones; wait while there are none."""
+        """Add waiting requests and remove finished ones; wait while there are none."""
         with self._changed:
             live = [one for one in self._live if one.is_wanted and not one.answer.done]
             if live and not self.policy.attends_to_all:

@@ -6,87 +6,44 @@ import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
+from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from skillwright.core import ConfigError
-
-Precision = Literal["auto", "float32", "bfloat16", "float64"]
-OptimizerKind = Literal["adamw", "adamw8bit"]
+from skillwright.core.policy_settings import LanguageModelTerms, Lora
 
 REFERENCE_ADAPTER = "reference"
 
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
-@dataclass(frozen=True, slots=True)
-class LoraSettings:
-    """Train an adapter instead of all weights (source: LoRA, arXiv:2106.09685).
+class LoraSettings(Lora):
+    """Train an adapter instead of all weights (source: LoRA, arXiv:2106.09685)."""
 
-    Attributes:
-        rank: Of the adapter's matrices.
-        alpha: Its output is scaled by ``alpha / rank``.
-        targets: Names of the layers that it is put on; ``all-linear`` for every one but the head.
-    """
-
-    rank: int = 16
-    alpha: int = 32
     targets: str | tuple[str, ...] = "all-linear"
+    """Names of the layers that it is put on; ``all-linear`` for every one but the head."""
 
 
-@dataclass(frozen=True, slots=True)
-class HfSettings:
+class HfSettings(LanguageModelTerms):
     """How a language model is run and trained.
 
-    Attributes:
-        lora: ``None`` trains all weights.
-        precision: ``auto`` is bfloat16 on a GPU and float32 elsewhere. With bfloat16, the optimizer
-            keeps the other half of every trained weight's float32 (a step of 1e-6 would vanish in
-            fewer bits); an adapter's weights stay float32 and are read as bfloat16.
-        optimizer: ``adamw8bit`` keeps the two moments of AdamW in 2 bytes per weight instead of 8;
-            see `skillwright.policy.optimizer`.
-        device: ``auto`` takes a GPU where there is one.
-        max_new_tokens: Bound on an answer, in tokens.
-        context_tokens: Bound on prompt and answer together; ``None`` takes the model's.
-        sample_rows: Conversations that are sampled at once.
-        micro_tokens: Tokens of a forward and backward pass. A beginning that several rows share
-            counts once; padding counts, where a model needs any. A longer row goes alone.
-        restrict: Hold answers to ``admissible_commands`` where the environment lists them.
-        keep_cache: Keep keys and values from turn to turn.
-        gradient_checkpointing: Compute activations twice instead of keeping them.
-        max_grad_norm: The gradient is scaled down to this Euclidean norm.
-        weight_decay: AdamW's.
-        template: Handed to the chat template by name (``enable_thinking = false``).
-
-    Raises:
-        ConfigError: A number is out of its range.
+    With bfloat16, the optimizer keeps the other half of every trained weight's float32 (a step of
+    1e-6 would vanish in fewer bits); an adapter's weights stay float32 and are read as bfloat16.
+    Of ``micro_tokens``, padding counts, where a model needs any. A longer row goes alone.
     """
 
-    lora: LoraSettings | None = None
-    precision: Precision = "auto"
-    optimizer: OptimizerKind = "adamw"
-    device: str = "auto"
-    max_new_tokens: int = 512
-    context_tokens: int | None = None
-    sample_rows: int = 128
-    micro_tokens: int = 16_384
-    restrict: bool = True
+    sample_rows: PositiveInt = 128
+    """Conversations that are sampled at once."""
     keep_cache: bool = True
-    gradient_checkpointing: bool = False
-    max_grad_norm: float = 1.0
+    """Keep keys and values from turn to turn."""
+    max_grad_norm: PositiveFloat = 1.0
+    """The gradient is scaled down to this Euclidean norm."""
     weight_decay: float = 0.01
-    template: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "sample_rows", "micro_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"policy.{name} is {getattr(self, name)}; set at least 1")
-        if not self.max_grad_norm > 0:
-            raise ConfigError(f"max_grad_norm is {self.max_grad_norm}; 1.0 is usual")
+    """AdamW's."""
 
 
 SAMPLING_MEMORY = ("rollout.max_concurrent", "policy.max_new_tokens", "policy.context_tokens")
@@ -234,8 +191,8 @@ class Weights:
         """Refuse what `state` of another model returned."""
         if state["base"] != self._base:
             raise ValueError("it was trained on another base model")
-        # Older states do not say it. No shape shows it, and what an adapter does is scaled by it.
-        if state.get("alpha", self._alpha) != self._alpha:
+        # No shape shows alpha, and an adapter's output is scaled by it.
+        if state["alpha"] != self._alpha:
             raise ValueError(
                 f"its adapter has alpha {state['alpha']}, and policy.lora has {self._alpha}"
             )
@@ -339,14 +296,14 @@ def _device(name: str) -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _adapted(model: Any, lora: LoraSettings) -> Any:
+def _adapted(model: Any, lora: Lora) -> Any:
     from peft import LoraConfig, get_peft_model
 
-    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    targets = lora.targets if isinstance(lora, LoraSettings) else "all-linear"
     config = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
-        target_modules=targets,
+        target_modules=targets if isinstance(targets, str) else list(targets),
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )

@@ -243,7 +243,7 @@ class HfPolicy:
         self.weights.restore(alone)
         self._optimizer = self._new_optimizer()
         self._reference = ""
-        self._lineage.restore(state.get("digest", ""))
+        self._lineage.restore(state["digest"])
         self._guard = StepGuard()
         self.forget()
 
@@ -254,7 +254,7 @@ class HfPolicy:
             "encoding": self.encoding,
             "digest": self._lineage.digest,
             "weights": self.weights.state(),
-            "optimiser": self._optimizer.state_dict(),  # stored name
+            "optimizer": self._optimizer.state_dict(),
             "reference": self._reference,
             "random": torch.get_rng_state(),
         }
@@ -265,14 +265,13 @@ class HfPolicy:
         with fitting("base model, tokenizer, adapter settings and optimizer"):
             self._check_own(state)
             torch.Generator().set_state(state["random"])
-            check_optimizer(self._optimizer, state["optimiser"])  # stored name
+            check_optimizer(self._optimizer, state["optimizer"])
         self._optimizer.zero_grad()
-        fill_optimizer(self._optimizer, state["optimiser"])  # stored name
+        fill_optimizer(self._optimizer, state["optimizer"])
         torch.set_rng_state(state["random"])
         self.weights.restore(state["weights"])
         self._reference = state["reference"]
-        # Older checkpoints do not say it: their weights are read.
-        self._lineage.restore(state.get("digest", ""))
+        self._lineage.restore(state["digest"])
         self._guard = StepGuard()
         self.forget()
 

@@ -218,7 +218,7 @@ class ScorerPolicy:
         return {
             **self._facts,
             "network": self._network.state_dict(),
-            "optimiser": self._optimizer.state_dict(),  # stored name
+            "optimizer": self._optimizer.state_dict(),
             "reference": None if self._reference is None else self._reference.state_dict(),
         }
 
@@ -231,8 +231,8 @@ class ScorerPolicy:
         with fitting("vocabulary and architecture"):
             network = self._network_of(state)
             optimizer = self._new_optimizer(network)
-            check_optimizer(optimizer, state["optimiser"])  # stored name
-            fill_optimizer(optimizer, state["optimiser"])  # stored name
+            check_optimizer(optimizer, state["optimizer"])
+            fill_optimizer(optimizer, state["optimizer"])
             reference = None
             if state["reference"] is not None:
                 reference = copy.deepcopy(network).requires_grad_(requires_grad=False)

@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from skillwright.core import DataError
-from skillwright.models.validation import Frozen, explain_validation_error
+from skillwright.core.settings import Frozen
+from skillwright.models.validation import explain_validation_error
 
 GENERATED: Final = "generated"
 """The collection of our own, which no file holds."""

@@ -183,18 +183,18 @@ def tau_tasks(split: str, env_config: object | None = None, count: int | None = 
 def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
     """Return the tasks for train, val and test that a ``data`` section names.
 
-    The original retail data has no val split: unless one is named, its ``dev`` decides. That of the
-    airline has nothing but test. All of it is test then, and there is nothing to train on, unless
-    ``train`` and ``val`` say how many tasks are cut off.
+    The original retail data has no val split; its ``dev`` is used. The airline data has only a test
+    split: all of it is test, and there is nothing to train on, unless ``train`` and ``val`` say how
+    many tasks are cut off.
     """
     splits = configured_store(env_config).splits
-    val = data["val_split"] or ("dev" if "val" not in splits and "dev" in splits else "val")
-    if splits == (data["test_split"],) and (data["train_split"], val) == ("train", "val"):
-        return _cut(tau_tasks(data["test_split"], env_config), data, env_config)
+    if splits == ("test",):
+        return _cut(tau_tasks("test", env_config), data, env_config)
+    val = "dev" if "val" not in splits and "dev" in splits else "val"
     return (
-        tau_tasks(data["train_split"], env_config, data["train"]),
+        tau_tasks("train", env_config, data["train"]),
         tau_tasks(val, env_config, data["val"]),
-        tau_tasks(data["test_split"], env_config, data["test"]),
+        tau_tasks("test", env_config, data["test"]),
     )
 
 
@@ -207,7 +207,7 @@ def _cut(tasks: list[Task], data: Mapping[str, Any], env_config: object | None) 
     counts = {"train": data["train"], "val": data["val"]}
     if not any(counts.values()):
         return [], [], tasks[: data["test"]]
-    store, split = configured_store(env_config), data["test_split"]
+    store, split = configured_store(env_config), "test"
     if not all(counts.values()):
         raise DataError(
             f"tau-bench {store.domain.name} has a {split} split and no other: to cut it, set both "

@@ -19,7 +19,6 @@ from skillwright.worlds.tau_bench.facts import (
 )
 from skillwright.worlds.tau_bench.tau_core.store import Store
 
-_FORMERLY: Final[Mapping[str, str]] = {"tools": "tags", "prompt": "skillwright"}
 _OF_SCORED: Final = {
     "truncated": "ran out of turns",
     "parse_error": "had a call that could not be parsed",
@@ -37,15 +36,8 @@ _ORIGINS: Final = {
 
 
 def identity(env_config: object | None) -> dict[str, Any]:
-    """Return what an episode depends on, with the defaults of today left unnamed.
-
-    Episodes that were stored before there was a choice are those of its defaults.
-    """
-    settings = _without_origin(comparability(env_config))
-    protocol = {
-        name: value for name, value in settings["protocol"].items() if _FORMERLY.get(name) != value
-    }
-    return {"comparability": {**settings, "protocol": protocol}}
+    """Return the settings that an episode depends on."""
+    return {"comparability": _without_origin(comparability(env_config))}
 
 
 def report(
@@ -126,10 +118,8 @@ def lines(facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
 
 
 def published(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Say whether the score is comparable with tau-bench's published figures, and if not, why."""
-    departed = facts.get("departures")
-    if departed is None:  # an earlier version did not look
-        return
+    """Say whether the score may stand beside tau-bench's own figures, and if not, why."""
+    departed = facts["departures"]
     if not departed:
         user = escape(str(facts["settings"]["user"]["model"]))
         yield (

@@ -494,7 +494,7 @@ class AdapterBench:
 def _say_what_has_no_effect(config: RunConfig) -> None:
     """Warn of settings of our own episodes: how an adapter plays its own is its business."""
     usual = type(config.rollout)()
-    for key in ("episode_timeout_s", "history_turns", "mode", "give_up_after"):
+    for key in ("episode_timeout_s", "history_turns", "give_up_after"):
         if getattr(config.rollout, key) != getattr(usual, key):
             _log.warning(
                 "rollout.%s has no effect: adapter %s plays its episodes itself",

@@ -152,7 +152,7 @@ class AdapterPlanner:
         """Plan the train episodes of the epoch update."""
         if self.loader is None:
             return BatchSpec("train", "train", seed, count)
-        at = f"look back on epoch {epoch}"  # stored name
+        at = f"epoch update {epoch}"
         await self._start_from(at)
         batch: BatchSpec = await self.foreign.call(
             partial(self.loader.build_train_batch, batch_size=count, seed=seed)

@@ -13,8 +13,9 @@ from typing import Any, Final
 from skillwright.core import Completion, ConfigError, DataError, Message, Purpose, Sampling
 from skillwright.core.jsonio import digest
 from skillwright.models.skill_md import render_skill_md
-from skillwright.plugins.skillopt.session import Ask, Role, present_session, session_if_any
+from skillwright.plugins.skillopt.session import Ask, present_session, session_if_any
 from skillwright.plugins.skillopt.workspace import prepare_workspace
+from skillwright.rollout.compat import Role
 
 # `skillopt.model.codex_harness`: the target as a command-line agent in a folder.
 #

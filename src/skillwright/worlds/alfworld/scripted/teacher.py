@@ -376,7 +376,8 @@ class HouseholdUpdate:
         if refined is not None:
             yield Needed(task_type, sum(sought[cls] for cls in new), refined)
             return
-        where = {"kind": "task_specific", "category": task_type, "place": place}  # stored name
+        where = {"kind": "task_specific", "category": task_type}
+        where["place"] = place
         for part in unknown.parts():
             change = {"op": "add", **where, **part.skill(whole(storage.shown))}
             if named:  # under an equal name, nearly the same words would be taken for the same

@@ -22,7 +22,7 @@ class ShopRule(StrEnum):
     """Choose every option that the instruction names before the purchase."""
     FEATURES = "features"
     """Look up on a product's inner pages what its title does not tell."""
-    NEXT_HIT = "go_on"  # stored name
+    NEXT_HIT = "next_hit"
     """Go back and try another hit, or the next page, where something is missing."""
     NEW_WORDS = "new_words"
     """Search anew with other words where nothing fits."""

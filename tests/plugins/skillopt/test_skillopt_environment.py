@@ -3,7 +3,7 @@ import pytest
 from skillwright.config import dump_config, load_config
 from skillwright.core import ConfigError
 from skillwright.models import OpenAIChatConfig, parse_model_config
-from skillwright.models.environment import settings_from_environment
+from skillwright.plugins.skillopt.environment import settings_from_environment
 
 SECRET = "sk-very-secret"
 

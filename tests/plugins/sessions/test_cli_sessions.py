@@ -7,7 +7,7 @@ from pathlib import Path
 from session_adoption import CONFIG, NAME
 from session_logs import Talk, ordinary
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def test_the_example_logs_are_the_ordinary_sessions(tmp_path):

@@ -165,7 +165,7 @@ def _fill_switches(filled: dict[str, Any], service: str, variables: _Variables) 
 
 
 def _leave_time(filled: dict[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raise the deadline with a time-out that the environment names, where nobody set one."""
+    """Raise an unset deadline with a time-out that the environment names."""
     if "timeout_s" in settings or "timeout_s" not in filled:
         return
     try:

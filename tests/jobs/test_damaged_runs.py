@@ -1,82 +1,19 @@
-"""Runs that an older release began, and runs whose files are not whole."""
+"""Runs of another version, and runs whose files are not whole."""
 
 import shutil
 import sqlite3
 
 import pytest
 
-from doors import ALL_RULES, Coach, Walker, doors_config, look, resumed, start_run, story, trained
-from older_stores import SCHEMAS, copy_without_log, damage_log, make_older
-from rl_world import Notebook, Stopped, lanes_config, recipe
-from rl_world import resumed as resumed_rl
+from doors import doors_config, look, start_run
+from rl_world import lanes_config
 from skillwright.bank import BankError, BankStore
-from skillwright.core import ModelRefused, RunError
-from skillwright.core.sqlite_file import log_of, schema_version
+from skillwright.core import RunError
+from skillwright.core.sqlite_file import log_of
 from skillwright.jobs.bank import study_run
 from skillwright.jobs.inspect import read_run, summarize_runs
-from skillwright.jobs.run import find_run
 from skillwright.jobs.text import open_run
 from skillwright.jobs.weights import is_rl_run, open_rl, start_rl
-from skillwright.runs.database import SCHEMA
-
-PLAN = [[ALL_RULES], ["Be quick."]]
-NEWEST = len(SCHEMA.migrations)
-
-
-def refuse_after(calls):
-    def on_call(number):
-        if number > calls:
-            raise ModelRefused("the key expired")
-
-    return on_call
-
-
-async def stopped(folder, calls=90):
-    """Train until the key expires; return where."""
-    config = doors_config(folder)
-    with pytest.raises(ModelRefused):
-        await trained(config, Walker(refuse_after(calls)), Coach(PLAN))
-    return find_run("doors", folder / "runs")
-
-
-def version_of(path):
-    connection = sqlite3.connect(path / "run.sqlite")
-    version = schema_version(connection)
-    connection.close()
-    return version
-
-
-@pytest.fixture
-async def reference(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reference")
-    path, _ = await trained(doors_config(folder), Walker(), Coach(PLAN))
-    return story(path)
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-async def test_a_run_of_every_schema_is_shown_as_it_is_and_resumed(tmp_path, reference, schema):
-    path = await stopped(tmp_path)
-    before = read_run(path)
-    make_older(path / "run.sqlite", schema)
-    shown = read_run(path)
-    assert (shown.steps, shown.episodes) == (before.steps, before.episodes)
-    assert study_run(str(path)).episodes
-    assert version_of(path) == schema  # looking changed nothing
-    await resumed(path, Walker(), Coach(PLAN))
-    assert version_of(path) == NEWEST
-    assert story(path) == reference
-
-
-@pytest.mark.parametrize("schema", SCHEMAS)
-async def test_a_recipe_of_every_schema_is_found_and_resumed(tmp_path, schema):
-    with pytest.raises(Stopped):
-        await recipe(lanes_config(tmp_path), Notebook(stop_at=60))
-    path = tmp_path / "runs" / "lanes"
-    make_older(path / "run.sqlite", schema)
-    assert is_rl_run(path)
-    assert read_run(path).rl is not None
-    report = await resumed_rl(path)
-    assert report.state.finished
 
 
 def test_an_empty_store_is_called_what_it_is(tmp_path):
@@ -179,9 +116,35 @@ def test_a_bank_with_a_damaged_log_or_nothing_but_a_log_is_left_alone(tmp_path):
     assert log_of(tmp_path / "cut.sqlite").stat().st_size
 
 
-def test_looking_at_an_older_run_cannot_write_it(tmp_path):
+def test_looking_at_a_run_cannot_write_it(tmp_path):
     start_run(doors_config(tmp_path), "").close()
-    path = tmp_path / "runs" / "doors"
-    make_older(path / "run.sqlite", 1)
-    with look(path) as store, pytest.raises(RunError, match="cannot be written"):
+    run = look(tmp_path / "runs" / "doors")
+    with run as store, pytest.raises(RunError, match="cannot be written"):
         store.append_event("anything", {})
+
+
+def test_a_run_of_another_version_is_refused_before_its_configuration_is_read(tmp_path):
+    start_run(doors_config(tmp_path), "").close()
+    start_rl(lanes_config(tmp_path)).close()
+    for name, resume in (("doors", open_run), ("lanes", open_rl)):
+        path = tmp_path / "runs" / name
+        (path / "config.yaml").write_text("a_key_of_another_version: 1\n", encoding="utf-8")
+        connection = sqlite3.connect(path / "run.sqlite")
+        connection.execute("PRAGMA user_version = 1")
+        connection.close()
+        for use in (resume, read_run):
+            with pytest.raises(RunError, match=r"another version.*start a new run\.$"):
+                use(path)
+
+
+def copy_without_log(run, copy):
+    """Copy a folder while a process works in it, and leave out what was written last."""
+    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("*-wal", "*-shm"))
+
+
+def damage_log(path):
+    """Damage the head of a file's log, and return the log as it is then."""
+    log = log_of(path)
+    damaged = b"\0" * 32 + log.read_bytes()[32:]
+    log.write_bytes(damaged)
+    return damaged

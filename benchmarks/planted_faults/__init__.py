@@ -1,0 +1,1 @@
+"""Planted faults: how many of a stored list of faults the tests notice."""

@@ -1,0 +1,1 @@
+"""A gate and a model backend for Skillwright."""
