@@ -1,4 +1,4 @@
-"""What a report on tau-bench adds to the success rate: what a number may be compared with."""
+"""The additions to tau-bench's success rate, and whether it compares with published figures."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
