@@ -17,9 +17,10 @@ from statistics import median
 from typing import Any
 
 from measuring import Kind, at_least, at_most, ratios_of, report
-from skillwright.models import HttpClient, LocalConfig
+from skillwright.models import HttpClient
 from skillwright.models.http.client import encode
 from skillwright.models.http.endpoint import bearer
+from skillwright.plugins.local import LocalConfig
 from skillwright.plugins.local.model import LocalClient, local_client
 from skillwright.plugins.local.prefixes import CHAT_ROUTE
 

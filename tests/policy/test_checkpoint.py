@@ -1,7 +1,5 @@
 """A checkpoint is whole or refused, and names the bank that it belongs to."""
 
-import hashlib
-import io
 import json
 import os
 import subprocess
@@ -154,21 +152,6 @@ def test_a_forged_tree_with_a_right_digest_is_refused(monkeypatch, tree):
     monkeypatch.setattr(_Tensors, "plain", lambda *_: tree)
     with pytest.raises(CheckpointDamaged, match="was not written by this version"):
         unpack(pack(Checkpoint({})))
-
-
-def test_a_file_of_version_1_opens():
-    file = io.BytesIO()
-    torch.save({"a": torch.arange(3)}, file)
-    line = json.dumps({"iteration": 7, "bank_version": None, "bank_digest": ""}).encode()
-    rest = b"%d %b\n%b" % (len(line), line, file.getvalue())
-    digest = hashlib.sha256(rest).hexdigest().encode()
-    read = unpack(b"skillwright checkpoint 1 %b\n%b" % (digest, rest))
-    assert read.iteration == 7
-    assert torch.equal(read.policy["a"], torch.arange(3))
-    bad = b"%d %b\nnothing" % (len(line), line)
-    digest = hashlib.sha256(bad).hexdigest().encode()
-    with pytest.raises(CheckpointDamaged, match="no snapshot of this policy"):
-        unpack(b"skillwright checkpoint 1 %b\n%b" % (digest, bad))
 
 
 PEAK_OF_SAVING = """

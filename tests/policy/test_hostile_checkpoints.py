@@ -1,17 +1,12 @@
 """Checkpoints and models that somebody made to do harm: no code runs, no memory is filled."""
 
-import io
 import json
-import os
-import pickle
 import sys
-import zipfile
 
 import pytest
-import torch
 
 from skillwright.policy import Checkpoint, CheckpointDamaged, ModelMissing
-from skillwright.policy.checkpoint import pack, unpack, unpacked
+from skillwright.policy.checkpoint import pack, unpack
 from skillwright.policy.hf import load_pretrained
 
 HEADS = {
@@ -28,51 +23,12 @@ HEADS = {
 }
 
 
-class Touch:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self._path = str(path)
-
-    def __reduce__(self):
-        return os.mkdir, (self._path,)
-
-
 @pytest.mark.parametrize("head", HEADS)
 def test_a_forged_head_with_a_right_digest_is_refused(monkeypatch, head):
     text = HEADS[head] if isinstance(HEADS[head], str) else json.dumps(HEADS[head])
     monkeypatch.setattr("skillwright.policy.checkpoint.dumps", lambda facts: text)
     with pytest.raises(CheckpointDamaged):
         unpack(pack(Checkpoint({"likes": 1})))
-
-
-@pytest.mark.parametrize("form", ["pickle", "torch", "torch of old"])
-def test_a_snapshot_runs_no_code(tmp_path, form):
-    evil, file = {"weights": Touch(tmp_path / "ran")}, io.BytesIO()
-    if form == "pickle":
-        pickle.dump(evil, file)
-    else:
-        torch.save(evil, file, _use_new_zipfile_serialization=form == "torch")
-    with pytest.raises(CheckpointDamaged, match="no snapshot of this policy"):
-        unpacked(file.getvalue())
-    assert not (tmp_path / "ran").exists()
-
-
-def test_a_snapshot_that_unpacks_to_much_more_is_refused_before_it_does(monkeypatch):
-    file = io.BytesIO()
-    whole = io.BytesIO()
-    torch.save({"a": torch.zeros(1_000_000)}, whole)
-    kept = whole.getvalue()
-    with (
-        zipfile.ZipFile(io.BytesIO(kept)) as whole,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as small,
-    ):
-        for name in whole.namelist():
-            small.writestr(name, whole.read(name))
-    assert len(file.getvalue()) < 20_000
-    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was unpacked"))
-    with pytest.raises(CheckpointDamaged, match="no snapshot of this policy"):
-        unpacked(file.getvalue())
 
 
 def test_a_model_with_code_of_its_own_is_refused_and_nobody_is_asked(tmp_path, monkeypatch):

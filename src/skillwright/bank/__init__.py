@@ -4,8 +4,6 @@ A skill is a triple of name, principle and applicability (`BankSkill`). A bank g
 (`apply`), within limits (`GrowthCaps`): the seed bank of ALFWorld from 55 skills to at most 100.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from skillwright.bank.bank import (
     Bank,
     BankError,
@@ -17,11 +15,9 @@ from skillwright.bank.bank import (
 from skillwright.bank.changes import (
     Add,
     Approve,
-    Change,
     ChangeReport,
     Decision,
     GrowthCaps,
-    Outcome,
     Refine,
     Retire,
     apply,
@@ -35,9 +31,8 @@ from skillwright.bank.embedding.embedders import (
     LexicalEmbedder,
     SentenceTransformerEmbedder,
     Vectors,
-    VectorStore,
 )
-from skillwright.bank.embedding.endpoint import make_embedder
+from skillwright.bank.embedding.endpoint import EndpointEmbedder, make_embedder
 from skillwright.bank.formats.agent_skills import (
     SkillFolder,
     document_folder,
@@ -45,11 +40,10 @@ from skillwright.bank.formats.agent_skills import (
     to_agent_skills,
     write_agent_skills,
 )
-from skillwright.bank.formats.imports import SEED_BANKS, seed_bank
+from skillwright.bank.formats.imports import SEED_BANKS, import_skills, load_any_bank, seed_bank
 from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
 from skillwright.bank.formats.markdown import from_markdown, to_markdown
 from skillwright.bank.formats.skillrl import (
-    MemoryStep,
     RefinedMemory,
     import_skillrl,
     is_skillrl,
@@ -61,10 +55,8 @@ from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_
 from skillwright.bank.lint.rules import Severity
 from skillwright.bank.measure import (
     AtDelta,
-    BankCounts,
     Calibration,
     Compression,
-    Spread,
     calibrate,
     compression,
     count_skills,
@@ -96,19 +88,14 @@ from skillwright.bank.source import (
     query_of,
     scope_of,
 )
-from skillwright.bank.store.store import BankDiff, BankStore, Refinement, difference
+from skillwright.bank.store.store import BankDiff, BankStore
 from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
 from skillwright.bank.teaching.distill import (
-    Blocked,
     DistillAmounts,
-    Distillation,
-    DistillReport,
     DistillSettings,
-    Section,
     distill,
 )
 from skillwright.bank.teaching.evolve import (
-    BlockedChange,
     CategorySuccess,
     Evolution,
     EvolutionResults,
@@ -120,24 +107,17 @@ from skillwright.bank.teaching.evolve import (
     success_by_category,
 )
 from skillwright.bank.teaching.teacher import (
-    Evidence,
     Teacher,
-    TeacherCall,
     TeacherDown,
     TeacherFault,
 )
 from skillwright.bank.triggers import (
     Described,
     TaskWords,
-    TriggerScore,
     describe,
     trigger_test,
 )
 from skillwright.core import BankSkill as BankSkill
-
-if TYPE_CHECKING:
-    from skillwright.bank.embedding.endpoint import EndpointEmbedder
-from skillwright.bank.formats.imports import import_skills, load_any_bank
 
 __all__ = [
     "NOTHING",
@@ -146,31 +126,24 @@ __all__ = [
     "Approve",
     "AtDelta",
     "Bank",
-    "BankCounts",
     "BankDiff",
     "BankError",
     "BankIndex",
     "BankMoved",
     "BankSource",
     "BankStore",
-    "Blocked",
-    "BlockedChange",
     "Calibration",
     "CategorySuccess",
-    "Change",
     "ChangeReport",
     "Compression",
     "CountedEpisode",
     "Decision",
     "Described",
     "DistillAmounts",
-    "DistillReport",
     "DistillSettings",
-    "Distillation",
     "Embedder",
     "Encoder",
     "EndpointEmbedder",
-    "Evidence",
     "Evolution",
     "EvolutionResults",
     "EvolveSettings",
@@ -181,34 +154,26 @@ __all__ = [
     "LogEntry",
     "LogEvent",
     "MakeSource",
-    "MemoryStep",
-    "Outcome",
     "Refine",
     "RefinedMemory",
-    "Refinement",
     "RenderBudget",
     "Rendered",
     "Retire",
     "RetrievalSettings",
     "Retrieved",
     "Scored",
-    "Section",
     "SentenceTransformerEmbedder",
     "Severity",
     "SkillFolder",
     "SkillIndex",
     "SkillStats",
     "Sources",
-    "Spread",
     "TaskWords",
     "Teacher",
-    "TeacherCall",
     "TeacherDown",
     "TeacherFault",
-    "TriggerScore",
     "UnknownSkill",
     "UnknownVersion",
-    "VectorStore",
     "Vectors",
     "apply",
     "approximate_tokens",
@@ -219,7 +184,6 @@ __all__ = [
     "compression",
     "count_skills",
     "describe",
-    "difference",
     "distill",
     "document_folder",
     "evolve",
@@ -259,12 +223,3 @@ __all__ = [
     "utilities",
     "write_agent_skills",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # Only who asks an endpoint waits for the network stack to be imported.
-    if name != "EndpointEmbedder":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skillwright.bank.embedding.endpoint import EndpointEmbedder
-
-    return EndpointEmbedder

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -32,14 +32,6 @@ SIMILAR_MEANING = 0.9
 
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
-
-
-class EncodesSkills(Protocol):
-    """The part of an embedder that is used here."""
-
-    def encode_skills(self, texts: list[str]) -> Any:
-        """Return unit rows, float32, shape ``[n, d]``."""
-        ...
 
 
 def only_equal(one: BankSkill, other: BankSkill) -> bool:
@@ -67,7 +59,7 @@ def block_of(is_near: IsNear, skill: BankSkill) -> str:
     return skill.id if is_near is only_equal else ""
 
 
-def near_in_meaning(embedder: EncodesSkills, threshold: float = SIMILAR_MEANING) -> IsNear:
+def near_in_meaning(embedder: Embedder, threshold: float = SIMILAR_MEANING) -> IsNear:
     """Return a test for near text or near embeddings.
 
     Args:

@@ -1,7 +1,7 @@
-"""Measures of a bank: its counts, its compression, and what an embedder's scores are worth.
+"""Measure a bank: its counts, its compression, and the quality of an embedder's scores.
 
-Cosine scales differ between encoders: 0.4 is much for one and little for another. Pairs of a task
-and a skill whose categories are known, equal or not, show what a threshold lets through.
+Cosine scales differ between encoders. Pairs of a task and a skill with known categories show what a
+threshold lets through.
 """
 
 from collections import Counter
@@ -24,15 +24,12 @@ from skillwright.envs import spec
 
 @dataclass(frozen=True, slots=True)
 class BankCounts:
-    """How many active skills there are.
+    """Counts of active skills.
 
     Attributes:
-        general: General skills.
-        task_specific: Task-specific skills.
-        lessons: Lessons.
-        by_category: (task-specific skills, lessons) by category, sorted; ``""`` for every one.
-        retired: Skills that were taken out.
-        pending: Skills that have not been approved.
+        by_category: (task-specific skills, lessons) by category, sorted; ``""`` for all categories.
+        retired: Retired skills.
+        pending: Pending skills.
     """
 
     general: int
@@ -49,7 +46,7 @@ class BankCounts:
 
     @property
     def headline(self) -> str:
-        """The counts as SkillRL gives them (lessons count as task-specific), then the split."""
+        """The counts as in SkillRL (lessons count as task-specific), then the split."""
         return (
             f"{self.general} + {self.task_specific + self.lessons} = {self.total} "
             f"({self.general} general, {self.task_specific} task-specific, {self.lessons} lessons)"
@@ -76,23 +73,23 @@ def count_skills(bank: Bank) -> BankCounts:
 
 
 def active_by_category(bank: Bank) -> dict[str, int]:
-    """Count the active skills of a bank by category, lessons included; ``""`` is every one."""
+    """Count active skills by category, lessons included; ``""`` is for all categories."""
     return dict(sorted(Counter(skill.category for skill in bank.active).items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """How much shorter skills are, in tokens as the given rule counts them.
+    """How much shorter skills are than their evidence, in tokens.
 
     Attributes:
-        skills: Active skills whose evidence is among the trajectories.
-        episodes: Trajectories that these were learned from.
-        missing: Episodes that are named as evidence and are not among the trajectories.
-        skill_tokens: Length of those skills, written as agents read them.
-        raw_tokens: Length of those trajectories, everything that was said and seen.
+        skills: Active skills with evidence among the trajectories.
+        episodes: Trajectories that they were learned from.
+        missing: Evidence episodes that are not among the trajectories.
+        skill_tokens: Length of those skills as agents read them.
+        raw_tokens: Length of those trajectories.
         summary_tokens: Length of their summaries.
-        with_tokens: Length of the given prompts as they were shown.
-        without_tokens: The same without the skills in them.
+        with_tokens: Length of the given prompts.
+        without_tokens: Length of the prompts without the skills.
     """
 
     skills: int
@@ -121,7 +118,7 @@ class Compression:
 
 
 def raw_text(trajectory: Trajectory) -> str:
-    """Write everything that an agent said and saw in an episode."""
+    """Return everything that an agent said and saw in an episode."""
     parts = [trajectory.opening]
     for turn in trajectory.turns:
         parts += [turn.act.written, turn.observation]
@@ -129,7 +126,7 @@ def raw_text(trajectory: Trajectory) -> str:
 
 
 def acts_of(trajectory: Trajectory) -> str:
-    """Summarize an episode without a model: how it opened, and what the agent did."""
+    """Summarize an episode without a model: its opening and the agent's actions."""
     return "\n".join([trajectory.opening, *(turn.act.written for turn in trajectory.turns)])
 
 
@@ -141,14 +138,14 @@ def compression(
     count: CountTokens = approximate_tokens,
     summarize: Callable[[Trajectory], str] = acts_of,
 ) -> Compression:
-    """Measure how much shorter the skills of a bank are than what they were learned from.
+    """Measure how much shorter the skills of a bank are than their evidence.
 
     Args:
-        bank: The bank; its skills name their episodes.
-        trajectories: What happened, by the key of the episode.
-        prompts: Prompts that agents were shown, each with the text of the skills in it.
-        count: Counts the tokens of a text.
-        summarize: Writes the summary of an episode.
+        bank: A bank whose skills name their episodes.
+        trajectories: Trajectories by episode key.
+        prompts: Prompts, each with the text of the skills in it.
+        count: Returns the tokens of a text.
+        summarize: Returns the summary of an episode.
 
     Source: SkillRL (arXiv 2602.08234), which compares with raw trajectories in the text and with
     memories in a figure.
@@ -172,21 +169,20 @@ def compression(
 
 
 STEP: Final = 0.02
-"""Between two thresholds of a report."""
+"""Distance of the thresholds in a report."""
 
 MOST_UNSERVED: Final = 0.1
-"""Share of the tasks with skills of their category that may get none of these."""
+"""Share of the tasks that may get no skill of their category."""
 
 QUANTILES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How scores are distributed.
+    """A distribution of scores.
 
     Attributes:
-        count: How many.
-        quantiles: Their values at `QUANTILES`.
+        quantiles: Values at `QUANTILES`.
     """
 
     count: int
@@ -195,12 +191,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class AtDelta:
-    """What a threshold lets through.
+    """Results at a threshold.
 
     Attributes:
-        delta: The threshold; strictly above it passes.
-        precision: Of the pairs that pass, the share that matches; ``None`` where none passes.
-        recall: Of the pairs that match, the share that passes.
+        delta: The threshold; strictly greater scores pass.
+        precision: Matching share of the passing pairs; ``None`` if none passes.
+        recall: Passing share of the matching pairs.
         nothing: Share of the tasks with a matching skill for which none of these passes.
     """
 
@@ -211,7 +207,7 @@ class AtDelta:
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 where nothing passes."""
+        """The harmonic mean of precision and recall; 0 if nothing passes."""
         if not self.precision or not self.recall:
             return 0.0
         return 2 * self.precision * self.recall / (self.precision + self.recall)
@@ -219,19 +215,20 @@ class AtDelta:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What an embedder's scores are worth.
+    """The quality of an embedder's scores.
 
     Attributes:
         embedder: Its identity.
         matching: Scores of tasks and skills of the same category.
         other: Scores of tasks and skills of different categories.
-        separation: Chance that a matching pair scores higher than one that is not (ROC area).
-        curve: Precision and recall by threshold, from the lowest up.
-        default: The same at the embedder's own delta.
-        suggested: The same at the highest threshold at which at most `MOST_UNSERVED` of the tasks
-            get none of their own: the category's rule keeps the others out, so that the
-            threshold only has to drop what is far from the task.
-        best_f1: The same at the threshold with the best F1, for a search across categories.
+        separation: Probability that a matching pair scores higher than another one (ROC area).
+        curve: Results by threshold, ascending.
+        default: Results at the embedder's own delta.
+        suggested: Results at the highest threshold at which at most `MOST_UNSERVED` of the tasks
+            get
+            no skill of their category: the category filter already excludes other skills, so the
+            threshold only has to drop unrelated ones.
+        best_f1: Results at the threshold with the best F1, for a search across categories.
     """
 
     embedder: str
@@ -245,7 +242,7 @@ class Calibration:
 
 
 def seed_pairs(tasks_each: int = 120) -> list[tuple[Bank, Sequence[Task]]]:
-    """Return the seed banks, each with training tasks of its environment: what defaults rest on.
+    """Return the seed banks with training tasks of their environments, as used for the defaults.
 
     Args:
         tasks_each: Most tasks of an environment.
@@ -262,16 +259,16 @@ def calibrate(
 ) -> Calibration:
     """Score every task against every task-specific skill and lesson that has a category.
 
-    Tasks that ask for the same in the same words count once.
+    Tasks with equal queries count once.
 
     Args:
-        embedder: Whose scores are looked at.
+        embedder: The embedder to calibrate.
         banks: Banks, each with tasks of its environment.
-        categorize: The category of a task; those without one are left out.
-        query: What a bank is searched with for a task of a category.
+        categorize: Returns the category of a task; tasks without one are skipped.
+        query: Returns the query of a task and its category.
 
     Raises:
-        DataError: There is no matching pair, or none that does not match.
+        DataError: There is no matching pair, or no other pair.
     """
     encoder = Encoder(embedder)
     tables = []
@@ -339,7 +336,7 @@ def _at(
 
 
 def _served(passes: npt.NDArray[np.bool_], matches: npt.NDArray[np.bool_]) -> list[bool]:
-    """Tell of each task that has a matching skill whether one of these passes."""
+    """Return for each task with a matching skill whether one of these passes."""
     return [
         bool(np.any(row & own)) for row, own in zip(passes, matches, strict=True) if np.any(own)
     ]

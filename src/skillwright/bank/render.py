@@ -1,4 +1,4 @@
-"""Retrieved skills as the text that an agent reads: one renderer for training and evaluation.
+"""Render retrieved skills as the text that an agent reads, in training and evaluation alike.
 
     ### General skills
     - [g001] Search once: Visit each likely place once before going anywhere twice.
@@ -7,8 +7,7 @@
     ### Lessons
     - [l003] Empty hands: Avoid: heating what you do not hold. Instead: take it first. Check ...
 
-Equal skills give equal bytes. The ids are in the text, so that an agent can cite them and
-citations can be counted.
+Equal skills give equal bytes. Ids are in the text, so that agents can cite them.
 """
 
 import logging
@@ -39,21 +38,21 @@ CountTokens = Callable[[str], int]
 
 
 def approximate_tokens(text: str) -> int:
-    """Guess how many tokens a text has: one per four characters, rounded up."""
+    """Estimate the tokens of a text: one per four characters, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class RenderBudget:
-    """How long the text may be.
+    """Limits of the text.
 
     Attributes:
-        max_tokens: Of the whole text.
-        max_general_tokens: Of the general skills in it.
-        count: Counts the tokens of a text: a rule of thumb, or a model's tokenizer.
+        max_tokens: For the whole text.
+        max_general_tokens: For its general skills.
+        count: Returns the tokens of a text: an estimate, or a model's tokenizer.
 
     Raises:
-        ConfigError: There is no room, or general skills are given more than all.
+        ConfigError: A limit is too low, or the general skills' limit exceeds the whole.
     """
 
     max_tokens: int = 2_000
@@ -75,13 +74,12 @@ class RenderBudget:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The text, and what is and is not in it.
+    """The rendered text and the skills in it.
 
     Attributes:
-        text: What the agent reads.
-        injected: The skills in it, in order, with their scores.
-        dropped: Skills that were retrieved and did not fit, in the order in which they went.
-        tokens: The length of the text, as the budget counts.
+        injected: The skills in the text, in order, with their scores.
+        dropped: Retrieved skills that did not fit, in the order they were dropped.
+        tokens: Length of the text in the budget's tokens.
     """
 
     text: str
@@ -91,15 +89,15 @@ class Rendered:
 
 
 def render(retrieved: Retrieved, budget: RenderBudget = RenderBudget()) -> Rendered:
-    """Write what was retrieved, within a budget.
+    """Render retrieved skills within a budget.
 
-    What does not fit is dropped from the end of its part: general skills that exceed their own
-    budget, then task-specific skills as long as the whole is too long, then lessons. Never the
-    task, which is not in this text; and what was dropped is logged.
+    Skills are dropped, and logged, from the end of their part: general skills over their own
+    budget,
+    then task-specific skills while the text is too long, then lessons.
 
     Args:
-        retrieved: The skills, sorted, the best first in each part.
-        budget: How long the text may be.
+        retrieved: Skills, best first in each part.
+        budget: Limits of the text.
     """
     general, task = list(retrieved.general), list(retrieved.task_specific)
     lessons, dropped = list(retrieved.lessons), list[Scored]()
@@ -146,7 +144,7 @@ def _section(heading: str, skills: Sequence[Scored]) -> str:
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def skill_line(skill: BankSkill) -> str:
-    """Write a skill on one line, as agents and teachers read it."""
+    """Format a skill on one line, as agents and teachers read it."""
     start = f"- [{_flat(skill.id)}] {_flat(skill.name).rstrip('.:')}: "
     principle, failure = _sentence(skill.principle), skill.counterfactual
     if failure is not None:
@@ -175,7 +173,7 @@ def _sentence(text: str) -> str:
 
 
 def _lowered(text: str) -> str:
-    """Begin in the middle of a sentence; a word of capitals is a name."""
+    """Lowercase the first letter, unless the word is in capitals."""
     return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 

@@ -1,10 +1,10 @@
-"""Which skills are injected for a task.
+"""Retrieve the skills to inject for a task.
 
-General skills always, the most useful first; of the task's category those that are similar enough;
-and what failures like the ones that threaten it have taught.
+All general skills are injected, the most useful first; skills of the task's category that are
+similar enough; and lessons from similar failures.
 
 Source: SkillRL (arXiv 2602.08234), requirements R6-R8. Its released code had no threshold, cut the
-general skills to K, and injected the first five lessons of the file, whatever the task.
+general skills to K, and injected the first five lessons of the file for every task.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,17 +23,15 @@ from skillwright.core.settings import Settings
 
 Rows = npt.NDArray[np.intp]
 
-# Skills of one kind as a matrix, and the search in it.
-#
-# Rows are sorted by scope, category and id. So the skills of a scope are one block, each category
-# is a block inside it, and a search multiplies a block without copying it. The product only selects
-# candidate rows. Each of them is scored again, in double precision and row by row, and rounded. So
-# a score depends on the query and the skill alone, not on which texts were encoded together or
-# which other skills are in the bank.
+# Rows are sorted by scope, category and id, so a search multiplies contiguous blocks without
+# copies.
+# The product only selects candidates. Each candidate is scored again, in double precision and row
+# by
+# row, and rounded, so a score depends on the query and the skill alone.
 
 
 DECIMALS: Final = 4
-"""Decimals of a score. Which texts are encoded together changes the seventh."""
+"""Decimals of a score. Encoding texts in other batches changes the seventh."""
 
 _SLACK: Final = 10.0**-DECIMALS
 
@@ -45,7 +43,7 @@ class SkillIndex:
     """Finds the skills that are most similar to a query.
 
     Args:
-        skills: All of one kind, in any order.
+        skills: Skills of one kind, in any order.
         vectors: Their unit rows, in the same order, shape ``[n, d]``.
 
     Attributes:
@@ -62,22 +60,22 @@ class SkillIndex:
         self._spans: dict[tuple[str, str], tuple[Span, ...]] = {}
 
     def __len__(self) -> int:
-        """Return how many skills there are."""
+        """Return the number of skills."""
         return len(self.skills)
 
     def search(self, query: Vectors, *, category: str, scope: str, k: int, above: float) -> Found:
-        """Find the ``k`` most similar skills whose score is strictly above a threshold.
+        """Find the ``k`` most similar skills with a score strictly above a threshold.
 
         Args:
             query: A unit vector, shape ``[d]``.
-            category: Skills of it, and those for every category (``""``), are searched; ``""``
-                searches all categories.
+            category: Search this category and skills for every category (``""``); ``""`` searches
+                all.
             scope: Also search skills of this scope; ``""`` searches only those without one.
             k: At least 0.
             above: A cosine.
 
         Returns:
-            Scores, rounded to `DECIMALS`, and skills; by falling score, then by id.
+            Scores, rounded to `DECIMALS`, and skills; by descending score, then by id.
         """
         found: list[tuple[float, str, BankSkill]] = []
         for span in self._searched(category, scope) if k > 0 else ():
@@ -128,7 +126,7 @@ def _by_score_then_id(found: tuple[float, str, BankSkill]) -> tuple[float, str]:
 
 
 NEUTRAL_EPISODES = 10
-"""A skill's rate of wins counts as if it had this many episodes more, at the bank's rate."""
+"""Weight of the bank's win rate in a skill's utility, in episodes."""
 
 _EVERYTHING = -2.0  # below every cosine
 
@@ -149,11 +147,10 @@ _DEFAULT = RetrievalSettings()
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A skill that was retrieved.
+    """A retrieved skill.
 
     Attributes:
-        skill: The skill.
-        score: Its similarity to the task, rounded; of a general skill, its utility.
+        score: Its similarity to the task, rounded; for a general skill, its utility.
     """
 
     skill: BankSkill
@@ -162,17 +159,16 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What is injected for a task, and why; each part is sorted, the best first.
+    """The skills of a task; each part is sorted, best first.
 
     Attributes:
         general: All general skills, by utility.
-        task_specific: Those of the category, by similarity.
-        lessons: The category's own first, then others, each by similarity.
-        category: The task's category, ``""`` where it is unknown.
-        scope: The one place that the task is set in, or ``""``.
-        delta: The similarity that was to be exceeded.
-        bank_version: The version of the bank.
-        embedder: Whose similarities these are.
+        task_specific: Skills of the category, by similarity.
+        lessons: Lessons of the category, then others, each by similarity.
+        category: The task's category, ``""`` if unknown.
+        scope: The place that the task is set in, or ``""``.
+        delta: The similarity threshold.
+        embedder: Identity of the embedder.
     """
 
     general: tuple[Scored, ...] = ()
@@ -186,16 +182,15 @@ class Retrieved:
 
     @property
     def all(self) -> tuple[Scored, ...]:
-        """All of them, in the order of the parts."""
+        """All skills, in the order of the parts."""
         return self.general + self.task_specific + self.lessons
 
 
 @dataclass(frozen=True)
 class BankIndex:
-    """A bank made ready for retrieval.
+    """A bank prepared for retrieval.
 
     Attributes:
-        bank: The bank.
         encoder: Encodes its skills and the queries.
     """
 
@@ -207,19 +202,20 @@ class BankIndex:
 
     def __post_init__(self) -> None:
         utility = utilities(self.bank)
-        kinds: dict[SkillKind, list[BankSkill]] = {kind: [] for kind in SkillKind}
-        for skill in self.bank.active:
-            kinds[skill.kind].append(skill)
-        general = [Scored(skill, utility[skill.id]) for skill in kinds[SkillKind.GENERAL]]
+        general = [Scored(skill, utility[skill.id]) for skill in self._of(SkillKind.GENERAL)]
         general.sort(key=lambda one: (-one.score, one.skill.id))
         for name, value in (
             ("general", tuple(general)),
-            ("task_specific", self._index(kinds[SkillKind.TASK_SPECIFIC])),
-            ("lessons", self._index(kinds[SkillKind.LESSON])),
+            ("task_specific", self._index(SkillKind.TASK_SPECIFIC)),
+            ("lessons", self._index(SkillKind.LESSON)),
         ):
             object.__setattr__(self, name, value)
 
-    def _index(self, skills: list[BankSkill]) -> SkillIndex:
+    def _of(self, kind: SkillKind) -> list[BankSkill]:
+        return [skill for skill in self.bank.active if skill.kind == kind]
+
+    def _index(self, kind: SkillKind) -> SkillIndex:
+        skills = self._of(kind)
         return SkillIndex(skills, self.encoder.skills(skills))
 
 
@@ -231,20 +227,21 @@ def retrieve(
     scope: str = "",
     settings: RetrievalSettings = _DEFAULT,
 ) -> Retrieved:
-    """Choose what is injected for a task.
+    """Choose the skills to inject for a task.
 
-    All general skills that hold in its scope. At most ``k_task`` skills of its category (of every
-    category where it is unknown) whose similarity is strictly above delta. At most ``k_lessons``
-    lessons: those of its category, then those of others that are above delta. Skills without a
-    category count as every category's own. Ties are broken by id, so that the answer depends on
-    nothing else.
+    All general skills that hold in its scope. At most ``k_task`` skills of its category (of all
+    categories if it is unknown) with a similarity strictly above delta. At most ``k_lessons``
+    lessons:
+    those of its category, then others above delta. Skills without a category belong to every
+    category.
+    Ties are broken by id.
 
     Args:
         index: The bank.
         query: The unit vector of the task's description, shape ``[d]``.
-        category: Of the task; ``""`` where it is unknown.
-        scope: The one place that it is set in; skills of other places never are.
-        settings: How much.
+        category: The task's category; ``""`` if unknown.
+        scope: The place that it is set in; skills of other places are excluded.
+        settings: Limits and threshold.
     """
     embedder = index.encoder.embedder
     delta = embedder.delta if settings.delta is None else settings.delta
@@ -264,12 +261,12 @@ def retrieve(
 
 
 def utilities(bank: Bank) -> Mapping[str, float]:
-    """Tell how much better episodes end with each active skill than they do on the whole.
+    """Return how much better episodes end with each active skill than on average.
 
     Returns:
-        By id: the skill's rate of wins less that of all active skills together, both over the
-        episodes that they were injected into, and the former smoothed by
-        `NEUTRAL_EPISODES`. In [-1, 1], rounded; 0 for a skill that was in no episode.
+        By id: the skill's win rate, smoothed by `NEUTRAL_EPISODES`, minus that of all active
+        skills,
+        both over the episodes with them. In [-1, 1], rounded; 0 for a skill without episodes.
     """
     counts = {one.id: bank.stats[one.id] for one in bank.active if one.id in bank.stats}
     episodes = sum(one.episodes for one in counts.values())

@@ -1,4 +1,4 @@
-"""A bank as a source of skills: retrieved and rendered for each task."""
+"""Use a bank as a source of skills: retrieved and rendered for each task."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +19,9 @@ from skillwright.rollout import Engine
 
 
 def category_of(task: Task) -> str:
-    """Return the category of a task by the rules of its environment; ``""`` where it is unknown.
+    """Return the category of a task by the rules of its environment; ``""`` if unknown.
 
-    Conversations of `skillwright serve` may be in no environment.
+    Conversations of `skillwright serve` may have no environment.
 
     Raises:
         DataError: There is no such environment.
@@ -29,12 +29,12 @@ def category_of(task: Task) -> str:
     if not task.env:
         return task.task_type
     kind = spec(task.env).load()
-    # An environment from elsewhere may have no rules of its own.
+    # Environments of other packages may lack these methods.
     return kind.category(task) if hasattr(kind, "category") else TextEnv.category(task)
 
 
 def scope_of(task: Task) -> str:
-    """Return the one place that a task is set in, by the rules of its environment, or ``""``.
+    """Return the place that a task is set in, by the rules of its environment, or ``""``.
 
     Raises:
         DataError: There is no such environment.
@@ -46,10 +46,10 @@ def scope_of(task: Task) -> str:
 
 
 def query_of(task: Task, category: str) -> str:
-    """Return what a bank is searched with for a task.
+    """Return the query of a task.
 
-    Goals are short, and say less than their category does: with the category's words before the
-    description, more skills of the category pass the same threshold, and no more others do.
+    Goals are short and less specific than their category: with the category's words in front, more
+    skills of the category pass the same threshold, and no more others do.
     """
     about = task.description.strip() or task.id
     return f"{words_of_category(category)}: {about}" if category else about
@@ -65,19 +65,16 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class BankSource:
-    """Tells each task the skills of a bank that are about it: a `SkillSource`.
-
-    It is fixed to one version of the bank; `at` gives the source of another one.
+    """A `SkillSource` that retrieves skills from one version of a bank; `at` switches versions.
 
     Attributes:
-        bank: The bank.
-        embedder: Says what is similar; what it encoded is remembered.
-        settings: How much is injected.
-        budget: How long the text may be.
-        categorize: The category of a task.
-        scope: The one place that a task is set in.
-        query: What the bank is searched with for a task of a category.
-        store: Where vectors of skills are kept; ``None`` for nowhere.
+        embedder: Measures similarity; its vectors are cached.
+        settings: Limits of retrieval.
+        budget: Limits of the text.
+        categorize: Returns the category of a task.
+        scope: Returns the place that a task is set in.
+        query: Returns the query of a task and its category.
+        store: Store of skills' vectors, or ``None``.
     """
 
     bank: Bank
@@ -100,7 +97,7 @@ class BankSource:
 
     @property
     def index(self) -> BankIndex:
-        """The bank, ready for retrieval."""
+        """The bank prepared for retrieval."""
         if self._index is None:
             raise RuntimeError("a source has an index from the start")
         return self._index
@@ -112,36 +109,36 @@ class BankSource:
 
     @property
     def waits(self) -> bool:
-        """Whether a model or an endpoint is asked; the lexical embedder answers at once."""
+        """Whether a model or an endpoint is called; the lexical embedder is immediate."""
         return not isinstance(self.embedder, LexicalEmbedder)
 
     def at(self, bank: Bank) -> Self:
-        """Return the source of another version of the bank; only what is new in it is encoded."""
+        """Return a source of another version of the bank; only new skills are encoded."""
         return replace(self, bank=bank)
 
     def retrieve(self, tasks: Sequence[Task]) -> list[Retrieved]:
         """Choose the skills of each task; distinct descriptions are encoded once, together.
 
         Raises:
-            ModelError: The embedder asks an endpoint, and that failed.
+            ModelError: The embedder's endpoint failed.
         """
         asked = list(map(self._asked, tasks))
         found = self._found(dict.fromkeys(asked))
         return [found[one] for one in asked]
 
     def context(self, task: Task) -> SkillContext:
-        """Return what is injected for ``task``.
+        """Return the skill context of a task.
 
         Raises:
-            ModelError: The embedder asks an endpoint, and that failed.
+            ModelError: The embedder's endpoint failed.
         """
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what is injected for each task; equal tasks are retrieved once.
+        """Return the skill context of each task; equal tasks are retrieved once.
 
         Raises:
-            ModelError: The embedder asks an endpoint, and that failed.
+            ModelError: The embedder's endpoint failed.
         """
         asked = list(map(self._asked, tasks))
         found = self._found(dict.fromkeys(asked))
@@ -175,17 +172,14 @@ class BankSource:
         )
 
 
-# A bank against the bank that it wants to replace: the same agent, tasks and seeds.
-
-
 MakeSource = Callable[[Bank], SkillSource]
-"""Makes a source of skills out of a bank; for both sides alike."""
+"""Creates a source of skills from a bank; the same for both sides."""
 
 
 def candidate_sources(
     bank: Bank, changed: Bank, make_source: MakeSource
 ) -> tuple[SkillSource, SkillSource]:
-    """Return the sources of the incumbent bank, and of the candidate."""
+    """Return the sources of the incumbent bank and of the candidate."""
     return make_source(bank), make_source(changed)
 
 
@@ -195,31 +189,22 @@ def bank_duel(
     sources: tuple[SkillSource, SkillSource],
     draws: Draws,
 ) -> SkillDuel:
-    """Pair both sides by task for a gate.
-
-    Only tasks that decide may be drawn. A task with the same skills on both sides is played once.
+    """Pair both sides by task for a gate; tasks with the same skills on both sides are played once.
 
     Args:
         engine: Plays the episodes.
-        val: The tasks that decide.
+        val: The validation tasks.
         sources: The incumbent and the candidate.
-        draws: Where the count of draws begins.
+        draws: Start of the draw counter.
     """
     incumbent, candidate = sources
     return SkillDuel(engine, val.tasks, incumbent, candidate, draws)
 
 
-# The category of a goal given in words, without a task of an environment.
-#
-# An environment names the category of its own tasks by rules, and never guesses. Whoever types a
-# goal
-# writes as people do ("heat the apple"); then the skills that it is most like decide.
-
-
 NEIGHBORS: Final = 3
-"""Skills of a category that are asked how like a goal they are."""
+"""Skills of a category that are compared with a goal."""
 LEAST: Final = 0.1
-"""The mean similarity that they must exceed; what is less names no category."""
+"""Mean similarity that they must exceed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +212,7 @@ class Named:
     """A category, and how it was found.
 
     Attributes:
-        category: ``""`` where none is near.
+        category: ``""`` if none is near.
         by: ``rules`` of an environment, ``similarity`` to the skills of a bank, or ``""``.
     """
 
@@ -236,14 +221,18 @@ class Named:
 
 
 def classify(goal: str, bank: Bank, env: str = "", words: Encoder | None = None) -> Named:
-    """Name the category of a goal.
+    """Return the category of a goal in words, without a task of an environment.
+
+    An environment's rules decide first. A goal in free words ("heat the apple") gets the category
+    of
+    the most similar skills.
 
     Args:
-        goal: In words.
-        bank: Its skills decide where no rule does.
-        env: The environment whose rules hold; ``""`` tries those of all that have a seed bank,
-            and of qa, where only categories of the bank count.
-        words: A lexical encoder that knows the bank's skills already.
+        goal: The goal in words.
+        bank: Its skills decide if no rule does.
+        env: The environment with the rules; ``""`` tries those with a seed bank, and qa, with
+            categories of the bank only.
+        words: A lexical encoder that already has the bank's skills.
 
     Raises:
         DataError: There is no such environment.
@@ -260,8 +249,9 @@ def classify(goal: str, bank: Bank, env: str = "", words: Encoder | None = None)
 def _nearest(goal: str, skills: list[BankSkill], words: Encoder) -> Named:
     if not skills:
         return Named()
-    # Whatever says which skills are injected: the words of a goal name its category, and
-    # an embedder of meanings takes "heat" and "cool" for nearly the same.
+    # Lexical, whatever the bank's embedder: a goal's words name its category, and an embedder of
+    # meanings
+    # gives "heat" and "cool" nearly the same vector.
     scores = words.skills(skills) @ words.queries([goal])[goal]
     by_category: defaultdict[str, list[float]] = defaultdict(list)
     for skill, score in zip(skills, scores.tolist(), strict=True):

@@ -1,7 +1,7 @@
-"""What makes an agent open a skill: its description, written from tasks, and how well that works.
+"""Write the description that makes an agent open a skill, and test how well it works.
 
-An agent sees the names and descriptions of all its skills, and opens one whose description fits the
-task. So a description says in the words of the tasks what the skill does and when to use it.
+An agent sees the names and descriptions of all its skills, and opens those that fit the task. So a
+description says in the words of the tasks what the skill does and when to use it.
 """
 
 import math
@@ -22,7 +22,7 @@ from skillwright.core.fence import is_hidden
 from skillwright.core.jsonio import JsonRecord, encode_fields
 
 DESCRIPTION_LIMIT: Final = 1024
-"""Characters of a description that the Agent Skills standard allows."""
+"""Most characters of a description in the Agent Skills standard."""
 
 _EXAMPLES, _EXAMPLE_LENGTH = 3, 110
 _WORDS, _WORDS_LENGTH = 24, 320
@@ -41,7 +41,7 @@ def plain_prose(text: str, limit: int = DESCRIPTION_LIMIT) -> str:
 
 
 def unfit_for_description(text: str) -> str:
-    """Say what lint has against a text that every agent is shown, or return ""."""
+    """Return why lint blocks a description, or ""."""
     drafted = BankSkill("", "A description", text, "", SkillKind.GENERAL)
     kept = (one for one in lint(drafted) if one.blocks and one.rule != "too_long")
     return next((f"{one.span!r}: {one.why}" for one in kept), "")
@@ -49,16 +49,15 @@ def unfit_for_description(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskWords:
-    """What a description is written from.
+    """The input of a description.
 
     Attributes:
-        subject: What the tasks are, in a few words: ``clean tasks of alfworld``.
-        about: What the skill has to say on them, such as the names of its rules.
-        prompts: Of tasks that the skill is for. They are other people's text: what lint would not
-            let into a skill is left out.
-        examples: What is quoted of them, such as their goals; by default the prompts.
-        others: Of tasks that other skills are for.
-        are_quoted: Whether examples are what tasks say, and not what is said about tasks.
+        subject: The tasks in a few words: ``clean tasks of alfworld``.
+        about: Contents of the skill, such as the names of its rules.
+        prompts: Prompts of tasks of the skill; untrusted, so texts that lint blocks are left out.
+        examples: Texts to quote, such as goals; by default the prompts.
+        others: Prompts of tasks of other skills.
+        are_quoted: Whether examples are the tasks' own words, not statements about tasks.
     """
 
     subject: str
@@ -74,7 +73,8 @@ def describe(words: TaskWords) -> str:
 
     Returns:
         1 to 1,024 characters: what the skill does, when to use it with a few of the prompts, and
-        the words that tell these tasks from others (tf-idf over task prompts).
+        the
+        words that distinguish these tasks (tf-idf over task prompts).
     """
     fit, examples, about = map(_fit, (words.prompts, words.examples or words.prompts, words.about))
     weight = _weights(fit, words.others)
@@ -95,13 +95,13 @@ def describe(words: TaskWords) -> str:
 
 
 def _fit(texts: Sequence[str]) -> list[str]:
-    """Return distinct texts on one line each, without those that lint has something against."""
+    """Return distinct texts on one line each, without those that lint blocks."""
     lines = dict.fromkeys(plain_prose(one, _READ) for one in texts)
     return [one for one in lines if one and not unfit_for_description(one)]
 
 
 def _weights(prompts: Sequence[str], others: Sequence[str]) -> dict[str, float]:
-    """Weigh stems: how many of the prompts have one, against how many other prompts do."""
+    """Weigh stems by their frequency in the prompts against that in other prompts."""
     inside = Counter(stem for one in prompts for stem in set(words_of(one)))
     outside = Counter(stem for one in others for stem in set(words_of(one)))
     size = max(1, len(others))
@@ -113,7 +113,7 @@ def _weights(prompts: Sequence[str], others: Sequence[str]) -> dict[str, float]:
 
 
 def _examples(prompts: Sequence[str], weight: Mapping[str, float]) -> list[str]:
-    """Choose prompts that together have the most of what the tasks are about."""
+    """Choose prompts that together cover the most weight."""
     left, chosen, covered = list(prompts), list[str](), set[str]()
 
     def gain(prompt: str) -> float:
@@ -129,7 +129,7 @@ def _examples(prompts: Sequence[str], weight: Mapping[str, float]) -> list[str]:
 
 
 def _typical(prompts: Sequence[str], weight: Mapping[str, float]) -> str:
-    """Name the words that weigh most, each in its most frequent form."""
+    """Return the words with the most weight, each in its most frequent form."""
     forms: dict[str, Counter[str]] = {}
     for prompt in prompts:
         for word in _ANY_WORD.findall(prompt.lower()):
@@ -140,12 +140,9 @@ def _typical(prompts: Sequence[str], weight: Mapping[str, float]) -> str:
     return plain_prose(", ".join(dict.fromkeys(named)), _WORDS_LENGTH).rstrip(".")
 
 
-# Whether a description is chosen for its own tasks, and for no others.
-
-
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A skill as an agent sees it before it opens it, and tasks that it is for."""
+    """A skill as an agent sees it before opening it, and tasks that it is for."""
 
     name: str
     description: str
@@ -154,15 +151,15 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class TriggerScore(JsonRecord):
-    """How well descriptions are chosen.
+    """How well a description is chosen.
 
     Attributes:
-        right: Choices of a description for a task of its own.
-        wrong: Choices for a task that is not its own.
-        missed: Tasks of its own for which it was not chosen.
-        own: Tasks of its own that were asked.
-        others: Tasks of others that were asked.
-        neighbors: Skills of other jobs that compete with it.
+        right: Choices for an own task.
+        wrong: Choices for another task.
+        missed: Own tasks without a choice.
+        own: Own tasks.
+        others: Other tasks.
+        neighbors: Competing skills of other jobs.
     """
 
     right: int
@@ -174,12 +171,12 @@ class TriggerScore(JsonRecord):
 
     @property
     def precision(self) -> float:
-        """The share of its choices that were right; 0 where it was never chosen."""
+        """The share of right choices; 0 without choices."""
         return self.right / max(1, self.right + self.wrong)
 
     @property
     def recall(self) -> float:
-        """The share of its own tasks for which it was chosen."""
+        """The chosen share of its own tasks."""
         return self.right / max(1, self.right + self.missed)
 
     @property
@@ -197,8 +194,7 @@ class TriggerScore(JsonRecord):
 def neighbors() -> tuple[Described, ...]:
     """Return 99 skills of other jobs, with two tasks each: household, shop, support, and others.
 
-    They were written by hand, before any description was measured against them, as skills of
-    those jobs are described: what they do, and when to use them.
+    They were written by hand before any description was measured against them.
     """
     file = resources.files("skillwright.bank") / "seeds" / "neighbors.txt"
     rows = [line.split(" | ") for line in file.read_text(encoding="utf-8").splitlines() if line]
@@ -208,16 +204,14 @@ def neighbors() -> tuple[Described, ...]:
 def trigger_test(
     skills: Sequence[Described], others: Sequence[Described] | None = None
 ) -> list[TriggerScore]:
-    """Let the lexical retriever choose descriptions for tasks, as it chooses a bank's skills.
+    """Choose descriptions for tasks with the lexical retriever, as it chooses a bank's skills.
 
-    A task is asked of all descriptions together. One is chosen if its similarity is above the
-    embedder's delta and no other is more similar; descriptions that a task belongs to do not
-    compete for it, as general skills do not with those of a task type.
+    Every task is compared with all descriptions. One is chosen if its similarity is above the
+    embedder's delta and no other is more similar; descriptions that own the task do not compete.
 
     Args:
-        skills: What is tested; their tasks should be others than those that the descriptions were
-            written from.
-        others: Skills of other jobs that compete with them; by default `neighbors`.
+        skills: Skills to test, with tasks that their descriptions were not written from.
+        others: Competing skills of other jobs; by default `neighbors`.
 
     Returns:
         A score per skill, in order.
@@ -233,7 +227,7 @@ def trigger_test(
 
 
 def _ranker(described: Sequence[Described]) -> Callable[[str], list[tuple[int, float]]]:
-    """Make what ranks descriptions by similarity to a task, those above delta."""
+    """Return a ranking of descriptions above delta by similarity to a task."""
     drafts = [
         BankSkill(f"t{at:04d}", one.name, one.description, "", SkillKind.TASK_SPECIFIC)
         for at, one in enumerate(described)
@@ -250,7 +244,7 @@ def _ranker(described: Sequence[Described]) -> Callable[[str], list[tuple[int, f
 
 
 def _chosen(ranked: Sequence[tuple[int, float]], own: set[int]) -> set[int]:
-    """Return those that no rival beats: the best of all, and its own ones above the first rival."""
+    """Return the descriptions that no rival beats: the best of all, and own ones above rivals."""
     rival = max((score for at, score in ranked if at not in own), default=-1.0)
     best = {at for at, score in ranked if at in own and score > rival}
     return best | ({ranked[0][0]} if ranked else set())

@@ -11,7 +11,7 @@ from skillwright.core.settings import Frozen
 
 
 class OpenUnion(Frozen):
-    """The root of a family of settings. A field of its type holds a member of the family.
+    """The root of a union of settings. A field of its type holds a member of the union.
 
     A member is loaded when its tag is read; the JSON schema, which messages and the documentation
     are made from, loads all.

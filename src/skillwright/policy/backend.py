@@ -1,8 +1,8 @@
-"""What a policy with weights can do: choose, learn from rows, step, and be kept.
+"""The protocol of policies with weights: sample, learn from rows, step, save and load.
 
-A row is one choice as it was made. Text is never turned into tokens a second time: a tokenizer
-need not give back what was sampled (source: `agent-lightning` #44, `verifiers` #626). Losses are
-divided by counts over the whole mini-batch, so that their sum does not depend on micro-batches.
+A row is one recorded choice. Text is never tokenized again: a tokenizer need not reproduce what was
+sampled (source: `agent-lightning` #44, `verifiers` #626). Losses are divided by counts over the
+whole mini-batch, so their sum does not depend on micro-batches.
 """
 
 import math
@@ -23,43 +23,41 @@ from skillwright.core import (
     TurnContext,
 )
 
-# The errors of policies. A prompt over the window is a `ContextOverflow`, as at an endpoint.
-
 
 class ModelMissing(ConfigError):
     """A base model is not on this machine."""
 
 
 class ModelUnfit(ConfigError):
-    """Weights are damaged, of other shapes, or do not belong to their tokenizer."""
+    """Weights are damaged, of other shapes, or do not match their tokenizer."""
 
 
 class NoChatTemplate(ConfigError):
-    """A tokenizer does not say how a conversation is written."""
+    """A tokenizer has no chat template."""
 
 
 class ReferenceMissing(ConfigError):
-    """A loss measures the distance from a reference, and none is frozen, or another one."""
+    """A loss needs a reference, and none is frozen, or a different one."""
 
 
 class GroupTooSmall(ConfigError):
-    """A group of one has nothing to be compared with."""
+    """A group needs at least two episodes."""
 
 
 class TargetRefused(DataError):
-    """A demonstration holds an action that the policy cannot take there."""
+    """A demonstration has an action that the policy cannot take."""
 
 
 class CheckpointDamaged(RunError):
-    """A checkpoint is not what was written, or of another policy."""
+    """A checkpoint was changed, or is of another policy."""
 
 
 class BankVersionGone(RunError):
-    """The bank version that a checkpoint refers to is not there."""
+    """The bank version of a checkpoint does not exist."""
 
 
 class ForeignRow(ContractError):
-    """A row's tokens were made by another tokenizer, vocabulary or template."""
+    """A row was encoded by another tokenizer, vocabulary or template."""
 
 
 class RewardInvalid(ContractError):
@@ -67,16 +65,16 @@ class RewardInvalid(ContractError):
 
 
 class NotFinite(RunError):
-    """A loss, or the gradient of several steps in a row, is NaN or infinite."""
+    """A loss, or the gradient of several consecutive steps, is NaN or infinite."""
 
 
 class OutOfMemory(SkillwrightError):
-    """A device's memory is spent."""
+    """A device is out of memory."""
 
 
 @contextmanager
 def memory_watched(doing: str, settings: tuple[str, str, str]) -> Iterator[None]:
-    """Turn both ways in which torch runs out of memory into one error that says what to lower."""
+    """Convert torch's out-of-memory errors into one that names the settings to lower."""
     try:
         yield
     except (torch.OutOfMemoryError, RuntimeError, MemoryError) as fault:
@@ -102,21 +100,19 @@ class Row:
     """One choice, or one episode of choices, to learn from.
 
     Attributes:
-        context: What the choice was conditioned on, in the backend's own form. Nobody else reads
-            it. It can be pickled.
-        token_ids: What was chosen. For a command scorer: one number, the position in the list.
-        old_logprobs: Natural logarithms of the probabilities that they were sampled with, one per
-            token; 0 where ``loss_mask`` is false, and where nothing was sampled (targets of SFT).
-        loss_mask: True for the tokens that the policy chose, false for the environment's.
-        encoding: Digest of tokenizer (or vocabulary) and template: the policy that reads the row
-            must have the same (`PolicyBackend.encoding`).
-        temperature: What logits were divided by when this was sampled; training divides by the
-            same. Above 0.
+        context: Input of the choice in the backend's own form; can be pickled.
+        token_ids: The chosen tokens; for a command scorer, the position in the list.
+        old_logprobs: Natural logarithms of the sampling probabilities, one per token; 0 where
+            ``loss_mask`` is false, and for targets of SFT.
+        loss_mask: True for the policy's tokens, false for the environment's.
+        encoding: Digest of tokenizer (or vocabulary) and template; must equal that of the learning
+            policy (`PolicyBackend.encoding`).
+        temperature: Sampling temperature, above 0; training uses the same.
         advantage: One number for all tokens, or one per token.
         group: The task whose episodes are compared.
-        episode: The episode's name; all its rows carry it.
+        episode: Name of the episode.
         turn: Index of the (first) turn, from 0.
-        weight: How many rows this one counts as in every mean; 0 for padding.
+        weight: Weight of the row in every mean; 0 for padding.
     """
 
     context: Any
@@ -144,12 +140,12 @@ class Row:
 
     @property
     def chosen(self) -> int:
-        """How many tokens the policy chose."""
+        """Number of tokens that the policy chose."""
         return sum(self.loss_mask)
 
     @property
     def counts(self) -> bool:
-        """Whether it has a weight, and a token that the policy chose; else it is padding."""
+        """Whether the row has a weight and a chosen token, so is not padding."""
         return self.weight != 0 and any(self.loss_mask)
 
     def advantages(self) -> tuple[float, ...]:
@@ -159,14 +155,14 @@ class Row:
         return (self.advantage,) * len(self.token_ids)
 
     def matters(self) -> bool:
-        """Tell whether any chosen token has an advantage, and the row a weight."""
+        """Return whether the row has a weight and a chosen token with an advantage."""
         chosen = zip(self.advantages(), self.loss_mask, strict=True)
         return self.weight != 0 and any(advantage != 0 and kept for advantage, kept in chosen)
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """An action, and the row that teaches it."""
+    """An action and its row."""
 
     act: Act
     row: Row
@@ -174,17 +170,15 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:
-    """What a loss is computed from; every tensor is ``[rows, tokens]``, padded at the end.
+    """Input of a loss; tensors are ``[rows, tokens]``, padded at the end.
 
     Attributes:
-        logprobs: Natural logarithms under the present weights; they carry the gradient.
+        logprobs: Natural logarithms under the current weights, with gradient.
         old_logprobs: As sampled.
-        mask: True where a token counts.
-        advantages: Per token.
+        mask: True for chosen tokens.
         weights: Per row, ``[rows]``.
-        reference: Logarithms under the frozen reference; ``None`` where the loss asks for none.
-        entropy: Of the distribution that each token was drawn from, in nats, ``None`` where
-            the loss asks for none.
+        reference: Log-probabilities under the frozen reference, or ``None``.
+        entropy: Of the distribution of each token, in nats, or ``None``.
     """
 
     logprobs: torch.Tensor
@@ -203,16 +197,15 @@ class TokenBatch:
         reference: torch.Tensor | None = None,
         entropy: torch.Tensor | None = None,
     ) -> "TokenBatch":
-        """Pair the rows' recorded values with those of a forward pass.
+        """Combine the rows' recorded values with those of a forward pass.
 
         Args:
             rows: In the order of the tensors' first axis.
-            logprobs: ``[rows, tokens]``, ``tokens`` at least that of the longest row. What stands
-                in the padding and under a false mask is never read.
+            logprobs: ``[rows, tokens]``; values of padding and under a false mask are ignored.
             reference: The same, under the reference.
             entropy: The same shape.
         """
-        # Filled on the CPU and moved once: to a GPU, every assignment would be a transfer.
+        # Filled on the CPU and moved once: every assignment to a GPU tensor would be a transfer.
         old = torch.zeros(logprobs.shape, dtype=logprobs.dtype)
         advantages = torch.zeros_like(old)
         mask = torch.zeros(logprobs.shape, dtype=torch.bool)
@@ -230,21 +223,22 @@ class TokenBatch:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """What a loss was made of. Reports of parts add up to the report of the whole.
+    """Components of a loss. Reports of parts add up to the report of the whole.
 
     Attributes:
-        loss: Contribution to the loss that was differentiated.
-        rows: Rows of non-zero weight.
-        tokens: Chosen tokens, each counted with its row's weight; the sums below run over them.
-        policy_sum: The clipped objective, negated, before any division; of `SftLoss`, the
-            cross-entropy in nats.
+        loss: Contribution to the differentiated loss.
+        rows: Rows with a weight.
+        tokens: Chosen tokens, weighted by row; the sums below run over them.
+        policy_sum: The negated clipped objective, before division; for `SftLoss`, the cross-entropy
+            in
+            nats.
         kl_sum: k3 estimates of the divergence from the reference, in nats.
         entropy_sum: In nats.
-        low: Tokens that the lower bound holds back (ratio too small, advantage negative).
-        high: Tokens that the upper bound holds back (ratio too large, advantage positive).
-        dual: Tokens that the dual clip holds back.
-        drift_sum: Differences |log p - old log p|. Before the first step they are numerical noise;
-            later they say how far the weights have moved.
+        low: Tokens at the lower bound (ratio too small, advantage negative).
+        high: Tokens at the upper bound (ratio too large, advantage positive).
+        dual: Tokens at the dual clip.
+        drift_sum: Differences |log p - old log p|: numerical noise before the first step, later the
+            distance that the weights moved.
         drift_max: The largest of them.
     """
 
@@ -287,7 +281,7 @@ class LossReport:
 
     @property
     def surprise(self) -> float:
-        """Mean cross-entropy per target token, in nats; of `SftLoss` only."""
+        """Mean cross-entropy per target token, in nats; for `SftLoss` only."""
         return self._mean(self.policy_sum)
 
     def _mean(self, total: float) -> float:
@@ -295,42 +289,39 @@ class LossReport:
 
 
 class Loss(Protocol):
-    """Turns log-probabilities into one number to minimize; `GrpoLoss` and `SftLoss` are the two.
+    """A loss on log-probabilities; `GrpoLoss` and `SftLoss` implement it.
 
-    The number is this batch's share of the loss of the whole mini-batch: shares add up.
+    The value is this batch's share of the mini-batch's loss: shares add up.
     """
 
     @property
     def needs_reference(self) -> bool:
-        """Whether `TokenBatch.reference` has to be there."""
+        """Whether `TokenBatch.reference` is required."""
         ...
 
     @property
     def needs_entropy(self) -> bool:
-        """Whether `TokenBatch.entropy` has to be there."""
+        """Whether `TokenBatch.entropy` is required."""
         ...
 
     @property
     def entropy_gradient(self) -> bool:
-        """Whether the entropy is differentiated; a backend may save memory where it is not."""
+        """Whether the entropy needs a gradient."""
         ...
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
-        """Return the scalar to differentiate, and what it was made of."""
+        """Return the scalar to differentiate, and its components."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What an optimizer step did.
+    """Result of an optimizer step.
 
     Attributes:
-        grad_norm: Euclidean norm of the whole gradient before clipping; NaN or infinite where it
-            was.
-        clipped: Whether it was scaled down to the limit.
-        skipped: Whether the step was left out because the norm was not finite. The gradient is
-            dropped either way.
-        learning_rate: The step's.
+        grad_norm: Euclidean norm of the gradient before clipping; may be NaN or infinite.
+        clipped: Whether it was scaled down.
+        skipped: Whether the norm was not finite, so the gradient was dropped.
     """
 
     grad_norm: float
@@ -340,15 +331,15 @@ class StepReport:
 
 
 MOST_SKIPS = 3
-"""Steps in a row whose gradient may be NaN or infinite before a run stops."""
+"""Consecutive steps with a non-finite gradient that stop a run."""
 
 
 class StepGuard:
-    """Stops a run whose steps are skipped again and again.
+    """Stops a run after several consecutive skipped steps.
 
-    One gradient may overflow where its loss does not, and the next is whole again: such a step is
-    skipped and counted. Where several in a row do, nothing is learned any more, and nobody would
-    notice.
+    A single overflowing gradient is skipped and counted. Several in a row mean that the policy no
+    longer
+    learns.
     """
 
     def __init__(self) -> None:
@@ -356,14 +347,14 @@ class StepGuard:
         self._skipped = 0
 
     def learned(self, rows: Sequence[Row]) -> None:
-        """Take note of rows whose gradient waits for the next step."""
+        """Record rows whose gradient is pending."""
         self._rows += rows
 
     def stepped(self, report: StepReport) -> None:
-        """Take note of a step.
+        """Record a step.
 
         Raises:
-            NotFinite: It is the last of `MOST_SKIPS` in a row that were skipped.
+            NotFinite: `MOST_SKIPS` consecutive steps were skipped.
         """
         rows, self._rows = self._rows, []
         self._skipped = self._skipped + 1 if report.skipped else 0
@@ -375,13 +366,12 @@ class StepGuard:
 
 
 def refuse_not_finite(rows: Sequence[Row], loss: float) -> None:
-    """Stop where a loss is NaN or infinite, before its gradient reaches the weights.
+    """Refuse a loss that is NaN or infinite, before its gradient reaches the weights.
 
-    A forward pass that overflows once does so again with the same weights: to skip the step would
-    be to continue with a policy that cannot learn, or, sampled, with one that is broken.
+    The same weights would overflow again, so skipping the step would not help.
 
     Raises:
-        NotFinite: It is; the message names the rows.
+        NotFinite: The message names the rows.
     """
     if not math.isfinite(loss):
         raise NotFinite(f"the loss is {loss:g} over {batch_name(rows)}. {_WEIGHTS_ARE_WHOLE}")
@@ -396,7 +386,7 @@ _NAMED_ROWS = 3
 
 
 def batch_name(rows: Sequence[Row]) -> str:
-    """Say which rows a batch has, for people: how many, and task, episode and turn of a few."""
+    """Describe a batch: its size, and task, episode and turn of a few rows."""
     names = dict.fromkeys(
         f"task {row.group or '?'}, episode {row.episode or '?'}, turn {row.turn}" for row in rows
     )
@@ -411,7 +401,7 @@ def clipped_step(
     max_grad_norm: float,
     learning_rate: float,
 ) -> StepReport:
-    """Clip the gradient, step, and drop it. A norm that is not finite skips the step."""
+    """Clip the gradient, step, and drop it. A non-finite norm skips the step."""
     norm = _clip(list(weights), max_grad_norm)
     skipped = not math.isfinite(norm)
     if not skipped:
@@ -425,7 +415,7 @@ def clipped_step(
 def _clip(weights: Sequence[torch.Tensor], most: float) -> float:
     if not any(one.dtype == torch.bfloat16 for one in weights):
         return float(torch.nn.utils.clip_grad_norm_(weights, most))
-    # A norm in bfloat16 would have three digits, and so would every gradient that it scales.
+    # A bfloat16 norm has three digits, and every scaled gradient would inherit the error.
     norms = [
         torch.linalg.vector_norm(one.grad, dtype=torch.float32)
         for one in weights
@@ -439,23 +429,21 @@ def _clip(weights: Sequence[torch.Tensor], most: float) -> float:
 
 
 class PolicyBackend(Protocol):
-    """A policy with weights. One instance holds one model, its optimizer and its reference.
-
-    Not safe for use from several threads.
-    """
+    """A policy with weights: one model, its optimizer and its reference. Not thread-safe."""
 
     @property
     def identity(self) -> str:
         """Architecture and digest of the weights, or of the steps that led to them.
 
-        Changes with every `optim_step` that moved them, and with `load`. The same steps from the
-        same weights give the same one, also where a run was stopped and resumed between.
+        Changes with every effective `optim_step`, and with `load`. Equal steps from equal weights
+        give
+        equal identities, also for resumed runs.
         """
         ...
 
     @property
     def encoding(self) -> str:
-        """Digest of tokenizer or vocabulary, and template: what a row's numbers mean."""
+        """Digest of tokenizer or vocabulary, and template."""
         ...
 
     @property
@@ -466,90 +454,89 @@ class PolicyBackend(Protocol):
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
         """Choose one action per context, in order.
 
-        `TurnContext.seed` alone seeds a choice: the rest of the batch does not matter.
-        Temperature 0 takes the likeliest; the row then carries the probabilities of temperature 1.
+        Each choice is seeded by `TurnContext.seed` only, whatever the batch. Temperature 0 takes
+        the most
+        likely action; the row then has the probabilities of temperature 1.
 
         Raises:
             ContextOverflow: A prompt leaves no room for an answer.
-            OutOfMemory: The device's memory is spent.
+            OutOfMemory: The device is out of memory.
         """
         ...
 
     def forget(self) -> None:
-        """Drop caches of sampling, so that the next batch depends on the weights alone.
+        """Drop sampling caches, so that the next batch depends on the weights only.
 
-        A language model keeps what it has read, and reading in other portions rounds otherwise; a
-        run that continues after a stop has read nothing yet. Nothing to do where nothing is kept.
+        Cached prefixes round differently, so a resumed run needs this for equal results.
         """
         ...
 
     def target(self, context: TurnContext, text: str) -> Row:
-        """Return the row that teaches to answer ``text``, as `sample` would have written it.
+        """Return the row that teaches the answer ``text``, as `sample` would have written it.
 
         Raises:
-            TargetRefused: The policy cannot say that here (not among the admissible commands).
+            TargetRefused: The policy cannot give this answer (not an admissible command).
         """
         ...
 
     def forward_backward(self, rows: Sequence[Row], loss: Loss) -> LossReport:
-        """Add the gradient of the loss over these rows to what is there.
+        """Accumulate the gradient of the loss over these rows.
 
         Raises:
             ForeignRow: A row is of another `encoding`.
-            ReferenceMissing: The loss asks for a reference, and none is frozen.
+            ReferenceMissing: The loss needs a reference, and none is frozen.
             NotFinite: The loss is NaN or infinite; gradients are dropped.
-            OutOfMemory: The device's memory is spent; gradients are dropped.
+            OutOfMemory: The device is out of memory; gradients are dropped.
         """
         ...
 
     def optim_step(self, learning_rate: float) -> StepReport:
-        """Clip the gradient, step, and drop it. A norm that is not finite skips the step.
+        """Clip the gradient, step, and drop it. A non-finite norm skips the step.
 
         Raises:
-            NotFinite: `MOST_SKIPS` steps in a row were skipped.
+            NotFinite: `MOST_SKIPS` consecutive steps were skipped.
         """
         ...
 
     def freeze_reference(self) -> str:
-        """Make the present weights the KL reference and return their digest."""
+        """Make the current weights the KL reference and return their digest."""
         ...
 
     def begin_from(self, state: Mapping[str, Any]) -> None:
-        """Take over the weights of a state alone, to begin anew with them.
-
-        Optimizer and reference are dropped, and may have been of another kind or precision.
+        """Load only the weights of a state; optimizer and reference are reset.
 
         Raises:
-            CheckpointDamaged: The state is of another architecture or encoding, or no state; the
-                policy is then as it was.
+            CheckpointDamaged: The state is invalid, or of another architecture or encoding; the
+                policy is
+                unchanged.
         """
         ...
 
     def state(self) -> Mapping[str, Any]:
-        """Return weights, optimizer, reference and random states, as `Checkpoint` writes them.
+        """Return weights, optimizer, reference and random states for a `Checkpoint`.
 
-        Tensors are those that learn, not copies: write them (`save_checkpoint`) before the next
-        step. There is room for the weights once.
+        Tensors are not copied: write them (`save_checkpoint`) before the next step.
         """
         ...
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go back to a state; the next step is then bit-equal on a CPU.
+        """Restore a state; the next step is bit-equal on a CPU.
 
-        Its tensors may be mapped from a file: they are copied, one at a time.
+        Tensors that are mapped from a file are copied one at a time.
 
         Raises:
-            CheckpointDamaged: The state is of another architecture or encoding, or no state; the
-                policy is then as it was.
+            CheckpointDamaged: The state is invalid, or of another architecture or encoding; the
+                policy is
+                unchanged.
         """
         ...
 
 
 def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
-    """Refuse to measure a divergence from nothing, or from other weights than agreed.
+    """Refuse a missing reference, or one of other weights than agreed.
 
     Raises:
-        ReferenceMissing: No reference is frozen, or another one.
+        ReferenceMissing: No reference is frozen, or a different one.
     """
     frozen = backend.reference
     if not frozen:
@@ -565,7 +552,7 @@ def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
 
 
 def check_encoding(rows: Sequence[Row], encoding: str) -> None:
-    """Refuse rows whose numbers mean something else here."""
+    """Refuse rows of another encoding."""
     for row in rows:
         if row.encoding != encoding:
             raise ForeignRow(

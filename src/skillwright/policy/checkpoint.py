@@ -1,12 +1,11 @@
-"""Everything that the next training step depends on, in one file that is there whole or not at all.
+"""A training checkpoint: all state of the next step, in one file that is written atomically.
 
 skillwright checkpoint 2 <sha-256 of the rest>
 <length of the head> <head: JSON>
 <length of the tree> <tree: JSON; the policy's state, tensors by number> <tensors>
 
-Tensors are written one after the other, in small pieces, and mapped into memory to be read: neither
-way holds a second copy of the weights. Files of version 1 hold what `torch.save` wrote, and are
-read whole.
+Tensors are written one after another in small pieces, and mapped into memory to be read, so neither
+direction holds a second copy of the weights. JSON and raw numbers cannot run code.
 """
 
 import hashlib
@@ -15,7 +14,6 @@ import json
 import math
 import mmap
 import os
-import zipfile
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from skillwright.core.jsonio import dumps
 from skillwright.policy.backend import BankVersionGone, CheckpointDamaged
 
 _FIRST_LINE: Final = b"skillwright checkpoint %d %b\n"
+_VERSION: Final = 2
 _LONGEST_FIRST_LINE: Final = 200
 _LONGEST_HEAD: Final = 10_000
 _ALIGNED: Final = 64  # bytes; a mapped tensor must begin where its numbers may
@@ -49,13 +48,12 @@ class Checkpoint:
     """The state of a training run between two steps.
 
     Attributes:
-        policy: `PolicyBackend.state`: weights, optimizer, reference, random state. Mappings,
-            lists and tuples of tensors and plain values. Tensors that were read from a file are
-            mapped, not held: copy them.
-        iteration: Steps that are done.
-        bank_version: The version of the skill bank that the next step is played with; ``None``
-            for no bank.
-        bank_digest: Its digest, so that another bank of the same number is noticed.
+        policy: `PolicyBackend.state`: mappings, lists and tuples of tensors and plain values.
+            Tensors
+            from a file are mapped: copy them.
+        iteration: Completed steps.
+        bank_version: Bank version of the next step; ``None`` without a bank.
+        bank_digest: Digest of that version.
     """
 
     policy: Mapping[str, Any]
@@ -65,26 +63,26 @@ class Checkpoint:
 
 
 def pack(checkpoint: Checkpoint) -> bytes:
-    """Return a checkpoint as bytes, where it is small enough to be held twice."""
+    """Return a checkpoint as bytes, held in memory."""
     file = io.BytesIO()
     _write(file, checkpoint)
     return file.getvalue()
 
 
 def unpack(packed: bytes, name: str = "this checkpoint") -> Checkpoint:
-    """Read what `pack` wrote."""
+    """Read the bytes of `pack`."""
     return _read(bytearray(packed), name)
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint: a reader finds the old one or the new one.
+    """Write a checkpoint atomically.
 
     Raises:
-        OSError: The folder cannot be written or the disk is full; the old one is untouched.
+        OSError: The folder cannot be written or the disk is full; the old file is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its target, because a move is atomic within one file system only. A killed writer
-    # leaves it behind; the run that is resumed writes it anew.
+    # In the target's folder, because a rename is atomic only within a file system. A killed process
+    # leaves it behind; the resumed run overwrites it.
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("wb") as file:
@@ -102,7 +100,7 @@ def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> 
 
     Raises:
         CheckpointDamaged: The file is missing, cut or changed.
-        BankVersionGone: The bank has lost the version that the next step is played with.
+        BankVersionGone: The bank does not have the version of the next step.
     """
     try:
         checkpoint = _read(_mapped(path), f"checkpoint {str(path)!r}")
@@ -128,7 +126,7 @@ def _mapped(path: Path) -> _Buffer:
 
 
 class _Digested:
-    """A file that is written from front to back, and digested on the way."""
+    """A sequentially written file with a running digest."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._total, self._size = file, hashlib.sha256(), 0
@@ -139,7 +137,7 @@ class _Digested:
         self._size += len(part)
 
     def fill(self, multiple: int, before: int) -> None:
-        """Write zeros until the file's next byte, ``before`` bytes in front counted, is aligned."""
+        """Write zeros up to an aligned position; ``before`` bytes of the file precede this part."""
         self.write(bytes(-(before + self._size) % multiple))
 
     def hexdigest(self) -> str:
@@ -155,7 +153,7 @@ def _write(file: BinaryIO, checkpoint: Checkpoint) -> None:
     head, tensors = dumps(facts).encode(), _Tensors()
     tree = {"tree": tensors.plain(checkpoint.policy), "tensors": tensors.table()}
     body = json.dumps(tree, separators=(",", ":")).encode()
-    first = _FIRST_LINE % (2, bytes(64))  # its digest is known at the end
+    first = _FIRST_LINE % (_VERSION, bytes(64))  # its digest is known at the end
     file.write(first)
     digested = _Digested(file)
     digested.write(b"%d %b\n" % (len(head), head))
@@ -166,12 +164,12 @@ def _write(file: BinaryIO, checkpoint: Checkpoint) -> None:
             digested.write(piece)
     end = file.tell()
     file.seek(0)
-    file.write(_FIRST_LINE % (2, digested.hexdigest().encode()))
+    file.write(_FIRST_LINE % (_VERSION, digested.hexdigest().encode()))
     file.seek(end)
 
 
 def _pieces(tensor: torch.Tensor) -> Iterator[memoryview]:
-    """Return the bytes of a tensor in small copies; without a copy on a CPU."""
+    """Yield the bytes of a tensor in small parts; on a CPU without a copy."""
     line = tensor.detach().reshape(-1)
     for piece in torch.split(line, max(1, _PIECE // line.element_size())):
         # Bytes as they are: numpy has no bfloat16.
@@ -181,13 +179,12 @@ def _pieces(tensor: torch.Tensor) -> Iterator[memoryview]:
 def _read(whole: _Buffer, name: str) -> Checkpoint:
     end = whole.find(b"\n", 0, _LONGEST_FIRST_LINE) + 1
     first = bytes(whole[:end])
-    version = next((n for n in (1, 2) if first.startswith(_FIRST_LINE[:-3] % n)), 0)
-    if not version:
+    if not first.startswith(_FIRST_LINE[:-3] % _VERSION):
         raise CheckpointDamaged(
             f"{name} is no checkpoint of this version of Skillwright; start again from the one "
             "before it"
         )
-    if first != _FIRST_LINE % (version, _digest(whole, end).encode()):
+    if first != _FIRST_LINE % (_VERSION, _digest(whole, end).encode()):
         raise CheckpointDamaged(
             f"{name} is damaged: its digest is not that of its content ({len(whole)} bytes). "
             "Start again from the one before it"
@@ -195,12 +192,9 @@ def _read(whole: _Buffer, name: str) -> Checkpoint:
     try:
         begin = whole.find(b"\n", end, end + _LONGEST_HEAD) + 1
         head = json.loads(bytes(whole[end:begin]).partition(b" ")[2])
-        policy = unpacked(bytes(whole[begin:])) if version == 1 else _version_2(whole, begin)
-        return _checked(
-            Checkpoint(policy, head["iteration"], head["bank_version"], head["bank_digest"])
-        )
+        facts = head["iteration"], head["bank_version"], head["bank_digest"]
+        return _checked(Checkpoint(_state(whole, begin), *facts))
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError) as error:
-        # Its digest is right, so this is what was written.
         raise CheckpointDamaged(
             f"{name} was not written by this version of Skillwright (its head: {error}); continue "
             "with the version that wrote it, or start again from the one before it"
@@ -208,7 +202,7 @@ def _read(whole: _Buffer, name: str) -> Checkpoint:
 
 
 def _checked(read: Checkpoint) -> Checkpoint:
-    """Refuse numbers that are none: what was written by hand has a right digest too."""
+    """Refuse invalid facts: the digest of a forged file may be right."""
     version = 0 if read.bank_version is None else read.bank_version
     if not (_is_count(read.iteration) and _is_count(version) and isinstance(read.bank_digest, str)):
         raise ValueError("its iteration, bank version or bank digest cannot be")
@@ -227,18 +221,15 @@ def _digest(whole: _Buffer, begin: int) -> str:
     return total.hexdigest()
 
 
-# A policy's state as JSON, in which tensors are numbers: nothing that is read can run code.
-
-
 class _Tensors:
-    """The tensors of a state, each once."""
+    """The distinct tensors of a state."""
 
     def __init__(self) -> None:
         self.all: list[torch.Tensor] = []
         self._known: dict[tuple[Any, ...], int] = {}
 
     def plain(self, value: Any) -> Any:
-        """Return a value as JSON has it; what JSON does not have is marked by a letter."""
+        """Return a value as JSON; other types are marked by a letter."""
         match value:
             case torch.Tensor():
                 return {"x": self._number(value)}
@@ -254,11 +245,11 @@ class _Tensors:
                 raise TypeError(f"a checkpoint holds no {type(value).__name__}: {value!r:.80}")
 
     def table(self) -> list[tuple[str, list[int]]]:
-        """Return kind of numbers and shape of each; they follow each other in the file."""
+        """Return dtype and shape of each tensor, in file order."""
         return [(str(one.dtype), list(one.shape)) for one in self.all]
 
     def _number(self, tensor: torch.Tensor) -> int:
-        # Tied weights are one tensor by two names.
+        # Tied weights are stored once.
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device)
         if not tensor.numel() or key not in self._known:
             self._known[key] = len(self.all)
@@ -266,8 +257,8 @@ class _Tensors:
         return self._known[key]
 
 
-def _version_2(whole: _Buffer, begin: int) -> Mapping[str, Any]:
-    """Return the tree with its tensors, which are mapped and not read."""
+def _state(whole: _Buffer, begin: int) -> Mapping[str, Any]:
+    """Return the state, with mapped tensors."""
     space = whole.find(b" ", begin, begin + _LONGEST_FIRST_LINE)
     end = space + 1 + int(whole[begin:space])
     body = json.loads(bytes(whole[space + 1 : end]))
@@ -312,41 +303,9 @@ def _restored(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
             return value
 
 
-# What version 1 holds: bytes of `torch.save`.
-
-
-def unpacked(state: bytes) -> Mapping[str, Any]:
-    """Read what `torch.save` wrote, with its tensors on the CPU."""
-    try:
-        _refuse_packed(state)
-        # Tensors and plain values alone: a checkpoint runs no code.
-        kept = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)
-    except MemoryError:
-        raise
-    except Exception as error:  # a changed byte may lead the reader anywhere
-        raise CheckpointDamaged(
-            f"these {len(state):,} bytes are no snapshot of this policy (they are cut or changed); "
-            "start again from the checkpoint before it"
-        ) from error
-    if not isinstance(kept, Mapping):
-        raise CheckpointDamaged(
-            f"these {len(state):,} bytes are no snapshot of this policy (they hold a "
-            f"{type(kept).__name__}); start again from the checkpoint before it"
-        )
-    return kept
-
-
-def _refuse_packed(state: bytes) -> None:
-    """Refuse what would take more memory than it has bytes: torch writes all parts uncompressed."""
-    with zipfile.ZipFile(io.BytesIO(state)) as archive:
-        parts = archive.infolist()
-    if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-        raise ValueError("a part of it is compressed")
-
-
 @contextmanager
 def fitting(same: str) -> Iterator[None]:
-    """Turn whatever does not fit in a snapshot into one error that says what."""
+    """Convert errors of an unsuitable snapshot into one that names the cause."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
@@ -357,7 +316,7 @@ def fitting(same: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in one short sentence."""
+    """Return the cause in one short sentence."""
     if isinstance(error, KeyError):
         return f"it has no {error}."
     said = " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -1,22 +1,20 @@
-"""Episodes of the same task, side by side: what becomes of results before they teach."""
+"""Compare episodes of the same task: advantages and the rows that they give.
+
+Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std + eps)``.
+SkillRL's code runs its statistics over rows, so long episodes count more; and it subtracts the
+penalty of malformed actions before normalization, where it is up to twenty standard deviations.
+"""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from statistics import fmean
 from typing import Any, Literal
 
 from skillwright.core import ConfigError, ContractError, EpisodeResult, StopReason, Turn
 from skillwright.core.agent import action_in
 from skillwright.policy.backend import GroupTooSmall, RewardInvalid, Row
-
-# How much better an episode did than the others at the same task.
-#
-# Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std +
-# eps)``. SkillRL's code runs its statistics over rows, so that long episodes count for more.
-
 
 Statistics = Literal["trajectories", "rows"]
 
@@ -54,13 +52,12 @@ def group_advantages(
     """Return the advantage of every episode of a group.
 
     Args:
-        rewards: One per episode, at least two. Episodes that failed for reasons of their own are
-            not among them; so groups may differ in size.
-        settings: How.
-        rows: Rows per episode, each at least 1; read with ``statistics = "rows"`` only.
+        rewards: One per scored episode, at least two.
+        settings: Statistics and scaling.
+        rows: Rows per episode, each at least 1; for ``statistics = "rows"`` only.
 
     Returns:
-        One number per episode. Exactly 0.0 for all where all rewards are equal.
+        One number per episode; exactly 0.0 for all if all rewards are equal.
 
     Raises:
         RewardInvalid: A reward is NaN or infinite.
@@ -88,12 +85,12 @@ def group_advantages(
 
 
 def has_zero_variance(rewards: Sequence[float]) -> bool:
-    """Tell whether all rewards are equal, so that the group teaches nothing."""
+    """Return whether all rewards are equal, so that the group has no signal."""
     return all(reward == rewards[0] for reward in rewards)
 
 
 def check_rewards(rewards: Sequence[float]) -> None:
-    """Refuse rewards that are no numbers."""
+    """Refuse rewards that are not finite."""
     for index, reward in enumerate(rewards):
         if not math.isfinite(reward):
             raise RewardInvalid(
@@ -103,18 +100,16 @@ def check_rewards(rewards: Sequence[float]) -> None:
 
 
 def normalized(values: Sequence[float], *, scale_by_std: bool, eps: float) -> list[float]:
-    """Return distances from the mean, divided by the unbiased deviation where asked.
+    """Return distances from the mean, optionally divided by the unbiased deviation.
 
     Returns:
-        One number per value; exactly 0.0 for all where they are equal, and for a value alone.
+        One number per value; exactly 0.0 for all if they are equal, or for a single value.
     """
     if has_zero_variance(values):
         return [0.0] * len(values)
-    if not scale_by_std:
-        mean = fmean(values)
-        return [value - mean for value in values]
     mean, std = _moments(values, [1] * len(values))
-    return [(value - mean) / (std + eps) for value in values]
+    scale = std + eps if scale_by_std else 1.0
+    return [(value - mean) / scale for value in values]
 
 
 def _moments(values: Sequence[float], counts: Sequence[int]) -> tuple[float, float]:
@@ -123,9 +118,6 @@ def _moments(values: Sequence[float], counts: Sequence[int]) -> tuple[float, flo
     mean = math.fsum(value * count for value, count in pairs) / n
     squares = math.fsum(count * (value - mean) ** 2 for value, count in pairs)
     return mean, math.sqrt(squares / (n - 1))
-
-
-# A second advantage, per step, among choices before the same observation (arXiv:2505.10978).
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +148,7 @@ def returns_to_go(rewards: Sequence[float], discount: float) -> list[float]:
     """Return the discounted sum of the rewards from each step on.
 
     Returns:
-        Shape ``[steps]``. Of rewards that are at least 0, each sum is too, and at most theirs.
+        Shape ``[steps]``.
     """
     total, sums = 0.0, []
     for reward in reversed(rewards):
@@ -170,16 +162,16 @@ def step_advantages(
     rewards: Sequence[Sequence[float]],
     settings: StepAdvantage,
 ) -> list[list[float]]:
-    """Return the weighted step advantages of a group.
+    """Return the weighted step advantages of a group (source: GiGPO, arXiv:2505.10978).
 
     Args:
         observations: Per episode of one task, per step: the raw text before the choice. Steps with
-            equal texts are compared, within an episode too.
+            equal texts are compared, also within an episode.
         rewards: Of the same shape: the reward of the step.
-        settings: How.
+        settings: Weight, discount and scaling.
 
     Returns:
-        Of the same shape. Exactly 0.0 where an observation was met once.
+        Of the same shape; exactly 0.0 where an observation is unique.
     """
     returns = [returns_to_go(steps, settings.discount) for steps in rewards]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -195,28 +187,21 @@ def step_advantages(
     return advantages
 
 
-# Episodes of the same task, side by side: what becomes of results before they teach.
-#
-# What a malformed action costs is no part of the outcome: inside the statistics of a group of
-# losers one such action would weigh twenty standard deviations (SkillRL's code does that).
-
-
 IsMalformed = Callable[[Turn, Mapping[str, Any]], bool]
-"""Given a turn and what the environment offered before it: was the action no action?"""
+"""Returns whether a turn's action is invalid, given the metadata before it."""
 
 _CUT = frozenset({StopReason.MAX_TURNS, StopReason.TIMEOUT, StopReason.CONTEXT})
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A scored episode and the rows that it was sampled as.
+    """A scored episode and its rows.
 
     Attributes:
-        result: The episode; it has a reward.
         rows: One per turn, in order.
-        reward: Its outcome: the result's reward, or 0 where it was truncated.
+        reward: The result's reward, or 0 if it was truncated.
         truncated: Whether a limit ended it.
-        malformed: Per turn: whether the action was none.
+        malformed: Per turn: whether the action was invalid.
     """
 
     result: EpisodeResult
@@ -226,12 +211,12 @@ class Played:
     malformed: tuple[bool, ...]
 
     def observations(self) -> tuple[str, ...]:
-        """Return what stood before the agent at each turn: the environment's raw text."""
+        """Return the environment's raw text before each turn."""
         played = self.result.trajectory
         return (played.opening, *(turn.observation for turn in played.turns))[: len(played.turns)]
 
     def step_rewards(self) -> tuple[float, ...]:
-        """Return the reward of each turn; all 0 where the episode was truncated."""
+        """Return the reward of each turn; all 0 if the episode was truncated."""
         if self.truncated:
             return (0.0,) * len(self.rows)
         return tuple(turn.reward for turn in self.result.trajectory.turns)
@@ -239,16 +224,16 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """What was done with the episodes of a batch.
+    """Counts of a batch's episodes.
 
     Attributes:
         groups: Tasks with at least one scored episode.
-        episodes: Scored episodes in groups that teach or could have taught.
-        zero_variance: Groups whose outcomes are all equal; their advantages are exactly 0.
-        failures: Episodes that left their group because the infrastructure failed.
-        lone: Groups with a single survivor. It is dropped: it has nothing to be compared with.
+        episodes: Scored episodes in groups of at least two.
+        zero_variance: Groups with equal outcomes; their advantages are exactly 0.
+        failures: Episodes that the infrastructure failed; they leave their group.
+        lone: Groups with a single scored episode, which are dropped.
         truncated: Scored episodes that a limit ended.
-        malformed: Turns whose action was none.
+        malformed: Turns with an invalid action.
         rewards: Outcome of every scored episode, lone ones too.
     """
 
@@ -263,7 +248,7 @@ class GroupReport:
 
     @property
     def zero_variance_share(self) -> float:
-        """Share of the groups that teach nothing, in [0, 1]."""
+        """Share of the groups without a signal, in [0, 1]."""
         return self.zero_variance / self.groups if self.groups else 0.0
 
 
@@ -298,7 +283,7 @@ class GroupSettings:
 
 
 def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
-    """Tell whether an action is not among the admissible commands, where those are listed.
+    """Return whether an action is not among the listed admissible commands.
 
     The action is the last complete ``<action>`` tag, or else the whole text.
     """
@@ -309,7 +294,7 @@ def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
 
 
 def outcome_of(result: EpisodeResult) -> float:
-    """Return what a scored episode counts for in training: its reward, or 0 where a limit ended it.
+    """Return the training reward of a scored episode: its reward, or 0 if a limit ended it.
 
     Raises:
         RewardInvalid: The reward is not a finite number.
@@ -341,13 +326,14 @@ def teach(
     rows_of: Callable[[EpisodeResult], Sequence[Row]],
     settings: GroupSettings,
 ) -> tuple[list[Row], GroupReport]:
-    """Compare the episodes of each task and return the rows that have something to teach.
+    """Compare the episodes of each task and return the rows with an advantage.
 
-    Rows of equal outcomes have an advantage of exactly 0 and are left out, so that they never
-    reach a forward pass; a malformed action among them still has its penalty.
+    Rows of equal outcomes have advantage 0 and are dropped before any forward pass; a malformed
+    action
+    among them keeps its penalty.
 
     Returns:
-        Rows with advantage and group, in the order of the results; and what was dropped.
+        Rows with advantage and group, in the order of the results; and counts.
 
     Raises:
         RewardInvalid: A reward is not a finite number.
@@ -387,7 +373,7 @@ def _advised(group: Sequence[Played], settings: GroupSettings) -> list[Row]:
     outcomes = group_advantages(
         [played.reward for played in group],
         settings.advantage,
-        # An episode that was cut before its first turn has no row, and is a loss all the same.
+        # An episode that was cut before its first turn has no row, but counts as a loss.
         [max(1, len(played.rows)) for played in group],
     )
     steps = [[0.0] * len(played.rows) for played in group]

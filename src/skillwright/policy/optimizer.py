@@ -1,4 +1,4 @@
-"""AdamW in fewer bytes per weight, and taking over what an optimizer remembered.
+"""AdamW in fewer bytes per weight, and restoring an optimizer's state.
 
 Bytes per weight, in addition to 2 of its gradient in bfloat16 or 4 in float32:
 
@@ -20,33 +20,35 @@ BLOCK: Final = 256
 """Moments that share a scale."""
 
 SMALLEST: Final = 4096
-"""Weights with fewer numbers keep whole moments: biases and norms are few and matter much."""
+"""Smaller weights keep full moments: biases and norms are few and important."""
 
 _ONE: Final = 0x3F80  # the upper half of 1.0 as float32
-# Numbers that are stepped at once, so that few are held in float32. A GPU is done with few sooner
-# than it can be asked for more.
+# Weights per piece, so that few are held in float32; a GPU needs large pieces to be busy.
 _PIECES: Final = {"cpu": 1 << 22, "cuda": 1 << 25}
 
 
 class LeanAdamW(torch.optim.Optimizer):
     """AdamW with float32 master weights for bfloat16 parameters, and optional 8-bit moments.
 
-    A bfloat16 number is the upper half of a float32 one. The lower half is stored apart, so the
-    two together are the master weight, bit by bit, without a second copy of the upper half.
+    A bfloat16 number is the upper half of a float32 one. The lower half is stored separately, so
+    both
+    together are the exact master weight.
 
-    Moments in 8 bits are shares of the largest of their block of 256, in a code that is finer the
-    smaller the share (source: 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861). Two
-    things are done otherwise. The *root* of the second moment is kept, which needs half the range;
-    and it is rounded up or down by chance, so that it is right on average: rounded to the nearest,
-    a mean that moves by a thousandth each step would stand still. A positive root is never rounded
-    to 0. The randomness depends on step and weight alone, so a resumed run ends the same.
+    8-bit moments are fractions of the largest of their block of 256, in a code that is finer for
+    small
+    fractions (source: 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861), with two
+    differences. The *root* of the second moment is stored, which needs half the range; and it is
+    rounded
+    stochastically, so that slowly moving means do not stall. A positive root is never rounded to 0.
+    The
+    randomness depends on step and weight only, so resumed runs are equal.
 
     Args:
         weights: float32, float64 or bfloat16.
-        weight_decay: Decoupled, as AdamW's.
-        betas: How slowly the means of gradients and of their squares move.
+        weight_decay: Decoupled, as in AdamW.
+        betas: Decay rates of the moments.
         eps: Added to the root.
-        eight_bit: Keep moments in 8 bits, but those of float64: who asks for that wants no error.
+        eight_bit: Store moments in 8 bits, except those of float64.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class LeanAdamW(torch.optim.Optimizer):
         self._codes: dict[torch.device, tuple[_Code, _Code]] = {}
 
     def layout(self, weight: torch.Tensor) -> dict[str, tuple[torch.Size, torch.dtype]]:
-        """Return shape and dtype of a weight's optimizer state, apart from the step count."""
+        """Return shape and dtype of a weight's optimizer state, without the step count."""
         size, wide = weight.numel(), _wide(weight)
         kept: dict[str, tuple[torch.Size, torch.dtype]] = {}
         if self._eight_bit and size >= SMALLEST and wide == torch.float32:
@@ -81,7 +83,7 @@ class LeanAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no closure is called, so nothing is returned
-        """Move every weight that has a gradient."""
+        """Update every weight that has a gradient."""
         del closure
         number = 0
         for group in self.param_groups:
@@ -121,7 +123,7 @@ class LeanAdamW(torch.optim.Optimizer):
         step: int,
         chance: torch.Generator,
     ) -> torch.Tensor:
-        """Bring the moments up to date and return the direction of the step."""
+        """Update the moments and return the direction of the step."""
         first_decay, second_decay = group["betas"]
         unbiased, unbiased_root = 1 - first_decay**step, (1 - second_decay**step) ** 0.5
         if "exp_avg" in kept:
@@ -144,10 +146,11 @@ class LeanAdamW(torch.optim.Optimizer):
 
 
 def code_book(*, signed: bool) -> torch.Tensor:
-    """Return the 256 shares that a byte stands for, rising, in [-1, 1] or [0, 1].
+    """Return the 256 ascending fractions of a byte, in [-1, 1] or [0, 1].
 
-    Seven decades; each has twice as many numbers as the one below it, because large shares matter
-    more. Source: dynamic tree quantization, arXiv:2110.02861, appendix F.2.
+    Seven decades; each has twice as many numbers as the one below it. Source: dynamic tree
+    quantization,
+    arXiv:2110.02861, appendix F.2.
     """
     shares = [torch.tensor([0.0, 1.0], dtype=torch.float64)]
     for decade in range(7):
@@ -159,14 +162,15 @@ def code_book(*, signed: bool) -> torch.Tensor:
 
 
 class _Code:
-    """Reads and writes moments as bytes."""
+    """Encodes moments as bytes."""
 
     def __init__(self, device: torch.device, *, signed: bool) -> None:
         book = code_book(signed=signed)
         self._zero = int((book == 0).nonzero())
         sizes = book[self._zero :]
-        # Where a size begins to look among them, by the upper half of its float32: two edges of
-        # the code never lie so near. A binary search takes eight times as long.
+        # Start of the search for a size, by the upper half of its float32: two edges of the code
+        # are never
+        # closer. A binary search takes eight times as long.
         halves = torch.arange(_ONE + 1, dtype=torch.int32).bitwise_left_shift(16)
         first = torch.searchsorted(sizes, halves.view(torch.float32), right=True) - 1
         self._first = first.clamp(max=len(sizes) - 2).int().to(device)
@@ -185,7 +189,7 @@ class _Code:
         values: torch.Tensor,
         chance: torch.Generator | None = None,
     ) -> None:
-        """Write values; to the nearest code, or up or down by chance."""
+        """Encode values to the nearest code, or stochastically."""
         count = len(values)
         filled = torch.nn.functional.pad(values.abs(), (0, -count % BLOCK)).view(-1, BLOCK)
         scales = filled.amax(dim=1)
@@ -217,7 +221,7 @@ def _wide(weight: torch.Tensor) -> torch.dtype:
 
 
 def _joined(numbers: torch.Tensor, low: torch.Tensor | None) -> torch.Tensor:
-    """Return master weights: those themselves, or upper and lower halves put together."""
+    """Return master weights; for bfloat16, upper and lower halves combined."""
     if low is None:
         return numbers
     upper = numbers.view(torch.int16).to(torch.int32).bitwise_left_shift_(16)
@@ -225,7 +229,7 @@ def _joined(numbers: torch.Tensor, low: torch.Tensor | None) -> torch.Tensor:
 
 
 def _part_with(master: torch.Tensor, numbers: torch.Tensor, low: torch.Tensor | None) -> None:
-    """Write master weights back: the upper half rounded to the nearest, the lower what is left."""
+    """Store master weights: the upper half rounded to the nearest, and the rest."""
     if low is None:
         return  # they were moved where they lie
     bits = master.view(torch.int32)
@@ -234,18 +238,15 @@ def _part_with(master: torch.Tensor, numbers: torch.Tensor, low: torch.Tensor | 
     numbers.view(torch.int16).copy_(upper)
 
 
-# Taking over what an optimizer remembered: looked at whole first, then copied weight by weight.
-
-
 _MOMENTS: Final = ("exp_avg", "exp_avg_sq")
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-    """Refuse what ``state_dict`` of an optimizer of other weights, or of another kind, returned.
+    """Refuse the ``state_dict`` of an optimizer of other weights, or of another kind.
 
-    torch itself looks at the number of parameters alone, and fails at the next step, or begins
-    anew. Here it is checked that each moment belongs to a parameter, is there and has its shape,
-    and that each setting is there; values of settings are not judged.
+    torch checks only the number of parameters, and fails at the next step or restarts silently.
+    This
+    checks the parameter, presence and shape of each moment, and the presence of each setting.
     """
     mine = [group["params"] for group in optimizer.state_dict()["param_groups"]]
     theirs = [group["params"] for group in state["param_groups"]]
@@ -271,7 +272,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) 
 
 
 def fill_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
-    """Take over what `check_optimizer` accepted, without holding it twice."""
+    """Load a state that `check_optimizer` accepted, without a second copy."""
     for group, theirs in zip(optimizer.param_groups, state["param_groups"], strict=True):
         group.update({name: value for name, value in theirs.items() if name != "params"})
     for number, weight in _numbered(optimizer):
@@ -291,7 +292,7 @@ def fill_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -
 
 
 def _numbered(optimizer: torch.optim.Optimizer) -> Iterator[tuple[int, torch.Tensor]]:
-    """Return the weights as ``state_dict`` numbers them."""
+    """Return the weights as numbered by ``state_dict``."""
     return enumerate(chain.from_iterable(group["params"] for group in optimizer.param_groups))
 
 

@@ -1,4 +1,8 @@
-"""The cold start: supervised steps on episodes that a teacher solved in the real environment."""
+"""The cold start: supervised steps on episodes that a teacher solved in the real environment.
+
+Only verified wins become rows, with the skills that the policy will see; coverage is counted.
+SkillRL's published data was written by a model that did not act.
+"""
 
 import itertools
 import random
@@ -14,35 +18,23 @@ from skillwright.core.seeds import derive_seed
 from skillwright.policy.backend import LossReport, PolicyBackend, Row, StepReport, TargetRefused
 from skillwright.policy.update import SftLoss, UpdateReport, by_episode, dealt
 
-# How a learning rate rises and falls.
-
-
-# The cold start: supervised steps on episodes that a teacher solved in the real environment.
-#
-# Only verified wins become rows, under the skills that the policy will be shown; what they cover
-# is counted. SkillRL's published data was written by a model that did not act.
-
-
 _SKILL_ID = re.compile(r"\[([a-z]{1,8}_?\d{1,6})\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What demonstrations hold.
+    """Contents of demonstrations.
 
     Attributes:
-        episodes: Played.
         wins: Verified wins; their turns became rows.
         failures: Episodes that the infrastructure failed.
-        rows: Rows.
-        refused: Turns whose action the policy cannot take (it was not among the admissible ones);
-            they are no rows.
-        forced: Turns where nothing could be chosen; they are no rows.
+        refused: Turns without a row because the policy cannot take their action.
+        forced: Turns without a row because there was only one choice.
         by_type: Wins per task type.
-        actions: How often each first word of an action was taught.
-        skill_blocks: Distinct skill texts that rows were shown.
-        skills_shown: Per skill id: in how many wins it was shown.
-        skills_cited: Per skill id: in how many answers it was cited and shown.
+        actions: Count of each first word of an action.
+        skill_blocks: Distinct skill texts of the rows.
+        skills_shown: Wins with the skill, by skill id.
+        skills_cited: Answers that cite the skill, by id of a shown skill.
         cited_unseen: Answers that cite a skill that was not shown.
     """
 
@@ -61,7 +53,7 @@ class Coverage:
 
     @property
     def citation_rate(self) -> float:
-        """Citations of shown skills per row; above 1 where answers cite several."""
+        """Citations of shown skills per row; may exceed 1."""
         return sum(self.skills_cited.values()) / self.rows if self.rows else 0.0
 
 
@@ -72,17 +64,18 @@ def demonstrations(
     *,
     threshold: float = 1.0,
 ) -> tuple[list[Row], Coverage]:
-    """Turn verified wins into rows, and count what they cover.
+    """Turn verified wins into rows, and count their coverage.
 
     Args:
         backend: The policy that will learn.
-        results: Episodes of a teacher in the real environment, lost and failed ones among them.
-        skills: What was injected into the episodes; the same retrieval and renderer as in training.
-        threshold: The reward that is a win.
+        results: A teacher's episodes in the real environment, including lost and failed ones.
+        skills: The skills of the episodes; retrieval and renderer as in training.
+        threshold: The least reward of a win.
 
     Returns:
-        One row per turn of a win, and the counts. A turn that the policy cannot imitate is no row
-        and is counted.
+        One row per turn of a win, and the counts. Turns that the policy cannot imitate are skipped
+        and
+        counted.
     """
     rows: list[Row] = []
     count: Counter[str] = Counter()
@@ -127,7 +120,7 @@ def demonstrations(
 
 
 def contexts_of(result: EpisodeResult, skill_text: str) -> list[TurnContext]:
-    """Return what the agent saw before each turn of an episode."""
+    """Return the agent's context before each turn of an episode."""
     trajectory = result.trajectory
     before: list[Mapping[str, Any]] = [
         trajectory.metadata,
@@ -175,7 +168,7 @@ def train(
 
 
 def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[list[Row]]:
-    """Go through the rows again and again, each time in another order."""
+    """Repeat the rows, in a new order each epoch."""
     for epoch in itertools.count():
         order = derive_seed("sft", seed, epoch)
         if settings.whole_episodes:
@@ -185,7 +178,7 @@ def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[
 
 
 def _dealt_by_episode(rows: Sequence[Row], size: int, seed: int) -> Iterator[list[Row]]:
-    """Shuffle episodes and cut their rows into batches that differ by at most one row."""
+    """Shuffle episodes and split their rows into batches that differ by at most one row."""
     episodes: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         episodes.setdefault((row.group, row.episode), []).append(row)

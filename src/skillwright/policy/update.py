@@ -1,4 +1,11 @@
-"""The losses, and the update: rows with advantages become optimizer steps, on any backend."""
+"""The losses and the update: rows with advantages become optimizer steps, on any backend.
+
+Sources of the losses: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO
+(arXiv:2402.03300),
+k3 (Schulman, "Approximating KL divergence"). SkillRL's code averages over micro-batches, so its
+loss
+depends on their boundaries; here the denominator is that of the mini-batch.
+"""
 
 import math
 import random
@@ -21,17 +28,10 @@ from skillwright.policy.backend import (
     check_reference,
 )
 
-# The two losses, on tensors of log-probabilities: what any policy with weights is trained by.
-#
-# Source: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO (arXiv:2402.03300), k3
-# (Schulman, "Approximating KL divergence"). SkillRL's code averages over micro-batches, so that
-# its loss depends on the cuts; here the denominator is the mini-batch's.
-
-
 Average = Literal["tokens", "sequences"]
 
 KL_CLAMP = 10.0
-# exp() of more than this is far beyond every bound, and an infinity times a zero gradient is NaN.
+# A larger ratio is beyond every bound, and an infinity times a zero gradient is NaN.
 _LARGEST_LOG_RATIO = 20.0
 
 
@@ -80,11 +80,10 @@ class GrpoObjective:
 
 @dataclass(frozen=True, slots=True)
 class GrpoLoss:
-    """The policy loss of one mini-batch; call it on any parts of it.
+    """The policy loss of one mini-batch; call it on any part of it.
 
     Attributes:
-        objective: The settings.
-        denominator: What a sum over the whole mini-batch is divided by: its tokens or its rows.
+        denominator: Tokens or rows of the whole mini-batch.
     """
 
     objective: GrpoObjective
@@ -106,7 +105,7 @@ class GrpoLoss:
 
     @property
     def needs_entropy(self) -> bool:
-        """Whether the entropy has a weight, or is watched."""
+        """Whether the entropy has a weight, or is reported."""
         return self.entropy_gradient or self.objective.watch_entropy
 
     @property
@@ -115,7 +114,7 @@ class GrpoLoss:
         return self.objective.entropy_weight > 0
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
-        """Return this part's share of the loss, and what it was made of."""
+        """Return this part's share of the loss, and its components."""
         objective, mask = self.objective, batch.mask
         logprobs = torch.where(mask, batch.logprobs, batch.old_logprobs)
         change = logprobs - batch.old_logprobs
@@ -158,7 +157,7 @@ class GrpoLoss:
             "drift_sum": (change.abs() * count).sum(),
             "drift_max": change.abs().max(),
         }
-        # One transfer to the host for all: on a GPU each of them waits for everything.
+        # One transfer for all: each would synchronize a GPU.
         numbers = torch.stack(list(sums.values())).tolist()
         rows = int((batch.weights != 0).sum())
         return LossReport(rows=rows, **dict(zip(sums, numbers, strict=True)))
@@ -166,10 +165,10 @@ class GrpoLoss:
 
 @dataclass(frozen=True, slots=True)
 class SftLoss:
-    """Cross-entropy of the target tokens, divided by their number in the whole mini-batch.
+    """Cross-entropy of the target tokens.
 
     Attributes:
-        denominator: That number.
+        denominator: Target tokens of the whole mini-batch.
     """
 
     denominator: float
@@ -179,11 +178,11 @@ class SftLoss:
 
     @classmethod
     def over(cls, rows: Sequence[Row]) -> "SftLoss":
-        """Return the loss of a mini-batch; ``ValueError`` where it holds nothing to learn from."""
+        """Return the loss of a mini-batch; ``ValueError`` if it has no chosen token."""
         return cls(denominator(rows, "tokens"))
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
-        """Return this part's share of the loss, and what it was made of."""
+        """Return this part's share of the loss, and its components."""
         surprise = -torch.where(batch.mask, batch.logprobs, 0.0)
         count = _weighted(batch)
         total = (surprise * count).sum()
@@ -198,7 +197,7 @@ class SftLoss:
 def policy_terms(
     change: torch.Tensor, advantages: torch.Tensor, objective: GrpoObjective
 ) -> torch.Tensor:
-    """Return the clipped objective of each token, negated."""
+    """Return the negated clipped objective of each token."""
     ratio = torch.exp(change.clamp(-_LARGEST_LOG_RATIO, _LARGEST_LOG_RATIO))
     held = ratio.clamp(1 - objective.clip_low, 1 + objective.clip_high)
     terms = torch.maximum(-advantages * ratio, -advantages * held)
@@ -209,20 +208,20 @@ def policy_terms(
 
 
 def k3(difference: torch.Tensor) -> torch.Tensor:
-    """Return ``exp(d) - d - 1``, at most 10, of ``d = log p_reference - log p``; at least 0.
+    """Return ``exp(d) - d - 1`` of ``d = log p_reference - log p``, in [0, 10].
 
-    The bound is reached at d = 2.6109; there is no gradient beyond.
+    The bound is reached at d = 2.6109, without a gradient beyond.
     """
     safe = difference.clamp(max=_LARGEST_LOG_RATIO)
-    # expm1 keeps the digits that exp loses near 0; what rounding leaves below 0 is 0.
+    # expm1 is exact near 0; rounding errors below 0 are clamped.
     return (torch.expm1(safe) - safe).clamp(min=0, max=KL_CLAMP)
 
 
 def denominator(rows: Sequence[Row], average: Average) -> float:
-    """Return what the sum over a mini-batch is divided by.
+    """Return the denominator of a mini-batch's loss.
 
     Returns:
-        Chosen tokens, or rows that hold any, each counted with its row's weight.
+        Chosen tokens, or rows with any, each weighted by row.
     """
     if average == "tokens":
         total = sum(row.weight * row.chosen for row in rows)
@@ -238,8 +237,8 @@ def _weighted(batch: TokenBatch) -> torch.Tensor:
 
 
 def _averaged(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torch.Tensor:
-    """Sum over tokens, or over the means of sequences; still undivided by the mini-batch."""
-    # Selected, not multiplied: what stands under the mask may be anything.
+    """Sum over tokens, or over the means of sequences, without the denominator."""
+    # Selected, not multiplied: masked values may be anything.
     kept = torch.where(batch.mask, terms, 0.0)
     if average == "tokens":
         return (kept.sum(dim=1) * batch.weights).sum()
@@ -247,20 +246,16 @@ def _averaged(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torch
     return (kept.sum(dim=1) / lengths * batch.weights).sum()
 
 
-# Rows of token generators: one per turn, or one per episode with the world's words masked.
-
-
 Choices = tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenContext:
-    """What the tokens of a row came after.
+    """Prompt and choices of a row's tokens.
 
     Attributes:
-        prompt_ids: The prompt, as the model read it.
-        allowed: Per token of the row: the ids that it was drawn from, where generation was held to
-            admissible actions; ``None`` for the whole vocabulary.
+        allowed: Per token: the ids it was drawn from if actions were restricted; ``None`` for the
+            whole vocabulary.
     """
 
     prompt_ids: tuple[int, ...]
@@ -268,12 +263,13 @@ class TokenContext:
 
 
 def joined(rows: Sequence[Row]) -> list[Row]:
-    """Make as few rows of an episode's turns as its prompts allow.
+    """Merge an episode's turns into as few rows as its prompts allow.
 
-    A turn whose prompt continues where the last one ended (same tokens, then the environment's)
-    becomes part of the same row; the environment's tokens are masked and have no advantage. A
-    prompt that was rebuilt (a history of the last turns, a template that drops old reasoning)
-    starts a new row: the tokens that it was sampled after are the ones that it is trained after.
+    A turn whose prompt extends the previous one (same tokens, then the environment's) joins its
+    row;
+    the environment's tokens are masked and have no advantage. A rebuilt prompt (a truncated
+    history, a
+    template that drops old reasoning) starts a new row, so training sees the prompts of sampling.
     """
     whole: list[Row] = []
     for row in rows:
@@ -285,7 +281,7 @@ def joined(rows: Sequence[Row]) -> list[Row]:
 
 
 def by_episode(rows: Iterable[Row]) -> list[Row]:
-    """Join the turns of every episode; rows of one episode stand together."""
+    """Join the turns of every episode; rows of one episode are contiguous."""
     return [
         row
         for _, turns in groupby(rows, key=lambda row: (row.group, row.episode))
@@ -294,8 +290,8 @@ def by_episode(rows: Iterable[Row]) -> list[Row]:
 
 
 def _between(so_far: Row, row: Row) -> tuple[int, ...] | None:
-    """Return the environment's tokens between two turns, or ``None`` where they do not join."""
-    # A turn that was left out in between stays in the prompt, and so under the mask.
+    """Return the environment's tokens between two turns, or ``None`` if they cannot be joined."""
+    # A skipped turn in between stays in the prompt, masked.
     alike = (so_far.temperature, so_far.weight, so_far.encoding)
     if (row.temperature, row.weight, row.encoding) != alike:
         return None
@@ -321,9 +317,6 @@ def _append(so_far: Row, row: Row, between: tuple[int, ...]) -> Row:
     )
 
 
-# The update: rows with advantages become optimizer steps, on any backend.
-
-
 class GrpoSettings(GrpoTerms):
     """How a batch of rows is learned from.
 
@@ -336,23 +329,18 @@ class GrpoSettings(GrpoTerms):
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """What an update, or a cold start, did, step by step.
-
-    Attributes:
-        losses: One per optimizer step.
-        steps: One per optimizer step.
-    """
+    """Results of an update or a cold start, per optimizer step."""
 
     losses: tuple[LossReport, ...] = ()
     steps: tuple[StepReport, ...] = ()
 
     @property
     def skipped_steps(self) -> int:
-        """Steps that were left out because their gradient was not finite."""
+        """Steps that were skipped because their gradient was not finite."""
         return sum(step.skipped for step in self.steps)
 
     def total(self) -> LossReport:
-        """Return all steps' reports as one; its means run over all tokens, each epoch's anew."""
+        """Return the sum of all reports; its means are over all tokens of all epochs."""
         return sum(self.losses, LossReport())
 
 
@@ -364,17 +352,17 @@ def update(
     seed: int,
     learning_rate: float | None = None,
 ) -> UpdateReport:
-    """Learn from rows that have advantages (`teach` gives them).
+    """Learn from rows with advantages (see `teach`).
 
     Args:
         backend: The policy.
-        rows: Step rows; those of one episode stand together, in order.
-        settings: How.
-        seed: Of the order in which rows are dealt out.
-        learning_rate: Instead of the settings', where a schedule says so.
+        rows: Rows of turns; those of one episode are contiguous and in order.
+        settings: Loss, epochs and batches.
+        seed: Seed of the row order.
+        learning_rate: Overrides the settings' rate, for a schedule.
 
     Returns:
-        What was done; nothing where there are no rows, or padding alone.
+        An empty report if there are no rows, or only padding.
 
     Raises:
         ReferenceMissing: The loss has a KL term and the backend no reference.
@@ -394,10 +382,11 @@ def update(
 
 
 def dealt(rows: Sequence[Row], size: int | None, seed: int) -> Iterator[list[Row]]:
-    """Deal rows out into batches of about ``size``, shuffled.
+    """Split shuffled rows into batches of about ``size``, which differ in size by at most one.
 
-    Each row is dealt once, and batches differ in size by at most one: a last batch of two rows
-    would make a step as long as one of a hundred. Within a batch, rows keep their order.
+    Uneven batches would give a batch of two rows a step as long as one of a hundred. Within a
+    batch,
+    rows keep their order.
     """
     if not rows:
         return

@@ -16,8 +16,8 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
-from skillwright.core.paths import Places
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
+from skillwright.core.slots import Slots
 from skillwright.rollout.circuit import Circuit
 from skillwright.rollout.engine import EpisodeFinished, Observer, Permit, TurnFinished
 from skillwright.rollout.episode import Assignment, MakeEnv
@@ -68,7 +68,7 @@ class LocalEngine:
     permit: Permit = nullcontext
 
     def __post_init__(self) -> None:
-        self._slots = Places(self.limits.max_concurrent)
+        self._slots = Slots(self.limits.max_concurrent)
         self._one_wave = asyncio.Lock()
         self._one_asks = asyncio.Lock()
         self._in_flight: dict[str, Claim] = {}

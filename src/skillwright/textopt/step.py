@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from skillwright.core.concurrency import both, together
 from skillwright.core.jsonio import encode
-from skillwright.core.protocols import both, together
 from skillwright.core.skill import SourceType
 from skillwright.rollout.transcript import Transcripts
 from skillwright.textopt.aggregate import SIDES, Aggregate, PatchNode, merge_sides

@@ -1,6 +1,7 @@
 """The process behind a local model: started, shared, restarted, and never left behind."""
 
 import asyncio
+import importlib.metadata
 import json
 import os
 import select
@@ -307,15 +308,21 @@ async def test_a_client_that_closes_ends_a_server_that_is_still_starting(weights
         await call
 
 
+def no_distribution(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+
+
 def test_weights_or_a_library_that_are_missing_are_named(weights, monkeypatch):
     client = HttpClient()
     with pytest.raises(DataError, match="neither a GGUF file nor an installed package"):
         make_model(LocalConfig(model="no-such-weights"), client)
     with pytest.raises(ConfigError, match="trained for 64 tokens; lower it"):
         make_model(LocalConfig(model=str(weights), context=128), client)
-    monkeypatch.setattr(local_model, "_LIBRARY", "no_such_library")
-    with pytest.raises(ConfigError, match=r"pip install 'skillwright\[local\]'"):
-        make_model(LocalConfig(model=str(weights)), client)
+    for version in ("", "2025.12.1"):
+        monkeypatch.setattr("skillwright.models.backends._installed", lambda _, v=version: v)
+        said = r"'local' needs the package xllamacpp>=2026.10: pip install 'skillwright\[local\]'"
+        with pytest.raises(ConfigError, match=said):
+            make_model(LocalConfig(model=str(weights)), client)
 
 
 def test_weights_without_a_chat_template_are_refused(tmp_path):

@@ -124,7 +124,9 @@ async def test_an_episode_that_kills_its_workers_fails_alone_and_its_neighbors_h
     Deadly.here = here = WorkersHere(1)
     specs = guess_specs(6)
     async with WorkerPool(here, pause_s=0) as pool:
-        engine = pooled(pool, worlds=Worlds(t2=Deadly), limits=replace(SHORT, give_up_after=None))
+        engine = pooled(
+            pool, worlds=Worlds(t2=Deadly), limits=SHORT.model_copy(update={"give_up_after": None})
+        )
         results = await engine.run(specs, NO_SKILL)
     assert [one.task_id for one in results if one.failure] == ["t2"]
     failure = results[2].failure

@@ -17,10 +17,11 @@ from serving import KEY, serve_here
 from skillwright.core import ConfigError, DataError
 from skillwright.core.loopback import bound_socket
 from skillwright.plugins.local import server as local_server
+from skillwright.plugins.serve.batching import Spoken, Ticket
 from skillwright.plugins.serve.chat import PolicyChat
 from skillwright.plugins.serve.front import Bounds, Front, listening
 from skillwright.plugins.serve.opened import _refuse_too_large
-from skillwright.policy.hf import HfPolicy, HfSettings, Spoken, Ticket
+from skillwright.policy.hf import HfPolicy, HfSettings
 from skillwright.policy.hf.sampling import Answer
 
 FAKE = (sys.executable, str(Path(__file__).parents[2] / "fake_gguf_server.py"))

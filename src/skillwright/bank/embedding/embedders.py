@@ -1,4 +1,4 @@
-"""What says which skills are similar: by words, or by meaning with a model that runs here."""
+"""Measure the similarity of texts: by words, or by meaning with a local model."""
 
 import hashlib
 import math
@@ -16,63 +16,57 @@ import numpy.typing as npt
 
 from skillwright.core import BankSkill, ConfigError, ModelError
 
-# Texts as vectors: what every embedder can do.
-
-
 Vectors = npt.NDArray[np.float32]
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors whose product is their similarity.
+    """Encodes texts as unit vectors whose dot product is their similarity.
 
-    Both methods return one row per text, in order; no texts give no rows. They may be called from
-    several threads.
+    Both methods return one row per text, in order, and may be called from several threads.
     """
 
     @property
     def identity(self) -> str:
-        """What tells its vectors from those of others: equal for equal vectors, and never else."""
+        """Id of the vectors: equal if and only if the vectors are equal."""
         ...
 
     @property
     def delta(self) -> float:
-        """The similarity that a skill must exceed to be injected, calibrated for this embedder."""
+        """Similarity above which a skill is injected, calibrated for this embedder."""
         ...
 
     def encode_queries(self, texts: list[str]) -> Vectors:
-        """Encode what is looked for: task descriptions. Unit rows, shape ``[n, d]``."""
+        """Encode task descriptions. Unit rows, shape ``[n, d]``."""
         ...
 
     def encode_skills(self, texts: list[str]) -> Vectors:
-        """Encode what is found: texts of skills. Unit rows, shape ``[n, d]``."""
+        """Encode texts of skills. Unit rows, shape ``[n, d]``."""
         ...
 
 
 def unit_rows(rows: npt.ArrayLike) -> Vectors:
-    """Scale rows to length 1; a row of zeros stays one.
-
-    Args:
-        rows: Shape ``[n, d]``.
-    """
+    """Scale rows of shape ``[n, d]`` to length 1; zero rows stay zero."""
     matrix = np.asarray(rows, dtype=np.float32)
     lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
     return (matrix / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
-# Similarity by words and parts of words: no model, no download, the same on every machine.
+# Lexical similarity: no model, no download, the same on every machine.
 #
-# A text becomes a bag of stemmed words and of the four-letter pieces of each, hashed into a fixed
-# number of signed places. What a word weighs is a fixed rule and not counted in a bank, so that
-# adding a skill leaves every other score as it was: function words, and those that any instruction
-# is full of, weigh little; all others the same. A piece weighs a share of its word, so that
-# "reheating" and "heat" meet. A word counts by the square root of how often it occurs.
-#
-# It sees words, not meanings: "warm" and "hot" meet only in the small table of synonyms below.
+# A text becomes a bag of stemmed words and of their four-letter pieces, hashed into a fixed number
+# of
+# signed buckets. Weights are fixed and do not depend on the bank, so adding a skill changes no
+# other
+# score: function words and words of every instruction weigh little, all others the same. Pieces
+# share
+# a part of their word's weight, so that "reheating" matches "heat". A word counts by the square
+# root
+# of its frequency. Meanings are not known, except the few synonyms below.
 
 
 DIMENSIONS: Final = 1024
 VERSION: Final = 2
-"""Rises whenever the same text would get another vector."""
+"""Increases when the vector of a text changes."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
@@ -125,12 +119,12 @@ class LexicalEmbedder:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the stems of a text's words, in order; ``pick_two`` and ``SinkBasin`` are two each."""
+    """Return the stems of a text's words in order; ``pick_two`` and ``SinkBasin`` have two each."""
     return [_stem(word) for word in _WORD.findall(_CAMEL.sub(" ", text).lower())]
 
 
 def is_common(stem: str) -> bool:
-    """Tell whether a stem is of a function word, or of one that any instruction is full of."""
+    """Return whether a stem is of a function word, or of a word of every instruction."""
     return stem in _COMMON_STEMS
 
 
@@ -145,7 +139,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def _places(word: str) -> tuple[tuple[int, float], ...]:
-    """Where a word goes: (place, signed weight) of itself and of its pieces."""
+    """Return (bucket, signed weight) of a word and of its pieces."""
     weight = _COMMON_WEIGHS if word in _COMMON_STEMS else 1.0
     word = _SAME_STEMS.get(word, word)
     places = [_place(f"w:{word}", weight)]
@@ -166,11 +160,6 @@ _COMMON_STEMS: Final = frozenset(map(_stem, _COMMON.split()))
 _SAME_STEMS: Final = {_stem(word): _stem(same) for word, same in _SAME.items()}
 
 
-# Similarity by meaning, with an encoder of sentence-transformers that runs here.
-#
-# Source: Reimers and Gurevych, Sentence-BERT (arXiv:1908.10084); `all-MiniLM-L6-v2` by default.
-
-
 DEFAULT_MODEL: Final = "all-MiniLM-L6-v2"
 
 _INSTALL: Final = "pip install 'skillwright[embed]'"
@@ -178,25 +167,25 @@ _SAMPLED: Final = 64
 
 
 class SentenceTransformerEmbedder:
-    """Encodes texts with a sentence-transformers model, loaded at once.
+    """Encodes texts with a local sentence-transformers model.
 
-    Queries and skills are encoded as the model was trained for it: with the prompts that it comes
-    with, or those that are given here.
+    Queries and skills are encoded with the model's own prompts, or with those given here.
+    Source: Reimers and Gurevych, Sentence-BERT (arXiv:1908.10084).
 
     Args:
-        model: A folder, or a Hugging Face name. A name is looked for in the local cache first;
-            nothing is asked of the network when it is there.
-        device: Where it runs, such as ``cuda:1``; never a GPU unless it is named.
-        delta: The similarity that a skill must exceed. 0.2 is calibrated for MiniLM on the seed
-            banks; at the 0.4 of SkillRL's paper most tasks get no skill of their category.
-            Other encoders have other scales: calibrate theirs (`calibrate`).
-        query_prompt: Put before each query, for an encoder that wants one and does not bring it
+        model: A folder, or a Hugging Face name; the local cache is searched before the network.
+        device: Device such as ``cuda:1``.
+        delta: Least similarity of an injected skill. 0.2 is calibrated for MiniLM on the seed
+            banks;
+            at the 0.4 of SkillRL's paper most tasks get no skill of their category. Calibrate other
+            encoders (`calibrate`).
+        query_prompt: Prefix of each query, for an encoder that needs one and does not define it
             (``"query: "`` for E5).
-        skill_prompt: Put before each skill's text, likewise.
+        skill_prompt: Prefix of each skill's text.
         local_files_only: Never download.
 
     Raises:
-        ConfigError: The extra is not installed, or there is no such model.
+        ConfigError: The extra is not installed, or the model does not exist.
     """
 
     def __init__(
@@ -232,9 +221,9 @@ class SentenceTransformerEmbedder:
         return unit_rows(rows)
 
     def _fingerprint(self) -> str:
-        """Digest what decides the vectors: some of every tensor, the prompts, the longest input.
+        """Hash what determines the vectors: parts of every tensor, prompts and longest input.
 
-        The folder or name does not tell: weights behind it change, and equal ones have many names.
+        The name is not enough: its weights change, and equal weights have many names.
         """
         found = hashlib.sha256()
         for name, tensor in sorted(self._model.state_dict().items()):
@@ -257,7 +246,7 @@ def _load(name: str, device: str, local_files_only: bool) -> Any:
             "The embedder 'lexical' needs nothing."
         ) from error
     faults: list[Exception] = []
-    # The hub is asked last, and never for what can only be a path.
+    # The hub is tried last, and never for paths.
     never_ask = local_files_only or name.startswith((".", "/", "~")) or name.count("/") > 1
     for only_local in (True,) if never_ask else (True, False):
         try:
@@ -275,10 +264,10 @@ def _load(name: str, device: str, local_files_only: bool) -> Any:
 
 
 def _find_on_hub(name: str) -> None:
-    """Ask the hub once for a model: loading would ask for file after file, each again and again.
+    """Query the hub once for a model: loading would request file after file, with retries.
 
     Raises:
-        OSError: It has none of that name, or cannot be reached.
+        OSError: The hub does not have the model, or cannot be reached.
     """
     from huggingface_hub import HfApi
 
@@ -289,32 +278,29 @@ def _find_on_hub(name: str) -> None:
         raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-# Vectors that are worked out once: those of queries in memory, those of skills in a store.
-
-
 MOST_QUERIES = 16_384
-"""Query vectors that are kept: 25 MB of MiniLM's, and more tasks than ALFWorld has games."""
+"""Cached query vectors: 25 MB for MiniLM, more than the tasks of ALFWorld."""
 
 
 class VectorStore(Protocol):
-    """Keeps the vectors of skills by content digest; a `BankStore` does."""
+    """A store of skills' vectors by content digest, such as `BankStore`."""
 
     def vectors(self, embedder_id: str) -> Mapping[str, Vectors]:
         """Return all vectors of an embedder, each of shape ``[d]``, by content digest."""
         ...
 
     def keep_vectors(self, embedder_id: str, vectors: Mapping[str, Vectors]) -> None:
-        """Keep vectors, each of shape ``[d]``, by content digest."""
+        """Store vectors, each of shape ``[d]``, by content digest."""
         ...
 
 
 class Encoder:
-    """An embedder that is never asked for the same text twice. Safe to share between threads.
+    """An embedder that encodes each text once. Safe to share between threads.
 
     Args:
-        embedder: Who encodes.
-        store: Where vectors of skills outlive the process; ``None`` keeps them in memory only.
-        most_queries: Query vectors that are kept; the one that was not used for longest goes first.
+        embedder: The embedder to cache.
+        store: Persistent store of skills' vectors; ``None`` caches in memory only.
+        most_queries: Cached query vectors; the least recently used is dropped first.
     """
 
     def __init__(
@@ -331,7 +317,7 @@ class Encoder:
         self._guard = threading.RLock()
 
     def queries(self, texts: Iterable[str]) -> dict[str, Vectors]:
-        """Return the vector of each distinct text, of shape ``[d]``; what is new in one request."""
+        """Return the vector of each distinct text, shape ``[d]``; new ones are encoded together."""
         with self._guard:
             wanted = dict.fromkeys(texts)
             new = [text for text in wanted if text not in self._queries]
@@ -343,7 +329,7 @@ class Encoder:
             return found
 
     def skills(self, skills: Sequence[BankSkill]) -> Vectors:
-        """Return one row per skill, in order; what is new is encoded in one request, and kept.
+        """Return one row per skill, in order; new ones are encoded together and stored.
 
         Returns:
             Shape ``[n, d]``; ``[0, 0]`` for no skills.
@@ -353,7 +339,7 @@ class Encoder:
         with self._guard:
             texts = [skill.text for skill in skills]
             pairs = zip(skills, texts, strict=True)
-            # Digests cost more than all the rest here, so they are made of new skills only.
+            # Digests are expensive, so only those of new skills are computed.
             self._learn({text: skill for skill, text in pairs if text not in self._skills})
             return np.stack([self._skills[text] for text in texts])
 
@@ -375,7 +361,7 @@ class Encoder:
     def _checked(
         self, texts: Sequence[str], rows: Vectors, kept: Mapping[str, Vectors] | None = None
     ) -> dict[str, Vectors]:
-        """Return rows by text; a wrong one would hide skills for as long as it is kept."""
+        """Return rows by text; wrong rows are refused, because stored ones would hide skills."""
         name = self.embedder.identity
         if np.shape(rows)[:1] != (len(texts),) or np.ndim(rows) != 2 or not np.isfinite(rows).all():
             raise ModelError(

@@ -1,6 +1,7 @@
-"""Similarity by meaning, from an OpenAI-compatible embeddings endpoint.
+"""Embed texts with an OpenAI-compatible embeddings endpoint.
 
-Source: OpenAI API reference, "Embeddings"; vLLM, Ollama and text-embeddings-inference speak it.
+Source: OpenAI API reference, "Embeddings"; also served by vLLM, Ollama and
+text-embeddings-inference.
 """
 
 from collections.abc import Mapping
@@ -17,8 +18,8 @@ from skillwright.bank.embedding.embedders import (
     unit_rows,
 )
 from skillwright.core import ConfigError, ModelError, Usage
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.models import HttpClient, OpenAIChatConfig
 from skillwright.models.dialects.chat_completions import fault_of_reply, usage_of
 from skillwright.models.http.client import HttpReply, encode
@@ -32,24 +33,25 @@ DEFAULT_BATCH: Final = 128
 
 
 class EndpointEmbedder:
-    """Encodes texts by asking an endpoint, in batches, with retries, within its limits.
+    """Encodes texts by an endpoint, in batches, with retries and limits.
 
-    Its calls block, and run in an event loop of their own, so that they work from anywhere, also
-    from inside another loop (which stands still meanwhile: an engine asks in a thread).
+    Its calls block and run in their own event loop, so they also work inside another loop, which
+    they
+    block: an engine calls from a thread.
 
     Args:
-        base_url: Up to and without ``/embeddings``.
-        model: Its name there.
-        delta: The similarity that a skill must exceed; calibrate it for the model (`calibrate`).
-        query_prompt: Put before each query, for a model that wants one.
-        skill_prompt: Put before each skill's text, likewise.
+        base_url: URL without ``/embeddings``.
+        model: Name of the model at the endpoint.
+        delta: Least similarity of an injected skill; calibrate it for the model (`calibrate`).
+        query_prompt: Prefix of each query, if the model needs one.
+        skill_prompt: Prefix of each skill's text.
         batch: Most texts in one request.
         settings: Further settings of `OpenAIChatConfig`: ``api_key_env``, ``timeout_s``,
             ``max_concurrent``, ``extra_body`` (``dimensions``), ...
 
     Raises:
-        ConfigError: The endpoint needs a key and none is there, or a batch is empty.
-        ValidationError: A setting is wrong.
+        ConfigError: The endpoint's key is missing, or ``batch`` is below 1.
+        ValidationError: A setting is invalid.
 
     Attributes:
         usage: Tokens and requests so far.
@@ -84,7 +86,7 @@ class EndpointEmbedder:
         """Encode task descriptions; see `Embedder`.
 
         Raises:
-            ModelError: The endpoint failed at every attempt, refuses, or sent no vectors.
+            ModelError: Every attempt failed, or the reply has no vectors.
         """
         return self._encode([self._prompts[0] + text for text in texts])
 
@@ -97,7 +99,7 @@ class EndpointEmbedder:
         return self._encode([self._prompts[1] + text for text in texts])
 
     def close(self) -> None:
-        """Close the connections and end the thread. Closing twice is allowed."""
+        """Close the connections and the thread; may be called twice."""
         self._loop.run(self._client.aclose())
         self._loop.close()
 
@@ -145,7 +147,7 @@ class EndpointEmbedder:
 
 
 def _vectors(reply: HttpReply, count: int) -> Vectors:
-    """Read the vectors out of a reply, in the order of the texts, whatever order they came in."""
+    """Read the vectors of a reply, in the order of the texts."""
     try:
         found = sorted(reply.payload["data"], key=lambda one: one["index"])
         rows = np.asarray([one["embedding"] for one in found], dtype=np.float32)
@@ -162,9 +164,6 @@ def _vectors(reply: HttpReply, count: int) -> Vectors:
     return rows
 
 
-# Which embedder a name means.
-
-
 LEXICAL = "lexical"
 
 
@@ -174,30 +173,29 @@ def make_embedder(name: str = LEXICAL) -> Embedder:
     Args:
         name: ``lexical``, which needs no model; ``https://host/v1#model`` for an OpenAI-compatible
             embeddings endpoint; else a folder or a Hugging Face name for sentence-transformers,
-            such as ``all-MiniLM-L6-v2``.
+            such as
+            ``all-MiniLM-L6-v2``.
 
     Raises:
-        ConfigError: The name is empty or an endpoint without a model, the extra is not installed,
-            or there is no such model.
+        ConfigError: The name is empty or has no model, the extra is not installed, or the model
+            does
+            not exist.
     """
     if not name.strip():
         raise ConfigError("no embedder is named; write 'lexical', 'all-MiniLM-L6-v2' or a URL")
     if name == LEXICAL:
         return LexicalEmbedder()
     if (endpoint := endpoint_named(name)) is not None:
-        # The network stack takes longer to import than all the rest.
-        from skillwright.bank.embedding.endpoint import EndpointEmbedder
-
         base_url, model = endpoint
         return EndpointEmbedder(base_url=base_url, model=model)
     return SentenceTransformerEmbedder(name)
 
 
 def endpoint_named(name: str) -> tuple[str, str] | None:
-    """Return address and model where a name means an endpoint; ``None`` where it means none.
+    """Return URL and model of an endpoint's name; ``None`` for other names.
 
     Raises:
-        ConfigError: It names no model.
+        ConfigError: The name has no model.
     """
     if not name.startswith(("http://", "https://")):
         return None

@@ -1,4 +1,4 @@
-"""Skills from outside, in any of the forms that we read: into a bank, as pending ones."""
+"""Import skills into a bank from any supported form, as pending ones; and load seed banks."""
 
 from dataclasses import replace
 from importlib import resources
@@ -33,14 +33,15 @@ def import_skills(
         bank: The bank to add to.
         path: A folder of Agent Skills or its SKILL.md, a JSON file of the interchange form or of
             SkillRL's layout, or a Markdown file.
-        is_near: Whether two skills of one kind, category and scope say the same. SkillRL's layout
-            is imported without this test, so that it can be exported without loss.
+        is_near: Whether two skills of one kind, category and scope have the same meaning. Not used
+            for
+            SkillRL's layout, so that it can be exported without loss.
 
     Returns:
-        The next version, and what became of each skill.
+        The next version, and the outcome of each skill.
 
     Raises:
-        DataError: It cannot be read, or has none of these forms.
+        DataError: The file cannot be read, or has none of these forms.
     """
     if path.suffix.lower() == ".json":
         text = read_text(path, "bank")
@@ -63,11 +64,11 @@ def load_any_bank(path: Path) -> Bank:
     """Read a bank from a JSON file.
 
     Args:
-        path: An export of ours, which is taken as it is; or a file in SkillRL's layout, which has
-            no statuses: all of its skills are active.
+        path: An export of Skillwright, read as it is; or a file in SkillRL's layout, which has no
+            statuses: all of its skills become active.
 
     Raises:
-        DataError: It cannot be read, or is neither.
+        DataError: The file cannot be read, or is neither.
     """
     text = read_text(path, "bank")
     if not is_skillrl(read_json(text, str(path))):
@@ -78,13 +79,13 @@ def load_any_bank(path: Path) -> Bank:
 
 
 def _pending(bank: Bank) -> tuple[BankSkill, ...]:
-    """Take the skills of another bank as drafts; what it retired stays there."""
+    """Return the skills of another bank as pending drafts, without retired ones."""
     return tuple(
         replace(
             skill,
             id="",
             status=SkillStatus.PENDING,
-            # What a file says of its origin is its own word; here it came in as an import.
+            # The origin in the file is not trusted.
             provenance=replace(skill.provenance, origin=SkillOrigin.IMPORTED),
         )
         for skill in bank.skills
@@ -92,22 +93,17 @@ def _pending(bank: Bank) -> tuple[BankSkill, ...]:
     )
 
 
-# Banks to begin with, written for this project: what the environments' own rules imply.
-#
-# The files in ``seeds/`` are of the interchange form, so they are also an example of it.
-
-
 SEED_BANKS: Final = ("alfworld", "tau_bench", "webshop")
-"""The environments that have a seed bank."""
+"""Environments with a seed bank, in ``seeds/``, written for this project from their rules."""
 
 
 def seed_bank(name: str) -> Bank:
     """Return the seed bank of an environment, at version 1.
 
-    ALFWorld's has 55 items: 12 general skills, 32 for the six categories of tasks, 11 lessons.
+    ALFWorld's has 55 skills: 12 general, 32 for the six categories, 11 lessons.
 
     Raises:
-        UsageError: There is none of this name.
+        UsageError: There is no seed bank of this name.
     """
     if name not in SEED_BANKS:
         raise UsageError(f"there is no seed bank {name!r}. {did_you_mean(name, SEED_BANKS)}")

@@ -1,7 +1,7 @@
-"""The interchange form of a bank: one JSON document that is the same, byte for byte, every time.
+"""The interchange form of a bank: one deterministic JSON document.
 
 ``{"schema_version": 1, "meta": {...}, "general": [...], "by_category": {category: [...]},
-"lessons": [...]}``: everything that a bank knows, retired and pending skills included.
+"lessons": [...]}``: all data of a bank, including retired and pending skills.
 """
 
 import json
@@ -26,23 +26,21 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import dumps, read_text, write_text
 
-# Reading JSON strictly: what could not be written again is refused.
-
 
 def read_json(text: str, where: str) -> Any:
-    """Read a JSON value.
+    """Read a JSON value; refuse what could not be written again.
 
     Args:
         text: The document.
-        where: Names it in messages.
+        where: Its name in messages.
 
     Raises:
-        DataError: It is no JSON, or holds NaN, an infinity, half a surrogate pair, or a key twice
-            in one object, where one value would be lost.
+        DataError: It is not JSON, or has NaN, an infinity, half a surrogate pair, or a duplicate
+            key.
     """
     try:
         value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
-        # An escape in ASCII may stand for what no file and no endpoint takes.
+        # An ASCII escape may encode text that files and endpoints refuse.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = error.object[error.start]
@@ -55,17 +53,17 @@ def read_json(text: str, where: str) -> Any:
 def read_sections(
     document: Mapping[str, Any], where: str, general: str, by_category: Sequence[str], lessons: str
 ) -> Iterator[tuple[list[Any], SkillKind, str, str]]:
-    """Yield each list of items of a bank's document, with its kind, its category and its name.
+    """Yield each list of items of a bank's document, with its kind, category and name.
 
     Args:
-        document: The document; a section that is not there or null has no items.
-        where: Names it in messages.
+        document: The document; a missing or null section has no items.
+        where: Its name in messages.
         general: The key of the general skills.
         by_category: Keys of objects that hold lists by category.
         lessons: The key of the lessons.
 
     Raises:
-        DataError: A section is no list, or no object of categories.
+        DataError: A section is not a list, or not an object of categories.
     """
     yield _items(document.get(general), where, general), SkillKind.GENERAL, "", general
     for key in by_category:
@@ -96,11 +94,6 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
-# A skill as a JSON object, read with care: what is missing or wrong is named.
-#
-# The keys are those of the interchange form (`skillwright.bank.to_json`); stores use them too.
-
-
 _LESSON_KEYS = ("failure_point", "flawed_reasoning", "corrective_action")
 _A_COUNT = "a whole number from 0 to 2^63 - 1"
 _EXPECTED = {
@@ -112,7 +105,7 @@ _EXPECTED = {
 }
 _Word = TypeVar("_Word", bound=StrEnum)
 
-Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]  # of what SQLite keeps
+Count = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]  # SQLite's range
 
 
 class _Strict(BaseModel):
@@ -149,7 +142,7 @@ class _Item(_Strict):
 
 
 def item_of(skill: BankSkill, stats: SkillStats) -> dict[str, Any]:
-    """Write a skill as a JSON object; ``category`` is null for what is about every task."""
+    """Return a skill as a JSON object; ``category`` is null for skills of every task."""
     about_all = skill.kind != SkillKind.TASK_SPECIFIC and not skill.category
     lesson = skill.counterfactual
     parts = {} if lesson is None else {key: getattr(lesson, key) for key in _LESSON_KEYS}
@@ -180,12 +173,13 @@ def skill_of(item: object, where: str) -> tuple[BankSkill, SkillStats]:
     """Read a skill and its counts from a JSON object.
 
     Args:
-        item: What is in the file. Only ``id``, ``title``, ``principle``, ``when_to_apply``,
-            ``kind`` and the parts of a lesson must be there.
-        where: Names it in messages.
+        item: The object. ``id``, ``title``, ``principle``, ``when_to_apply``, ``kind`` and the
+            parts of
+            a lesson are required.
+        where: Its name in messages.
 
     Raises:
-        DataError: A key is missing, unknown, or has no fit value.
+        DataError: A key is missing, unknown, or has an invalid value.
     """
     if not isinstance(item, dict):
         raise DataError(f"{where}: it is a {type(item).__name__}, not an object")
@@ -250,7 +244,7 @@ def _word(key: str, written: str, words: type[_Word]) -> _Word:
 
 
 def _said(error: ValidationError, item: dict[Any, Any]) -> str:
-    """Say what is wrong first: an unknown key, else the first key that is missing or unfit."""
+    """Describe one error: an unknown key, else the first missing or invalid key."""
     found = error.errors()
     first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
     key, *inner = map(str, first["loc"])
@@ -300,11 +294,11 @@ def from_json(text: str, where: str = "the bank") -> Bank:
     """Read a bank from its interchange form.
 
     Args:
-        text: The document. ``meta`` may be left out by people who write a bank by hand.
-        where: Names it in messages.
+        text: The document; ``meta`` is optional.
+        where: Its name in messages.
 
     Raises:
-        DataError: It is no such document; the message names the item that is wrong.
+        DataError: The document is invalid; the message names the item.
     """
     document = _document(text, where)
     skills: dict[str, BankSkill] = {}
@@ -329,10 +323,10 @@ def from_json(text: str, where: str = "the bank") -> Bank:
 
 
 def save_bank(bank: Bank, path: Path) -> None:
-    """Write a bank's interchange form to a file; a reader never sees half of it.
+    """Write a bank's interchange form to a file, atomically.
 
     Raises:
-        OSError: The folder cannot be written or the disk is full; an old file is untouched.
+        OSError: The folder cannot be written or the disk is full; an old file is unchanged.
     """
     write_text(path, to_json(bank))
 
@@ -341,7 +335,7 @@ def load_bank(path: Path) -> Bank:
     """Read a bank from a file of the interchange form.
 
     Raises:
-        DataError: The file cannot be read, or is no such document.
+        DataError: The file cannot be read, or is invalid.
     """
     return from_json(read_text(path, "bank"), str(path))
 

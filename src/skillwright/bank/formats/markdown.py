@@ -1,4 +1,17 @@
-"""Skills as Markdown, for people and agents to read and write."""
+"""Skills as Markdown, for people and agents to read and write.
+
+A skill is a heading of level 3 with its name, and bullets under it:
+
+    ### Hold it first
+    - Do: Have the object in hand before you use the microwave.
+    - When: When a goal asks for something hot.
+    - Category: heat
+
+A lesson also has ``Avoid``, ``Mistaken belief`` and ``Instead``; ``Scope`` and
+``Id`` may follow. A skill without a category is a general one, unless it has
+``Kind: task_specific``. Headings of other levels are ignored. In a text without such skills every
+bullet is a skill: ``- **Name:** what to do``. Evidence, statistics and versions are not included.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,22 +27,6 @@ from skillwright.core import (
     SkillStatus,
     did_you_mean,
 )
-
-# Skills as plain Markdown, for people to read and write.
-#
-# A skill is a heading of the third level with its name, and bullets under it:
-#
-#     ### Hold it first
-#     - Do: Have the object in hand before you use the microwave.
-#     - When: When a goal asks for something hot.
-#     - Category: heat
-#
-# A lesson also has ``Avoid``, ``Mistaken belief`` and ``Instead``; ``Scope`` and ``Id`` may follow.
-# A skill without a category is a general one, unless it has ``Kind: task_specific``. Headings of
-# other levels are for readers only. In a text that has no such skills every bullet is one:
-# ``- **Name:** what to do``. Evidence, statistics and versions
-# are not part of this form.
-
 
 _BELIEF = "Mistaken belief"
 _FIELDS = ("Do", "When", "Category", "Kind", "Avoid", _BELIEF, "Instead", "Scope", "Id")
@@ -47,11 +44,11 @@ def to_markdown(bank: Bank) -> str:
 
 
 def from_markdown(text: str, where: str = "the document") -> tuple[BankSkill, ...]:
-    """Read skills from Markdown, as drafts: without ids, pending.
+    """Read skills from Markdown, as pending drafts without ids.
 
     Args:
-        text: The document; a skill's ``Id`` is only for its reader.
-        where: Names it in messages.
+        text: The document; the ``Id`` of a skill is ignored.
+        where: Its name in messages.
 
     Raises:
         DataError: A skill lacks a part or has an unknown one, or the document has no skill.
@@ -69,7 +66,7 @@ def from_markdown(text: str, where: str = "the document") -> tuple[BankSkill, ..
 
 
 def sections(skills: Sequence[BankSkill], *, with_ids: bool = True) -> list[str]:
-    """Write skills as lines, under a heading per kind, category and scope."""
+    """Format skills as lines, under a heading per kind, category and scope."""
     groups: dict[str, list[BankSkill]] = {}
     for skill in sorted(skills, key=_order):
         groups.setdefault(_heading(skill), []).append(skill)
@@ -82,13 +79,13 @@ def sections(skills: Sequence[BankSkill], *, with_ids: bool = True) -> list[str]
 
 
 def section(skill: BankSkill, *, with_ids: bool = True) -> list[str]:
-    """Write a skill as lines."""
+    """Format a skill as lines."""
     lesson = skill.counterfactual
     fields = {
         "Do": skill.principle,
         "When": skill.applicability,
         "Category": skill.category,
-        # Nothing else tells it from a general skill.
+        # Only this distinguishes it from a general skill.
         "Kind": skill.kind if skill.kind == SkillKind.TASK_SPECIFIC and not skill.category else "",
         "Avoid": lesson.failure_point if lesson else "",
         _BELIEF: lesson.flawed_reasoning if lesson else "",
@@ -121,7 +118,7 @@ def _line(text: str) -> str:
 
 
 def _blocks(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Split a document at headings of the third level."""
+    """Split a document at headings of level 3."""
     blocks: list[tuple[str, list[str]]] = []
     for line in lines:
         if heading := _HEADING.match(line):

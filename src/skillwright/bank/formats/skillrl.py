@@ -1,4 +1,12 @@
-"""The files that SkillRL publishes: banks, in and out without loss, and refined memories."""
+"""Read and write the files that SkillRL publishes: banks, without loss, and refined memories.
+
+A bank is ``{"general_skills": [...], "task_specific_skills": {category: [...]},
+"common_mistakes": [...], "metadata": {...}}``; banks for search have ``query_type_skills`` instead
+of
+the second key. Ids, metadata and unknown keys of a file are kept in `Bank.meta` for the export.
+
+Source: SkillRL (arXiv 2602.08234), and the files that its authors published.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,18 +27,8 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import dumps
 
-# Banks in the layout that SkillRL publishes, in and out without loss.
-#
-# ``{"general_skills": [...], "task_specific_skills": {category: [...]}, "common_mistakes": [...],
-# "metadata": {...}}``; banks for search have ``query_type_skills`` in the place of the second key.
-# What a file says beyond our fields (its ids, its metadata, keys that we do not know) stays with
-# the bank in `Bank.meta`, so that an export gives it back.
-#
-# Source: SkillRL (arXiv 2602.08234), and the files that its authors published.
-
-
 META_KEY = "skillrl"
-"""Where `Bank.meta` keeps the document that was imported."""
+"""The key of `Bank.meta` with the imported document."""
 
 _GENERAL, _MISTAKES = "general_skills", "common_mistakes"
 _BY_CATEGORY = ("task_specific_skills", "query_type_skills")
@@ -39,13 +37,14 @@ _NAME_WORDS = 5
 
 
 def read_skillrl(text: str, where: str = "the bank") -> tuple[BankSkill, ...]:
-    """Read the skills of a bank in SkillRL's layout, as drafts: without ids, pending.
+    """Read the skills of a bank in SkillRL's layout, as pending drafts without ids.
 
-    A mistake becomes a lesson: its description is the failure point, why it happens the flawed
-    reasoning, and how to avoid it both the corrective action and the principle.
+    A mistake becomes a lesson: its description is the failure point, its cause the flawed
+    reasoning, and
+    its remedy both the corrective action and the principle.
 
     Raises:
-        DataError: It is no such document; the message names the item that is wrong.
+        DataError: The document is invalid; the message names the item.
     """
     return tuple(draft for _, draft in _drafts(_document(text, where), where))
 
@@ -53,18 +52,18 @@ def read_skillrl(text: str, where: str = "the bank") -> tuple[BankSkill, ...]:
 def import_skillrl(bank: Bank, text: str, where: str = "the bank") -> tuple[Bank, ChangeReport]:
     """Add the skills of a bank in SkillRL's layout to a bank, pending.
 
-    Only equal skills are merged, not similar ones, so that nothing of the file is lost.
+    Only equal skills are merged, not similar ones, so that nothing is lost.
 
     Args:
         bank: The bank to add to.
         text: The document.
-        where: Names it in messages.
+        where: Its name in messages.
 
     Returns:
-        The next version, and what became of each item in the order of the document.
+        The next version, and the outcome of each item in the order of the document.
 
     Raises:
-        DataError: It is no such document.
+        DataError: The document is invalid.
     """
     document = _document(text, where)
     drafts = [draft for _, draft in _drafts(document, where)]
@@ -76,8 +75,8 @@ def import_skillrl(bank: Bank, text: str, where: str = "the bank") -> tuple[Bank
 def to_skillrl(bank: Bank) -> str:
     """Write a bank in SkillRL's layout.
 
-    Items of the document that the bank was imported from are written as they were, as long as the
-    bank has their skill in those words and it is not retired; other skills are written after them.
+    Items of the imported document are written unchanged if the bank still has their skill with this
+    content and it is not retired; other skills follow them.
     """
     imported = bank.meta.get(META_KEY)
     document = json.loads(dumps(imported)) if imported else _empty()
@@ -99,7 +98,7 @@ def to_skillrl(bank: Bank) -> str:
 
 
 def is_skillrl(document: object) -> bool:
-    """Tell whether a JSON value has SkillRL's layout."""
+    """Return whether a JSON value has SkillRL's layout."""
     return isinstance(document, Mapping) and not {_GENERAL, *_BY_CATEGORY}.isdisjoint(document)
 
 
@@ -121,7 +120,7 @@ def _empty() -> dict[str, Any]:
 def _drafts(
     document: Mapping[str, Any], where: str
 ) -> Iterator[tuple[tuple[list[Any], Any], BankSkill]]:
-    """Read every item, with the list that it is in."""
+    """Yield every item as a draft, with the list that contains it."""
     for items, kind, category, name in read_sections(
         document, where, _GENERAL, _BY_CATEGORY, _MISTAKES
     ):
@@ -196,26 +195,16 @@ def _item(skill: BankSkill) -> dict[str, Any]:
     }
 
 
-# Refined memories, the records that SkillRL's authors summarize episodes in before they distill.
-#
-# They are evidence and no skills: a teacher is shown them, and ratios of compression compare with
-# them.
-#
-# Source: the files that the authors of SkillRL (arXiv 2602.08234) published.
-
-
 _TRAJECTORY, _GUIDELINES = "refined_trajectory", "strategic_guidelines"
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryStep:
-    """A step that mattered.
+    """An important step of an episode.
 
     Attributes:
         index: Its number in the episode.
-        action: What the agent did.
-        observation: What it saw that was critical.
-        reasoning: Why it did it.
+        observation: The critical observation.
     """
 
     index: int
@@ -226,17 +215,17 @@ class MemoryStep:
 
 @dataclass(frozen=True, slots=True)
 class RefinedMemory:
-    """A summarized episode.
+    """An episode as summarized by SkillRL's authors before distillation.
+
+    It is evidence, not a skill: teachers read it, and compression is compared with it.
 
     Attributes:
-        id: Names it.
-        description: What it is about.
-        environment: Where it was played.
-        outcome: How it ended, such as ``Success``.
+        description: Summary of the content.
+        environment: Name of the environment.
+        outcome: Result, such as ``Success``.
         goal: The task.
-        steps: The steps that mattered.
-        plan: The chain of steps that solves such tasks; "" where there is none.
-        mistakes: What to avoid: (when it happens, the bad action).
+        plan: Steps that solve such tasks; "" if there are none.
+        mistakes: (condition, bad action) to avoid.
         episode: The environment's name of the episode.
     """
 
@@ -260,7 +249,7 @@ def read_memories(text: str, where: str = "the memories") -> tuple[RefinedMemory
     """Read refined memories: one record, or a list of them.
 
     Raises:
-        DataError: It is no JSON, or a record is none; the message names it.
+        DataError: It is not JSON, or a record is invalid; the message names it.
     """
     value = read_json(text, where)
     records = value if isinstance(value, list) else [value]
@@ -308,7 +297,7 @@ def _step(step: object, where: str) -> MemoryStep:
 
 
 def _unwrapped(value: Any, key: str) -> Any:
-    """Take off the second wrapping that some published records have."""
+    """Remove the second nesting that some published records have."""
     while isinstance(value, Mapping) and key in value:
         value = value[key]
     return value

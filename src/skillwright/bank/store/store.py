@@ -35,7 +35,7 @@ from skillwright.bank.store.tables import (
     outcomes_json,
     proposed_json,
 )
-from skillwright.core import BankSkill, SkillStatus
+from skillwright.core import BankSkill, DataError, SkillStatus
 from skillwright.core.jsonio import canonical, dumps
 from skillwright.core.sqlite_file import BUSY_TIMEOUT_S
 
@@ -228,10 +228,10 @@ class BankStore:
         if not found:
             raise self._unknown(number)
         stats = self._counts.as_of(number)
-        skills, digests = self._wordings.as_of(number)
         try:
+            skills, digests = self._wordings.as_of(number)
             issued, meta = json.loads(found[0]["issued"]), json.loads(found[0]["meta"])
-        except ValueError as error:
+        except (ValueError, DataError) as error:
             raise self._damaged(number, str(error)) from error
         bank = Bank(number, skills, stats, issued, meta)
         # Digests of ten thousand skills take a tenth of a second, so they are passed on.

@@ -187,16 +187,10 @@ class WordingTable:
         """Return the skills of a version, and their content digests by id.
 
         Raises:
-            BankError: A skill cannot be read.
+            ValueError, DataError: A skill cannot be read.
         """
         rows = self._file.rows(_WORDINGS_AS_OF, (version,))
-        try:
-            skills = tuple(_read(row["id"], row["body"], row["content"]) for row in rows)
-        except (ValueError, DataError) as error:
-            raise BankError(
-                f"{self._file.path}: version {version} is damaged ({error}). Restore the file "
-                "from a copy, or import the bank's last export into a new file."
-            ) from error
+        skills = tuple(_read(row["id"], row["body"], row["content"]) for row in rows)
         return skills, {row["id"]: row["content"] for row in rows}
 
     def keep(self, before: Bank, after: Bank) -> None:

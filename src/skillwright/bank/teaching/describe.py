@@ -1,4 +1,4 @@
-"""A skill's description, written by a model in one question."""
+"""Write a skill's description with a model, in one question."""
 
 from functools import cache
 from importlib import resources
@@ -27,7 +27,7 @@ def _fit(text: str) -> str:
 
 
 class DescriptionReply(BaseModel):
-    """The JSON that is asked for; in another form it is asked for once more."""
+    """The JSON of a reply."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -39,14 +39,14 @@ class DescriptionReply(BaseModel):
 
 
 async def ask_for_description(asked: Asked, words: TaskWords) -> str | AskFault:
-    """Have a model write a description.
+    """Ask a model for a description.
 
     Args:
-        asked: Who is asked, within which limits.
-        words: The tasks; prompts beyond the twelfth are not shown.
+        asked: The model and its limits.
+        words: The tasks; only the first twelve prompts are shown.
 
     Returns:
-        The description, fit to be shown to agents, or the fault in its place.
+        A description that passes lint, or the fault.
     """
     prompts = [plain_prose(one, _PROMPT_LENGTH) for one in words.prompts[:_PROMPTS]]
     parts = [
@@ -60,7 +60,7 @@ async def ask_for_description(asked: Asked, words: TaskWords) -> str | AskFault:
         user="\n\n".join(parts),
         purpose=Purpose.TEACHER,
         role="optimizer",
-        if_too_long="Export with --no-model, which asks nobody.",
+        if_too_long="Export with --no-model, which calls no model.",
     )
     answer = await ask(asked, question, DescriptionReply)
     reply = answer.reply

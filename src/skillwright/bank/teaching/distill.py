@@ -1,12 +1,13 @@
-"""Distillation: a teacher turns base trajectories into skills.
+"""Distill base trajectories into skills with a teacher.
 
-Successes of a category become principles with their applicability, failures of it counterfactual
-lessons, and evidence of all categories general skills; where tasks are set in one place, what holds
-there becomes knowledge of that place. Requests are small and concurrent; results are
-in the order of the requests.
+Successes of a category become principles, failures become lessons, and episodes of all categories
+become general skills; if tasks are set in one place, its facts become skills of that place.
+Requests
+are small and concurrent; results are in the order of the requests.
 
 Source: SkillRL (arXiv 2602.08234), requirements R1-R5. Its released code read five steps of ten
-memories, made general skills of the first two categories, and took every fault for an empty list.
+memories, made general skills of the first two categories, and treated failed requests as empty
+lists.
 """
 
 from collections import Counter
@@ -52,11 +53,9 @@ from skillwright.core import (
 from skillwright.core.settings import Settings
 from skillwright.rollout.transcript import Skipped
 
-# What a distillation asks for: small requests, each about one section and one kind of evidence.
-
 
 class Section(StrEnum):
-    """What a request asks for."""
+    """The subject of a request."""
 
     SUCCESSES = "successes"
     FAILURES = "failures"
@@ -97,15 +96,13 @@ class DistillSettings(DistillAmounts):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, and what its reply is about.
+    """A request and the scope of its reply.
 
     Attributes:
-        section: What it asks for.
-        request: The request.
-        reply_type: The form of its reply.
-        count: How many skills are kept of it.
-        category: The category of the resulting skills; "" means all categories.
-        scope: The one place that it holds in, or "".
+        reply_type: Model of the reply.
+        count: Most skills kept of the reply.
+        category: Category of the skills; "" means all categories.
+        scope: Place that the skills hold in, or "".
     """
 
     section: Section
@@ -117,7 +114,7 @@ class Asked:
 
 
 def plan_requests(evidence: Sequence[Evidence], settings: DistillSettings) -> Iterator[Asked]:
-    """Plan what is asked: general skills, then successes, failures and places, in a fixed order."""
+    """Plan requests in a fixed order: general skills, then successes, failures and places."""
     if evidence:
         yield _general(evidence, settings)
     yield from _about_categories(Section.SUCCESSES, evidence, settings)
@@ -156,7 +153,7 @@ def _about_categories(
 
 def _general(evidence: Sequence[Evidence], settings: DistillSettings) -> Asked:
     groups = _by_category(evidence)
-    # Solved and failed take turns within a category, so that one of each is there to compare.
+    # Successes and failures alternate within a category, so that both are there to compare.
     mixed = [
         round_robin(
             [[one for one in group if one.succeeded], [one for one in group if not one.succeeded]],
@@ -181,23 +178,21 @@ def _by_category(evidence: Sequence[Evidence]) -> dict[str, list[Evidence]]:
 
 
 def _batches(evidence: Sequence[Evidence], size: int) -> list[Sequence[Evidence]]:
-    """Cut into as few batches as the size allows, each as long as the others or one shorter."""
+    """Split into as few batches as the size allows, of equal length up to one."""
     count = ceil(len(evidence) / size)
     return [evidence[number::count] for number in range(count)]
 
 
 LIFTED_FROM = 3
-"""A skill that repeats word for word in this many categories belongs to none of them."""
+"""A skill with equal wording in this many categories becomes a skill of all categories."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A draft that may not enter a bank.
+    """A draft that lint blocks.
 
     Attributes:
-        draft: What the teacher wrote.
-        call: The request that it answers.
-        findings: Why not.
+        call: Name of the request.
     """
 
     draft: BankSkill
@@ -207,15 +202,14 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class DistillReport:
-    """What was read and asked, and what is left out.
+    """Counts of a distillation, and what was left out.
 
     Attributes:
-        episodes: Episodes that were given.
-        read: Those that a teacher could read.
-        skipped: The others, with the reason.
-        drafts: Drafts by section; a section that was asked for is there even where it has none.
-        blocked: Drafts that lint blocks.
-        notes: What was put right in replies.
+        episodes: Input episodes.
+        read: Readable episodes.
+        skipped: The other episodes, with the reason.
+        drafts: Drafts by requested section, 0 included.
+        notes: Corrections of replies.
     """
 
     episodes: int
@@ -228,14 +222,13 @@ class DistillReport:
 
 @dataclass(frozen=True, slots=True)
 class Distillation:
-    """What a teacher made of episodes. The caller writes it to the bank.
+    """A teacher's skills. The caller writes them to the bank.
 
     Attributes:
-        changes: One addition per draft; `apply` merges what says the same. What was written in the
-            same words for `LIFTED_FROM` categories has none.
-        calls: Every request, as it was sent.
-        failures: The requests that gave nothing usable.
-        report: What was read and left out.
+        changes: One addition per draft; `apply` merges equal ones. A draft with equal wording in
+            `LIFTED_FROM` categories has no category.
+        calls: Every request as it was sent.
+        failures: Failed requests.
     """
 
     changes: tuple[Add, ...]
@@ -244,12 +237,12 @@ class Distillation:
     report: DistillReport
 
     def refuse_gaps(self) -> None:
-        """Stop where a section that was asked for has nothing: such a bank has a hole.
+        """Stop if a requested section has no skills.
 
-        Only what holds in one place may be nothing, where the teacher said so.
+        Only the section of places may be empty, if the teacher's reply is.
 
         Raises:
-            TeacherDown: Every request failed, or a section has no draft that could enter.
+            TeacherDown: Every request failed, or a section has no valid draft.
         """
         refuse_dead_teacher(self.failures, len(self.calls))
         for section, count in self.report.drafts.items():
@@ -275,18 +268,18 @@ async def distill(
     categorize: TaskName,
     scope: TaskName,
 ) -> Distillation:
-    """Have episodes turned into skills.
+    """Ask a teacher to turn episodes into skills.
 
     Args:
-        episodes: Base trajectories; faults are left out and reported.
-        teacher: Who writes.
-        settings: How much is read and asked for.
-        categorize: Names the category of a task.
-        scope: Names the one place that a task is set in.
+        episodes: Base trajectories; faults are skipped and reported.
+        teacher: The model to ask.
+        settings: Amounts to read and to ask for.
+        categorize: Returns the category of a task.
+        scope: Returns the place that a task is set in.
 
     Returns:
-        Drafts as changes of a bank, and every request that failed. Ask `Distillation.refuse_gaps`
-        before a bank is made of it.
+        Drafts as changes of a bank, and failed requests. Call `Distillation.refuse_gaps` before
+        building a bank.
     """
     evidence, skipped = read_evidence(episodes, categorize, scope, settings.success_threshold)
     asked = list(plan_requests(evidence, settings))
@@ -311,7 +304,7 @@ async def distill(
 
 
 def _lifted(drafts: Sequence[BankSkill]) -> Iterator[BankSkill]:
-    """Take the category from what is said alike of several; `apply` makes one skill of it."""
+    """Drop the category of drafts with equal wording in several categories; `apply` merges them."""
     plain = [
         replace(
             draft,
@@ -330,7 +323,7 @@ def _lifted(drafts: Sequence[BankSkill]) -> Iterator[BankSkill]:
 
 
 class _Reading:
-    """Reads replies into drafts, and keeps what does not become one."""
+    """Converts replies into drafts, and collects rejected ones."""
 
     def __init__(self, settings: DistillSettings) -> None:
         self._drafts: dict[tuple[Section, str, str], list[BankSkill]] = {}
@@ -360,7 +353,7 @@ class _Reading:
             self.counts[asked.section.value] += 1
 
     def drafts(self) -> Iterator[BankSkill]:
-        """Return what is kept: of many requests about one category, what most of them wrote."""
+        """Yield the drafts; of many requests about one category, the most frequent ones."""
         failing = sum(section == Section.FAILURES for section, _, _ in self._drafts)
         most = {
             Section.GENERAL: self._settings.general,

@@ -4,7 +4,7 @@ from skillwright.entry_points import Command
 
 COMMAND = Command(
     "skillwright.plugins.serve.command:serve",
-    "Serve a policy, or an endpoint with skills, to any client of OpenAI's or Anthropic's.",
+    "Serve a policy, or an endpoint with skills, to OpenAI and Anthropic clients.",
     "Skills",
     before="policy",
 )

@@ -17,10 +17,11 @@ from skillwright.core.agent import untagged
 from skillwright.models import EndpointFault
 from skillwright.models.http.client import encode
 from skillwright.models.http.wire import mapping, sequence
+from skillwright.plugins.serve.batching import Closed, ContinuousBatch, Spoken, Ticket, Wanted
 from skillwright.plugins.serve.dialects import OPENAI, Body
 from skillwright.plugins.serve.front import Asked, Refused, Reply
 from skillwright.policy.backend import NoChatTemplate, OutOfMemory
-from skillwright.policy.hf import Closed, ContinuousBatch, HfPolicy, Spoken, Ticket, Wanted
+from skillwright.policy.hf import HfPolicy
 
 _CALL: Final = "<tool_call>"
 _MOST_STOPS, _MOST_ALTERNATIVES = 4, 20
@@ -148,7 +149,7 @@ class PolicyChat:
 
     @property
     def takes_client_keys(self) -> bool:
-        """No: there is nobody behind it who knows them."""
+        """No: the server behind it has none."""
         return False
 
     async def answer(self, asked: Asked, reply: Reply) -> None:
@@ -224,7 +225,7 @@ class PolicyChat:
 
     @contextmanager
     def _asked(self, wanted: Wanted) -> Iterator[tuple[Ticket, asyncio.Queue[Spoken | Exception]]]:
-        """Ask the batch; whoever leaves, leaves it."""
+        """Ask the batch; a client that leaves is removed from it."""
         heard: asyncio.Queue[Spoken | Exception] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 

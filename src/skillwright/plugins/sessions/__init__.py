@@ -4,7 +4,7 @@ from skillwright.entry_points import Command
 
 COMMAND = Command(
     "skillwright.plugins.sessions.command:learn",
-    "Learn skills from the session logs of coding agents; what is proven is staged for them.",
+    "Learn skills from session logs of coding agents, and stage the proven ones.",
     "Skills",
     before="verify",
 )

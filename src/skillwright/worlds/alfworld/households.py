@@ -157,7 +157,7 @@ def household(index: int) -> Household:
 
 
 def habits_text(home: Household) -> str:
-    """Return a home's habits as skill text, a sentence per place, spelled as observations are."""
+    """Return a household's habits as skill text, a sentence per place, spelled as observations are."""
     lines = ["In this home, things are nearly always kept in their places:"]
     for room in home.habits:
         kept = _kept(home, room)
@@ -166,7 +166,7 @@ def habits_text(home: Household) -> str:
 
 
 def habit_skills(home: Household) -> list[BankSkill]:
-    """Return a home's habits as the ideal bank skills, one per category, room and place."""
+    """Return a household's habits as the ideal bank skills, one per category, room and place."""
     kept = []
     for kind in ALL_TASK_TYPES:
         able = TRAITS.get(kind.trait, PLACEABLE)

@@ -7,7 +7,8 @@ import pytest
 
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import TurnContext
-from skillwright.policy.hf import Closed, ContinuousBatch, HfPolicy, HfSettings, Wanted
+from skillwright.plugins.serve.batching import Closed, ContinuousBatch, Wanted
+from skillwright.policy.hf import HfPolicy, HfSettings
 
 LONGEST = 16
 
