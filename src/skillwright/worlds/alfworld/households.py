@@ -157,7 +157,7 @@ def household(index: int) -> Household:
 
 
 def habits_text(home: Household) -> str:
-    """Return a household's habits as skill text, a sentence per place, spelled as observations are."""
+    """Return a household's habits as skill text, in the spelling of observations."""
     lines = ["In this home, things are nearly always kept in their places:"]
     for room in home.habits:
         kept = _kept(home, room)
