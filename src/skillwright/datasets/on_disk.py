@@ -30,9 +30,6 @@ from skillwright.datasets.split import (
     split_items,
 )
 
-# Items on disk: JSON and JSONL files in, generated split folders out.
-
-
 MANIFEST_NAME = "split_manifest.json"
 ITEMS_NAME = "items.json"
 
@@ -274,8 +271,6 @@ class SplitDataLoader(BaseDataLoader):
 
     Attributes:
         train_items: The items that are trained on; empty before `setup`, as are all of these.
-        val_items: The items that decide.
-        test_items: The items that are reported.
         manifest: How the split came about: settings, and per split counts, ids and SHA-256 of all
             its items, whatever the limit (``None`` where they hold more than JSON values).
     """

@@ -9,9 +9,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from skillwright.core import DataError, RunError, Task, did_you_mean
 from skillwright.core.jsonio import digest
 
-# Which items a training epoch visits, in which order.
-
-
 T = TypeVar("T")
 
 EPOCH_STRIDE = 1000
@@ -243,9 +240,6 @@ def refuse_overlap(split: Split, origin: str) -> None:
                 )
 
 
-# One batch, as the trainer asks an adapter for it.
-
-
 @dataclass(slots=True)
 class BatchSpec:
     """One batch request that the trainer hands to an adapter.
@@ -255,10 +249,7 @@ class BatchSpec:
     Attributes:
         phase: ``train`` or ``eval``.
         split: The split's name as it was asked for, aliases included (``valid_seen``).
-        seed: The seed of this batch.
-        batch_size: Rows in the batch.
         payload: What the loader produced, e.g. a list of items.
-        metadata: Whatever a loader wants to add.
     """
 
     phase: str
@@ -267,9 +258,6 @@ class BatchSpec:
     batch_size: int
     payload: object | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
-
-
-# Which tasks may be read by whom, as types.
 
 
 _WHEREABOUTS = frozenset({"game_file"})  # where a task lies, not what it is: files may be moved
@@ -307,10 +295,6 @@ class EvolutionTasks:
     """The study tasks on whose failures a skill bank evolves.
 
     They can only be a part of study tasks, so none of them decides or is reported.
-
-    Attributes:
-        study: The study tasks.
-        ids: Which of them.
 
     Raises:
         DataError: There is no id, one stands twice, or one is no study task.
@@ -407,8 +391,6 @@ class Splits:
 
     Attributes:
         train: What is trained on. The evolution split of a bank is a part of it.
-        val: What decides.
-        test: What is reported.
         confirm: Val tasks that no gate may draw: they show how far its choice was chance.
     """
 
