@@ -42,7 +42,7 @@ from skillwright.rollout.player import Mode, Player, Plays
 
 
 WINDOW = 40
-"""So many of the latest episodes are looked at for their share of failures."""
+"""Number of latest episodes whose share of failures is checked."""
 LEAST_EPISODES = 20
 """No share is taken of fewer: a few early failures say little."""
 

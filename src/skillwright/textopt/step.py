@@ -58,7 +58,7 @@ class TrainRollouts:
 
 
 class Study(NamedTuple):
-    """What a step's micro-batches came to, in their order."""
+    """Results of a step's micro-batches, in order."""
 
     transcripts: Transcripts
     reflection: Reflection
@@ -201,7 +201,7 @@ def _known(outcome: Outcome) -> asyncio.Future[Outcome]:
 
 
 class StepStatus(StrEnum):
-    """What a step came to before the gate."""
+    """The result of a step before the gate."""
 
     CANDIDATE = "candidate"
     """There is a changed document to judge."""
@@ -267,7 +267,7 @@ class StepProposal:
 
     @property
     def status(self) -> StepStatus:
-        """What the step came to."""
+        """The result of the step."""
         if not self.update.is_noop:
             return StepStatus.CANDIDATE
         if any(patch.proposals for patch in self.reflection.patches):

@@ -299,7 +299,7 @@ class _Measuring:
     parts: Session
 
     async def value(self, sections: Collection[Section], first: int, count: int) -> SectionValue:
-        """Measure what sections are worth, on so many draws from a number on."""
+        """Measure the values of sections on a range of draws."""
         work, config = self.work, self.parts.config
         shorter = without_sections(work.skill.text, sections)
         draws = Draws(config.run.seed, first, PHASE)

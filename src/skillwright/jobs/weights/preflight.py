@@ -55,7 +55,7 @@ async def examine_rl(config: RlConfig) -> list[Finding]:
 
 
 def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Awaitable[str]]]:
-    """Return what is looked at before anybody is asked; each look says what it found, or raises."""
+    """Return the checks that need no request; each returns findings or raises."""
     return {
         "trackers": partial(_trackers, config),
         "budget": partial(_money, config),

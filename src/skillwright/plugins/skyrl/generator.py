@@ -138,7 +138,7 @@ class SkyRLGenerator:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorOptions:
-    """What `SkyRLGenerator` needs beside SkyRL's own settings.
+    """What `SkyRLGenerator` needs besides SkyRL's own settings.
 
     Attributes:
         limits: Bounds of an episode, and of how many are played at once; ``max_turns`` is SkyRL's.

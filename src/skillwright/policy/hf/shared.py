@@ -1,4 +1,4 @@
-"""Store a prompt that several answers continue once, and attend to it once per step for all of them.
+"""Store a prompt that several answers continue once, and attend to it once per step.
 
 In generation, attention mostly reads keys and values, most of them of the prompt. The answers of a
 group share theirs: their queries form one product with the prompt's keys, and the result is merged
