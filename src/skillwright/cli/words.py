@@ -100,10 +100,10 @@ def short_count(count: int) -> str:
 def print_words(
     console: Console, text: str | Text, style: str = "", *, markup: bool = False
 ) -> None:
-    """Print a text so that it can be copied: a terminal breaks it between words, never inside.
+    """Print a text so that it can be copied: wrap it between words on a terminal only.
 
-    All of a line stands as far in as its beginning. Elsewhere it stays one line. A word that is
-    longer than a line, such as a URL, stays whole.
+    Wrapped lines keep the indentation of their first line. A word that is longer than a line, such
+    as a URL, stays whole.
     """
     if isinstance(text, str):
         text = Text.from_markup(text, emoji=False) if markup else Text(text)

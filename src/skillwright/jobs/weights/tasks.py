@@ -110,7 +110,7 @@ def harder_tasks(
 def again_tasks(
     tasks: Sequence[Task], iteration: int, count: int, seed: int, undecided: Collection[str]
 ) -> tuple[Task, ...]:
-    """Draw tasks that have something left to teach."""
+    """Draw tasks whose latest group had both successes and failures."""
     found = [task for task in tasks if task.id in undecided]
     return tuple(_shuffled(found, derive_seed("again", seed, iteration))[:count])
 
