@@ -11,7 +11,6 @@ from skillwright.bank.changes import IsNear, nearness
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillSource
-from skillwright.core.protocols import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.run.bank_source import (
     DocumentAndBank,
@@ -31,7 +30,7 @@ from skillwright.jobs.run.launch import model_secrets, read_initial_skill
 from skillwright.jobs.run.memory import StoredCalls
 from skillwright.jobs.run.models import MakeModel, make_teacher, open_model
 from skillwright.jobs.run.money import Budget, priced_model
-from skillwright.jobs.run.preflight import ask_if_ready, look_at_environment
+from skillwright.jobs.run.preflight import ask_models, look_at_environment
 from skillwright.jobs.run.progress import Callback, RunStarted
 from skillwright.jobs.run.resources import open_resources
 from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
@@ -132,9 +131,7 @@ async def check_bank_job(config: RunConfig) -> None:
         )
     read_initial_skill(config)
     look_at_environment(config)
-    asked = {llm.model_dump_json(): llm for llm in llms}
-    async with HttpClient() as client:
-        await together(ask_if_ready(llm, client) for llm in asked.values())
+    await ask_models({"target": config.models.target, "teacher": teacher_of(config)})
 
 
 @asynccontextmanager
