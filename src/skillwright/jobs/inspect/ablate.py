@@ -30,7 +30,7 @@ from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
 from skillwright.jobs.text.estimate import estimate_evaluation
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.launch import Run
-from skillwright.jobs.text.wiring import Session, assemble_session
+from skillwright.jobs.text.wiring import RunParts, assemble_session
 from skillwright.models import make_model
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import ABLATION_NAME, BEST_SKILL_NAME, SKILLS_NAME
@@ -296,7 +296,7 @@ def _pairs(config: RunConfig, one: EpisodeSummary) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Measuring:
     work: AblationWork
-    parts: Session
+    parts: RunParts
 
     async def value(self, sections: Collection[Section], first: int, count: int) -> SectionValue:
         """Measure what sections are worth, on so many draws from a number on."""
@@ -310,7 +310,7 @@ class _Measuring:
         return SectionValue.of(tuple(sections), gain, work.plan.margin)
 
 
-def _introduction(work: AblationWork, parts: Session) -> RunStarted:
+def _introduction(work: AblationWork, parts: RunParts) -> RunStarted:
     path, what = work.run.folder.path, "items" if work.plan.by_item else "sections"
     return RunStarted(
         name=work.run.folder.name,

@@ -25,6 +25,8 @@ from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.jobs.run.bank_source import read_injected_bank
+from skillwright.jobs.run.bench import terms_of
+from skillwright.jobs.run.engine import make_env
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
@@ -37,13 +39,13 @@ from skillwright.jobs.weights.state import (
     RlKind,
     RlState,
 )
-from skillwright.jobs.weights.wiring import Workshop, openings, stop_if_refused
+from skillwright.jobs.weights.wiring import RlParts, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 
 
-async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlState]:
+async def make_first_bank(run: RlParts, state: RlState) -> tuple[RlParts, RlState]:
     """Play base trajectories, have them distilled, and keep the bank, unless that is done."""
     inject = run.config.bank.inject
     if inject == "trajectories":
@@ -70,7 +72,7 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
 
 
 async def evolve_bank(
-    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int
 ) -> RlState:
     """Play the evolution split, have the teacher change the bank, and ask the gate.
 
@@ -91,7 +93,7 @@ async def evolve_bank(
         val=run.tasks.splits.val,
         section=section,
         gate=gate,
-        terms=run.terms,
+        terms=terms_of(run.config),
         embedder=run.injector.embedder,
         teacher=lambda stage: teacher,
         callback=run.callback,
@@ -115,7 +117,7 @@ async def evolve_bank(
 EMPTY, SEED = "empty", "seed"
 
 
-async def base_episodes(run: Workshop) -> list[EpisodeResult]:
+async def base_episodes(run: RlParts) -> list[EpisodeResult]:
     """Play the base trajectories without skills; stored ones are not played again."""
     section = run.config.distill
     if section is None:
@@ -131,7 +133,7 @@ async def base_episodes(run: Workshop) -> list[EpisodeResult]:
     if "base" in run.llms:
         engine = run.model_engine("base", section.max_turns)
     else:
-        turns = await openings(tasks, run.make_env) if run.maker.needs_turns else []
+        turns = await openings(tasks, make_env(run.config.env)) if run.maker.needs_turns else []
         backend = run.maker.make(run.maker.recipe(turns))
         engine = run.measuring_engine(backend, 1.0, section.max_turns)
     results = await engine.run(specs, PlainSkill(""))
@@ -173,7 +175,7 @@ def starting_bank(config: RlConfig) -> Bank:
     return kept
 
 
-def _begin(run: Workshop) -> None:
+def _begin(run: RlParts) -> None:
     bank = starting_bank(run.config)
     # A run that was killed right here has it already.
     if bank.skills and not run.bank_store.newest:
@@ -181,7 +183,7 @@ def _begin(run: Workshop) -> None:
 
 
 async def _distill(
-    run: Workshop, section: RlDistillSection, base: Sequence[EpisodeResult]
+    run: RlParts, section: RlDistillSection, base: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
     run.callback.on_event(StageStarted("distill"))
     settings = section.settings(run.config.env.success_threshold, 0)
@@ -199,7 +201,7 @@ async def _distill(
 
 
 def _facts(
-    run: Workshop,
+    run: RlParts,
     found: Distillation,
     changes: Sequence[Add],
     base: Sequence[EpisodeResult],
@@ -229,7 +231,7 @@ def bank_without(bank: Bank, ids: Sequence[str]) -> tuple[Bank, ChangeReport]:
     return apply(bank, [Retire(one, "the weights do without it") for one in ids])
 
 
-def _log_in_bank(run: Workshop, played: PlayedRound) -> None:
+def _log_in_bank(run: RlParts, played: PlayedRound) -> None:
     verdict, number = played.verdict, played.number
     # A process that was killed right after may have written it down already.
     if verdict is None or any(entry.step == number for entry in run.bank_store.log()):

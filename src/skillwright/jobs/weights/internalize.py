@@ -27,6 +27,7 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import release_draws
+from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.bank import bank_without
@@ -42,7 +43,7 @@ from skillwright.jobs.weights.state import (
 )
 from skillwright.jobs.weights.validation import Checkpoints, Version, WeightsDuel
 from skillwright.jobs.weights.verdicts import InternalizedRecord, SkillsInternalized
-from skillwright.jobs.weights.wiring import Workshop, as_commands
+from skillwright.jobs.weights.wiring import RlParts, as_commands
 from skillwright.policy import PolicyBackend, demonstrations
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
@@ -92,7 +93,7 @@ def internalizing(
 
 
 async def internalize(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
     """Distill skills of the released bank into the released weights, and decide what is released.
 
@@ -175,7 +176,7 @@ class _Plan:
     others: tuple[Task, ...]
 
 
-def _plan(run: Workshop, state: RlState, section: InternalizeSection) -> _Plan:
+def _plan(run: RlParts, state: RlState, section: InternalizeSection) -> _Plan:
     report = RlReport(state, selected(run.config, state))
     bank = run.bank_store.load(state.version_after(report.proven))
     skills = tuple(one.id for one in choose_skills(bank, section.skills))
@@ -198,7 +199,7 @@ def _plan(run: Workshop, state: RlState, section: InternalizeSection) -> _Plan:
 
 
 async def _distilled(
-    run: Workshop,
+    run: RlParts,
     section: InternalizeSection,
     plan: _Plan,
     policy: PolicyBackend,
@@ -228,7 +229,7 @@ async def _distilled(
 
 
 async def _played(
-    run: Workshop, section: InternalizeSection, plan: _Plan, policy: PolicyBackend
+    run: RlParts, section: InternalizeSection, plan: _Plan, policy: PolicyBackend
 ) -> list[EpisodeResult]:
     seed = run.config.run.seed
     specs = [
@@ -247,7 +248,7 @@ async def _played(
 
 
 async def _tested(
-    run: Workshop,
+    run: RlParts,
     state: RlState,
     plan: _Plan,
     policy: PolicyBackend,
@@ -263,7 +264,7 @@ async def _tested(
     sides = Version(plan.base, plan.before), Version(INTERNALIZED, plan.without)
     draws = release_draws(run.config.run.seed, RELEASE_TEST, None)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
-    verdict = await test.judge(duel, state.ledger, run.terms)
+    verdict = await test.judge(duel, state.ledger, terms_of(run.config))
     version = _log_in_bank(run, plan, replace(record, verdict=verdict))
     if verdict.accepted:
         checkpoints.load(policy, INTERNALIZED)
@@ -271,7 +272,7 @@ async def _tested(
     return replace(record, verdict=verdict, version=version, action=verdict.decision.value)
 
 
-def _log_in_bank(run: Workshop, plan: _Plan, record: InternalizedRecord) -> int:
+def _log_in_bank(run: RlParts, plan: _Plan, record: InternalizedRecord) -> int:
     """Retire the skills, or log that they stay; return the version of the bank that is released."""
     store, verdict = run.bank_store, record.verdict
     if verdict is None:

@@ -38,6 +38,7 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
+from skillwright.jobs.run.engine import make_env
 from skillwright.jobs.run.progress import RunStarted, StageStarted
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
@@ -62,7 +63,7 @@ from skillwright.jobs.weights.state import (
 from skillwright.jobs.weights.tasks import again_tasks, harder_tasks, tasks_of_iteration
 from skillwright.jobs.weights.validation import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.weights.wiring import (
-    Workshop,
+    RlParts,
     as_commands,
     group_settings,
     grpo_settings,
@@ -83,11 +84,11 @@ from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
 
-async def rl(run: Workshop, folder: RunFolder) -> RlReport:
+async def rl(run: RlParts, folder: RunFolder) -> RlReport:
     """Run the recipe, or resume it."""
     refuse_other_tasks(run.store, run.tasks.facts)
     state = restore(run.config, run.store)
-    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+    checkpoints = Checkpoints(run.store.folder / "checkpoints", run.bank_store)
     _introduce(run, state, folder, checkpoints)
     run, state = await make_first_bank(run, state)
     policy, state = await start_cold(run, state, checkpoints)
@@ -101,7 +102,7 @@ async def rl(run: Workshop, folder: RunFolder) -> RlReport:
 
 
 async def start_cold(
-    run: Workshop, state: RlState, checkpoints: Checkpoints
+    run: RlParts, state: RlState, checkpoints: Checkpoints
 ) -> tuple[PolicyBackend, RlState]:
     """Build the policy and teach it what the expert does; done already, return it as it began.
 
@@ -129,7 +130,7 @@ async def start_cold(
     return policy, write_down(run.store, state, RlKind.COLD_START, facts)
 
 
-async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
+async def _demonstrations(run: RlParts, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
     """Let the expert act, and sometimes without skills; return what the policy is to read there."""
     source = run.source(state.first_version)
     section = run.config.cold_start
@@ -153,7 +154,7 @@ async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeRe
     return results, read
 
 
-def _known_episodes(run: Workshop, section: ColdStartSection) -> list[EpisodeResult]:
+def _known_episodes(run: RlParts, section: ColdStartSection) -> list[EpisodeResult]:
     """Return the episodes of another run; chats are no episodes, and are read on their own."""
     if section.demonstrations.endswith(CHATS):
         return []
@@ -165,7 +166,7 @@ def _known_episodes(run: Workshop, section: ColdStartSection) -> list[EpisodeRes
     )
 
 
-def _specs(run: Workshop, section: ColdStartSection) -> list[EpisodeSpec]:
+def _specs(run: RlParts, section: ColdStartSection) -> list[EpisodeSpec]:
     seed = run.config.run.seed
     return [
         EpisodeSpec(task, derive_seed("expert", seed, task.id, draw), draw, "expert")
@@ -175,13 +176,13 @@ def _specs(run: Workshop, section: ColdStartSection) -> list[EpisodeSpec]:
 
 
 async def _turns(
-    run: Workshop, shown: Sequence[EpisodeResult], skills: SkillSource
+    run: RlParts, shown: Sequence[EpisodeResult], skills: SkillSource
 ) -> list[TurnContext]:
     """Return turns that hold the words of the tasks, of the places, and of the skills."""
     if shown:
         return turns_of(shown, skills)
     tasks = run.tasks.training
-    found = await openings(tasks, run.make_env)
+    found = await openings(tasks, make_env(run.config.env))
     found = [
         replace(turn, skill=context.text)
         for turn, context in zip(found, skills.contexts(tasks), strict=True)
@@ -192,7 +193,7 @@ async def _turns(
 
 
 def _teach(
-    run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
+    run: RlParts, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
 ) -> dict[str, Any]:
     section = run.config.cold_start
     if section is not None and section.demonstrations.endswith(CHATS):
@@ -213,7 +214,7 @@ def _teach(
 
 
 async def train_on(
-    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
 ) -> IterationEnded:
     """Play an iteration and learn from it; the policy is another one afterwards."""
     section, seed = run.config.grpo, run.config.run.seed
@@ -256,7 +257,7 @@ async def train_on(
     return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
 
 
-def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
+def _tasks(run: RlParts, state: RlState, iteration: int) -> list[Task]:
     section, seed = run.config.grpo, run.config.run.seed
     count, tasks = section.tasks_per_iteration, run.tasks.training
     if section.harder:
@@ -276,7 +277,7 @@ def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
 
 
 def _count(
-    run: Workshop,
+    run: RlParts,
     results: Sequence[EpisodeResult],
     tasks: Sequence[Task],
     contexts: Sequence[SkillContext],
@@ -353,7 +354,7 @@ def _finite(value: float) -> float | None:
 
 
 async def _train(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
     """Take the iterations that are left to take, from the latest checkpoint on."""
     section, last = run.config.grpo, run.config.grpo.iterations
@@ -379,12 +380,12 @@ async def _train(
     return state
 
 
-def _evolves(run: Workshop, iteration: int) -> bool:
+def _evolves(run: RlParts, iteration: int) -> bool:
     evolve = run.config.evolve
     return evolve is not None and iteration % evolve.every == 0
 
 
-def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
+def _note(run: RlParts, state: RlState, ended: IterationEnded) -> RlState:
     """Write an iteration down, unless it was written before a kill."""
     record = ended.record
     run.callback.on_event(ended)
@@ -394,14 +395,14 @@ def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
     return write_down(run.store, state, RlKind.ITERATION, {**record.to_dict(), TIMING: timing})
 
 
-def _publish(run: Workshop, state: RlState) -> None:
+def _publish(run: RlParts, state: RlState) -> None:
     """Write the bank of the released policy for people to read."""
     report = RlReport(state, selected(run.config, state))
     bank = run.bank_store.load(report.bank_version)
     write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
 
 
-def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Checkpoints) -> None:
+def _introduce(run: RlParts, state: RlState, folder: RunFolder, checkpoints: Checkpoints) -> None:
     config, tasks, last = run.config, run.tasks, state.last_iteration
     saved = max((one for one in checkpoints.iterations if one <= last), default=0)
     resumes = state.cold_start is not None and last < config.grpo.iterations

@@ -25,6 +25,7 @@ from skillwright.evaluation import (
     differing,
     release_draws,
 )
+from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import ReleaseTested, Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.bank import bank_without
@@ -40,7 +41,7 @@ from skillwright.jobs.weights.state import (
     checkpoint_name,
     selected,
 )
-from skillwright.jobs.weights.wiring import Workshop
+from skillwright.jobs.weights.wiring import RlParts
 from skillwright.policy import (
     BankVersionGone,
     Checkpoint,
@@ -53,7 +54,7 @@ from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 
 
-async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iteration: int) -> RlState:
+async def validate(run: RlParts, state: RlState, policy: PolicyBackend, iteration: int) -> RlState:
     """Score the present weights with the present bank on val, each task exactly once."""
     known = state.validations.get(iteration)
     if known is not None and known.policy == policy.identity:
@@ -158,7 +159,7 @@ class Checkpoints:
 
 
 async def release(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
     """Test what the run ends with, where the gate leaves proof to the release; write it down.
 
@@ -180,7 +181,7 @@ async def release(
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
     # The weights were selected, and the bank's changes judged, on the same tasks.
     weights = len(state.validations) if run.config.evaluation.select == "best" else 1
-    terms = replace(run.terms, judged=differing(state.verdicts), weights=weights)
+    terms = replace(terms_of(run.config), judged=differing(state.verdicts), weights=weights)
     verdict = await test.judge(duel, state.ledger, terms)
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
@@ -190,7 +191,7 @@ async def release(
 
 
 async def open_sealed(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
     """Score every artifact on the sealed tasks: the only place that opens them.
 
@@ -237,7 +238,7 @@ class Artifact:
     skills: SkillSource
 
 
-def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artifact]:
+def _artifacts(run: RlParts, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artifact]:
     chosen = selected(run.config, state)
     first, last = state.first_version, state.version_after(chosen)
     if state.baseline == START:
@@ -263,7 +264,7 @@ def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterat
 
 
 async def _play(
-    run: Workshop,
+    run: RlParts,
     policy: PolicyBackend,
     tasks: tuple[Task, ...],
     skills: SkillSource,
@@ -288,7 +289,7 @@ class Version:
 class WeightsDuel:
     """Draws paired results of two versions; the weights of one at a time are loaded."""
 
-    run: Workshop
+    run: RlParts
     policy: PolicyBackend
     checkpoints: Checkpoints
     sides: tuple[Version, Version]

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, assert_never
 
 import torch
@@ -35,10 +34,8 @@ from skillwright.core.seeds import derive_seed
 from skillwright.core.waits import waiting
 from skillwright.entry_points import entry_point
 from skillwright.envs.drive import open_env
-from skillwright.evaluation import Terms
 from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
-from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.run.engine import make_engine, make_env
+from skillwright.jobs.run.engine import make_engine
 from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.run.models import MakeModel, make_teacher
 from skillwright.jobs.run.resources import Resources, open_resources
@@ -282,7 +279,7 @@ class KeptOnly:
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class RlParts:
     """What it takes to run the recipe."""
 
     config: RlConfig
@@ -292,12 +289,9 @@ class Workshop:
     llms: Mapping[str, ChatModel]
     maker: PolicyMaker
     injector: Injector
-    terms: Terms
-    make_env: MakeEnv
     resources: Resources
     ledger: EmbedderLedger
     callback: RlCallback
-    checkpoints: Path
 
     def model_engine(self, role: str, max_turns: int | None = None) -> Engine:
         """Return an engine in which a model acts, each episode at its own pace."""
@@ -377,13 +371,13 @@ def stop_if_refused(teacher: Teacher) -> None:
 
 
 @asynccontextmanager
-async def workshop(
+async def rl_parts(
     config: RlConfig,
     store: RunStore,
     callback: RlCallback,
     make: MakeModel = make_model,
     maker: PolicyMaker | None = None,
-) -> AsyncIterator[Workshop]:
+) -> AsyncIterator[RlParts]:
     """Make the parts of a run; what they hold open is closed at the end."""
     async with open_resources(config, store, callback, make) as parts:
         held, llms = parts.held, {role: parts.model(llm) for role, llm in config.llms.items()}
@@ -391,7 +385,7 @@ async def workshop(
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
         bank_store = held.enter_context(BankStore.open(store.folder / "bank" / "bank.sqlite"))
-        yield Workshop(
+        yield RlParts(
             config=config,
             store=store,
             bank_store=bank_store,
@@ -399,12 +393,9 @@ async def workshop(
             llms=llms,
             maker=maker or PolicyMaker(config),
             injector=make_injector(config, embedder),
-            terms=terms_of(config),
-            make_env=make_env(config.env),
             resources=parts,
             ledger=ledger,
             callback=callback,
-            checkpoints=store.folder / "checkpoints",
         )
 
 
