@@ -95,8 +95,8 @@ def test_an_iteration_says_what_it_played_and_what_it_learned(whole):
     one = whole["report"].state.iterations[1]
     assert (one.groups, one.episodes) == (6, 24)
     assert sum(of for _, of in one.task_types.values()) == 24
-    assert one.skills == sum(one.told.values()) / 24
-    assert one.told["g001"] == 24
+    assert one.skills == sum(one.injected.values()) / 24
+    assert one.injected["g001"] == 24
     assert 0 <= one.zero_variance_share <= 1
     assert one.tokens == one.turns
     (seen, *_) = whole["notes"].of(IterationEnded)

@@ -12,11 +12,11 @@ from skillwright.policy import PolicyBackend
 from skillwright.runs import VerdictRecord
 
 ORIGIN = "policy"
-"""What its verdicts are stored as."""
+"""The origin of its verdicts."""
 
 
 def ends_policy_step(run: RlParts, iteration: int) -> bool:
-    """Whether an iteration is the last one of a policy step."""
+    """Whether an iteration is the last of a policy step."""
     every = run.config.grpo.gate_every
     return every is not None and (iteration % every == 0 or iteration == run.config.grpo.iterations)
 
@@ -26,8 +26,8 @@ async def judge_policy(
 ) -> RlState:
     """Have the gate judge the weights, unless it has; weights that lose are taken back.
 
-    Both sides are given the skills that the latest iteration had. The gate's draws are fresh after
-    each change of bank or weights that it let through.
+    Both sides get the skills of the latest iteration. The gate takes fresh draws after each change
+    that it accepts.
     """
     if iteration not in state.policy_steps:
         state = await _judged(run, state, policy, iteration, checkpoints)
@@ -63,7 +63,7 @@ async def _judged(
 
 
 def _identity_after(state: RlState, iteration: int) -> str:
-    """Return the identity of the weights that a policy step ended with; 0 is the cold start."""
+    """Return the identity of the weights after a policy step; 0 is the cold start."""
     step = state.policy_steps.get(iteration)
     if step is not None:
         return step.candidate if step.verdict.accepted else step.before

@@ -23,6 +23,7 @@ from skillwright.core import (
     ChatModel,
     ConfigError,
     EpisodeResult,
+    EpisodeSpec,
     ModelRefused,
     PlainSkill,
     SkillSource,
@@ -38,6 +39,7 @@ from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.run.engine import make_engine
 from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.run.models import MakeModel, make_teacher
+from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resources import Resources, open_resources
 from skillwright.jobs.weights.injected import Injector
 from skillwright.jobs.weights.starting_weights import FolderWeights, RunWeights, starting_weights
@@ -60,7 +62,14 @@ from skillwright.policy import (
     train,
 )
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
-from skillwright.rollout import Engine, EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout import (
+    Engine,
+    EpisodeRecorder,
+    LocalEngine,
+    MakeEnv,
+    PromptStyle,
+    refuse_no_score,
+)
 from skillwright.rollout.engine import render
 from skillwright.rollout.player import Mode
 from skillwright.runs import RunStore
@@ -311,6 +320,25 @@ class RlParts:
         if self.config.grpo.keep_rollouts:
             recorder = KeptOnly(StoredEpisodes(self.store, agent.identity))
         return self._engine(agent, recorder, "lockstep")
+
+    async def play(
+        self, phase: str, tasks: Sequence[Task], episodes: int, engine: Engine, skills: SkillSource
+    ) -> list[EpisodeResult]:
+        """Play tasks a number of times each, for a phase whose name also seeds the episodes.
+
+        Raises:
+            EngineDown: No episode has a reward.
+        """
+        seed = self.config.run.seed
+        specs = [
+            EpisodeSpec(task, derive_seed(phase, seed, task.id, draw), draw, phase)
+            for task in tasks
+            for draw in range(episodes)
+        ]
+        self.callback.on_event(StageStarted(phase, episodes=len(specs)))
+        results = await engine.run(specs, skills)
+        refuse_no_score(results)
+        return results
 
     def teacher(self, stage: str) -> Teacher:
         """Return the teacher, seeded by the stage."""
