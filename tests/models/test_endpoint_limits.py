@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mock_openai import error
 from skillwright.core import ModelRefused, ModelTimeout, Purpose
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.models import EndpointFault, OpenAIChatConfig
 from skillwright.models.http.traffic import (
     FAULT_FLOOR,

@@ -148,7 +148,7 @@ def test_the_report_is_json_and_the_bank_is_there_to_read(whole):
     assert "In the hall take door 1." in (whole["path"] / "bank" / "skills.md").read_text()
 
 
-async def test_a_finished_run_returns_its_report_and_asks_nobody(whole):
+async def test_a_finished_run_returns_its_report_and_without_models(whole):
     with open_rl(whole["path"]) as run:
         report = await run_rl(run, Notebook(), make=None)
     assert report.to_dict() == whole["report"].to_dict()

@@ -174,7 +174,7 @@ class Study:
 
     Attributes:
         llm: The teacher's settings.
-        store: Remembers what was asked, beside the bank.
+        store: Keeps requests, next to the bank.
         calls: The teacher's model, with a memory.
         is_near: Says which skills say the same.
     """
@@ -196,7 +196,7 @@ async def study(
     """Make the parts; what they hold open is closed at the end.
 
     Args:
-        bank: The bank's file; what is asked is remembered beside it.
+        bank: The bank's file; requests are kept next to it.
         settings: Who writes, and how much.
         callback: Sees what happens.
         make: Makes the teacher.

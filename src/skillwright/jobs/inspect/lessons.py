@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 from skillwright.config.load import dump_config, is_rl_config, load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Pair, RunError, Usage
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
 from skillwright.jobs.inspect.ablate import MARGIN, Meter
 from skillwright.jobs.run.bench import terms_of
@@ -205,14 +205,14 @@ async def play_lessons(
             RunStarted(
                 name=test.source.name,
                 folder=str(run.folder.path),
-                llms={"target": parts.target_identity},
+                llms={"target": parts.bench.target_identity},
                 facts=(f"{len(test.accepted)} lessons, {test.pairs:,} pairs of draws",),
                 episodes=2 * test.pairs,
             )
         )
         callback.on_event(StageStarted("lessons", episodes=2 * test.pairs))
         pairs = await together(_replayed(parts, one) for one in test.accepted)
-        target = parts.target_identity
+        target = parts.bench.target_identity
     metric = run.config.evaluation.gate.scores(terms_of(run.config))
     lessons = []
     for accepted, drawn in zip(test.accepted, pairs, strict=True):

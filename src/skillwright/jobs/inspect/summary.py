@@ -35,7 +35,7 @@ class RunSummary:
         episodes: Scored episodes in the store.
         failures: Episodes without a score.
         usage: What was consumed, by purpose.
-        is_scripted: Whether a scripted model took part, which must be said beside any result.
+        is_scripted: Whether a scripted model took part, which must be said with any result.
         state: Where training stands; ``None`` for an evaluation.
         rl: Where a run of the recipe stands; ``None`` for other jobs.
         evaluation: What an evaluation found; ``None`` before its end and for training.

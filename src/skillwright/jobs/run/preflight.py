@@ -23,7 +23,7 @@ from skillwright.core import (
     SkillwrightError,
     Task,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.core.waits import waiting
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
