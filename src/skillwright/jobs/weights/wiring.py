@@ -70,8 +70,8 @@ from skillwright.rollout import (
     PromptStyle,
     refuse_no_score,
 )
-from skillwright.rollout.engine import render
 from skillwright.rollout.player import Mode
+from skillwright.rollout.prompt import render
 from skillwright.runs import RunStore
 
 Recipe = Mapping[str, Any]
