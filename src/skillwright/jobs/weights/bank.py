@@ -24,19 +24,14 @@ from skillwright.bank.teaching.distill import Distillation, distill
 from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
 from skillwright.core.seeds import derive_seed
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bank_source import read_injected_bank
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.injected import TrajectorySource
 from skillwright.jobs.weights.starting_weights import released_bank
-from skillwright.jobs.weights.state import (
-    BankEvolved,
-    EvolutionRecord,
-    FirstBankMade,
-    RlKind,
-    RlState,
-)
+from skillwright.jobs.weights.state import BankEvolved, EvolutionRecord, FirstBankMade, RlState
 from skillwright.jobs.weights.wiring import Workshop, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score

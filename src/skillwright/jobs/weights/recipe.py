@@ -38,6 +38,7 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import RunStarted, StageStarted
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
@@ -53,7 +54,6 @@ from skillwright.jobs.weights.state import (
     ColdStartEnded,
     IterationEnded,
     IterationRecord,
-    RlKind,
     RlReport,
     RlState,
     restore,

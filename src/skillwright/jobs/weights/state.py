@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Literal, Protocol, Self
 
 from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
 from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import Event
 from skillwright.jobs.run.resume import rebuild
 from skillwright.jobs.weights.verdicts import (
@@ -44,35 +44,6 @@ def checkpoint_name(iteration: int) -> str:
 def weights_name(iteration: int) -> str:
     """Say for people which weights a run has after an iteration."""
     return {**_NAMES, 0: "cold start"}.get(iteration, f"iteration {iteration}")
-
-
-class RlKind(StrEnum):
-    """What an event says."""
-
-    BANK = "first_bank"
-    """The first bank is there."""
-    POLICY = "policy"
-    """The policy is built; what it knows before it has learned anything."""
-    COLD_START = "cold_start"
-    """The policy has learned from the expert; what it is now is the reference."""
-    ITERATION = "iteration"
-    """A group of rollouts was played and learned from."""
-    EVOLUTION = "evolution"
-    """An update of the bank is decided."""
-    POLICY_STEP = "policy_step"
-    """The gate has judged the weights of a policy step."""
-    VALIDATION = "validation"
-    """The policy has its score on val."""
-    RELEASE = "rl_release"
-    """What the run ends with was tested against what reinforcement began with."""
-    INTERNALIZED = "internalized"
-    """Whether skills that were distilled into the weights are retired is decided."""
-    TEST_OPENED = "rl_test_opened"
-    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
-    TEST = "rl_test"
-    """The artifacts have their scores on test."""
-    FINISHED = "rl_finished"
-    """Nothing is left to do."""
 
 
 _FIELDS = {RlKind.BANK: "bank", RlKind.POLICY: "policy", RlKind.COLD_START: "cold_start"}

@@ -1,0 +1,68 @@
+"""Names in the event log of a run: the kinds of its events and the jobs.
+
+They stand apart from the jobs, which take much longer to import than a listing of runs needs.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+MADE = "made"
+"""The first event of a run: its job and its initial facts."""
+EVALUATED = "evaluated"
+"""The event with the report of an evaluation."""
+SERVE: Final = "serve"
+"""The job of a run that holds the conversations of `skillwright serve`."""
+RL: Final = "rl"
+"""The job of a run that trains weights."""
+STUDY_NAME = "study.yaml"
+"""The file that makes a folder of runs a study."""
+
+
+class Kind(StrEnum):
+    """What an event says."""
+
+    BASELINE = "baseline"
+    """The initial skill has its score on val."""
+    STEP = "step"
+    """A step is decided."""
+    EPOCH = "epoch"
+    """An epoch is updated."""
+    FINAL = "final"
+    """The last skill, where it is not the best one, was judged against that."""
+    TEST_OPENED = "test_opened"
+    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
+    TEST = "test"
+    """The artifacts have their scores on test."""
+    CONFIRMED = "confirmed"
+    """The initial and the best skill have their scores on the tasks that no gate has drawn."""
+    FINISHED = "finished"
+    """Nothing is left to do."""
+
+
+class RlKind(StrEnum):
+    """What an event says."""
+
+    BANK = "first_bank"
+    """The first bank is there."""
+    POLICY = "policy"
+    """The policy is built; what it knows before it has learned anything."""
+    COLD_START = "cold_start"
+    """The policy has learned from the expert; what it is now is the reference."""
+    ITERATION = "iteration"
+    """A group of rollouts was played and learned from."""
+    EVOLUTION = "evolution"
+    """An update of the bank is decided."""
+    POLICY_STEP = "policy_step"
+    """The gate has judged the weights of a policy step."""
+    VALIDATION = "validation"
+    """The policy has its score on val."""
+    RELEASE = "rl_release"
+    """What the run ends with was tested against what reinforcement began with."""
+    INTERNALIZED = "internalized"
+    """Whether skills that were distilled into the weights are retired is decided."""
+    TEST_OPENED = "rl_test_opened"
+    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
+    TEST = "rl_test"
+    """The artifacts have their scores on test."""
+    FINISHED = "rl_finished"
+    """Nothing is left to do."""
