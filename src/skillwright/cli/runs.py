@@ -20,7 +20,7 @@ from skillwright.jobs.kinds import STUDY_NAME
 from skillwright.jobs.listing import ListedRun, listed_runs
 
 if TYPE_CHECKING:
-    from skillwright.jobs.inspect import StudySummary
+    from skillwright.jobs.inspect import RunSummary, StudySummary
 
 _OTHERS = {
     "episodes": "List episodes of a run, the latest first; `runs view` shows one of them.",
@@ -60,7 +60,8 @@ def list_(root: Root = DEFAULT_ROOT, as_json: AsJson = False) -> None:
         from skillwright.jobs.inspect import summarize_runs, summarize_studies
 
         with exit_codes():
-            known = [*summarize_runs(root), *summarize_studies(root)]
+            runs, studies = summarize_runs(root), summarize_studies(root)
+            known: list[RunSummary | StudySummary] = [*runs, *studies]
         known.sort(key=lambda one: one.started, reverse=True)
         typer.echo(json.dumps([one.to_dict() for one in known]))
         return

@@ -79,14 +79,10 @@ class ListedRun:
         )
 
     @classmethod
-    def unreadable(cls, folder: RunFolder, error: SkillwrightError) -> Self:
+    def unreadable(cls, path: Path, problem: str) -> Self:
         """Return the line of a run that cannot be read."""
-        return cls(
-            name=folder.name,
-            path=folder.path,
-            result=f"cannot be read: {error}",
-            problem=str(error),
-        )
+        result = f"cannot be read: {problem}"
+        return cls(name=path.name, path=path, result=result, problem=problem)
 
 
 def listed_runs(root: Path) -> list[ListedRun]:
@@ -99,7 +95,7 @@ def _listed(folder: RunFolder) -> ListedRun:
         with RunStore.open(folder.store_path, read_only=True) as store:
             return ListedRun.of(folder, store)
     except SkillwrightError as error:
-        return ListedRun.unreadable(folder, error)
+        return ListedRun.unreadable(folder.path, str(error))
 
 
 def made_facts(store: RunStore, path: Path) -> dict[str, Any]:

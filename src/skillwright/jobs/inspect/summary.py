@@ -110,7 +110,7 @@ def _read_or_say_why(folder: RunFolder) -> RunSummary:
     try:
         return read_folder(folder)
     except SkillwrightError as error:
-        return RunSummary.unreadable(folder, error)
+        return RunSummary.unreadable(folder.path, str(error))
 
 
 def read_folder(folder: RunFolder) -> RunSummary:
