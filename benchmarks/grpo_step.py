@@ -192,6 +192,7 @@ def write_model(folder: Path, shape: str) -> None:
 def ours(folder: Path, shape: str, *, vllm: bool) -> list[dict[str, float]]:
     """Play and learn with our own backend."""
     from skillwright.core import TurnContext
+    from skillwright.plugins.samplers.engines import Engine
     from skillwright.policy import (
         AdvantageSettings,
         GrpoObjective,
@@ -200,7 +201,6 @@ def ours(folder: Path, shape: str, *, vllm: bool) -> list[dict[str, float]]:
         update,
     )
     from skillwright.policy.hf import HfPolicy, HfSettings
-    from skillwright.policy.hf.engines import Engine
 
     job = JOBS[shape]
     policy = HfPolicy.load_pretrained(str(folder), HfSettings(max_new_tokens=job.answer))

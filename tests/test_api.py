@@ -275,7 +275,7 @@ def test_rows_may_be_given_by_split_and_bad_ones_are_refused(doors):
         progress=False,
     )  # fmt: skip
     assert run.score.tasks == 36
-    with pytest.raises(DataError, match="rows of what JSON can hold"):
+    with pytest.raises(DataError, match="must be valid JSON"):
         sw.optimize("", [{"text": object()}], right_queue, **SCRIPTED, prompt=PROMPT)
     with pytest.raises(DataError, match="Write None where a value is missing"):
         sw.optimize("", [{"text": float("nan")}], right_queue, **SCRIPTED, prompt=PROMPT)

@@ -4,9 +4,8 @@
     print(run)
     rows = run.episodes()
 
-Each verb exists twice: `train` blocks, also in a notebook, where an event loop is running already;
-`atrain` is awaited. A run is made as the command of the same name makes it and lies in the same
-folder, so either can resume, view and report it.
+Each function exists twice: `train` blocks (also in a notebook, where an event loop runs), `atrain`
+is awaited. Runs are the same as those of the command line, which can resume, view and report them.
 """
 
 import asyncio
@@ -85,9 +84,9 @@ __all__ = [
 
 T = TypeVar("T")
 Config = str | Path | Mapping[str, Any] | RunConfig | RlConfig
-"""A YAML file, what such a file says as a mapping, or what `load` returned."""
+"""A YAML file, its contents as a mapping, or the result of `load`."""
 Rows = Sequence[Mapping[str, Any]]
-"""Rows of a table: column -> value, of what JSON can hold."""
+"""Rows of a table: column -> JSON value."""
 Metric = Callable[[dict[str, Any], str], float | tuple[float, str]]
 """Scores a reply: ``metric(row, reply)`` returns a number from 0 to 1, or that and feedback."""
 Model = str | Mapping[str, Any] | Callable[[list[dict[str, Any]]], str]
@@ -97,33 +96,27 @@ _TESTED = {"train": "best", "rl": "final"}
 
 
 class Run:
-    """A run on disk: what it came to, its skill, and its episodes.
-
-    Each question reads the store, so the run may still be running.
-
-    Attributes:
-        path: Its folder.
-    """
+    """A run on disk: its scores, skill and episodes, read anew each time, also while it runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """Name of the folder."""
         return self.path.name
 
     @property
     def summary(self) -> RunSummary:
-        """Everything that ``skillwright runs show`` knows."""
+        """All that ``skillwright runs show`` prints."""
         return read_run(self.path)
 
     @property
     def skill(self) -> str:
-        """The skill to use: what was proven better, or the one that the run began with.
+        """The released skill: proven better, or else the initial one.
 
         Raises:
-            RunError: The run trains weights, or evaluates, and so makes no skill document.
+            RunError: The run trains weights or evaluates, so it has no skill document.
         """
         file = RunFolder.look(self.path).best_skill_path
         if not file.is_file():
@@ -132,16 +125,16 @@ class Run:
 
     @property
     def test(self) -> SplitReport | None:
-        """The scores on the sealed test side by side; ``None`` before, and for an evaluation."""
-        return _test_of(self._standing())
+        """Scores on the sealed test; ``None`` before the end and for evaluations."""
+        return _test_of(self._result())
 
     @property
     def score(self) -> Score | None:
-        """How well the released skill or weights did on test, or the evaluated skill on its split.
+        """Test score of the released skill or weights, or score of the evaluated skill.
 
-        ``None`` before the end. Its ``success_rate`` is ``None`` where no episode has a score.
+        ``None`` before the end. ``success_rate`` is ``None`` where no episode has a score.
         """
-        summary = self._standing()
+        summary = self._result()
         if summary.evaluation is not None:
             return summary.evaluation.table.overall
         test = _test_of(summary)
@@ -149,8 +142,8 @@ class Run:
 
     @property
     def gain(self) -> PairedEffect | None:
-        """What that gains in mean reward over what the run began with, with a 95% interval."""
-        return _gain_of(self._standing())
+        """Gain of the released over the initial side on test, with a 95% interval."""
+        return _gain_of(self._result())
 
     def episodes(
         self,
@@ -162,18 +155,18 @@ class Run:
         task_type: str | None = None,
         text: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return one row per episode, for ``pandas.DataFrame(rows)`` or ``polars.DataFrame(rows)``.
+        """Return one row per matching episode, as for ``pandas.DataFrame(rows)``.
 
         Args:
-            failed: Only those that a fault ended, which have no reward.
-            lost: Only those with a reward that does not count as solved.
-            phase: Only those of this phase: ``train``, ``gate``, ``release``, ``test``, ...
-            split: Only those on tasks of this split.
-            task_type: Only those of this task type.
-            text: Only those with this text in the task or in a turn.
+            failed: Only episodes that a fault ended, which have no reward.
+            lost: Only episodes with a reward below success.
+            phase: ``train``, ``gate``, ``release``, ``test``, ...
+            split: Split of the task.
+            task_type: Type of the task.
+            text: Text in the task or in a turn.
 
         Raises:
-            RunError: No episode has such a phase, split or task type.
+            RunError: No episode has this phase, split or task type.
         """
         query = EpisodeQuery(
             failed=failed, lost=lost, phase=phase, split=split, task_type=task_type, grep=text
@@ -192,13 +185,13 @@ class Run:
         """
         return read_episode(self.path, name)
 
-    def _standing(self) -> RunSummary:
-        """Return where it stands, without the look at every turn that `summary` takes."""
+    def _result(self) -> RunSummary:
+        """Read the summary without reading every turn, unlike `summary`."""
         return read_folder(RunFolder.look(self.path))
 
     def __repr__(self) -> str:
-        """Name the run and say what it came to."""
-        summary = self._standing()
+        """Return name, result, gain and failures."""
+        summary = self._result()
         lines = [f"<Run {self.name!r}: {summary.job}, {summary.result}>"]
         gain = _gain_of(summary)
         if gain is not None and gain.gain is not None and gain.interval is not None:
@@ -224,12 +217,11 @@ def load(config: Config, settings: Mapping[str, Any] | None = None) -> RunConfig
     """Read and check a configuration.
 
     Args:
-        config: A YAML file, or what one says as a mapping.
-        settings: What is laid over it, by dotted path: ``{"train.epochs": 1}``.
+        config: A YAML file, or its contents as a mapping.
+        settings: Overrides by dotted path: ``{"train.epochs": 1}``.
 
     Raises:
-        ConfigError: It is missing or malformed, or something in it is unknown or wrong; one line
-            per problem, each with the nearest right name.
+        ConfigError: It is missing or invalid; one line per problem, with the nearest right name.
     """
     overrides = [
         f"{path}={json.dumps(value, default=str)}" for path, value in (settings or {}).items()
@@ -257,7 +249,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
     settings: Mapping[str, Any] | None = None,
     progress: bool = True,
 ) -> Run:
-    """Optimize, and await the finished run; see `optimize`."""
+    """Run `optimize` without blocking."""
     settings = settings or {}
     root = Path(str(settings.get("run.root", "runs")))
     scorer = {"kind": "function", "function": keep_code(metric)}
@@ -293,7 +285,7 @@ def optimize(  # noqa: PLR0913 - most have a default
     settings: Mapping[str, Any] | None = None,
     progress: bool = True,
 ) -> Run:
-    """Train a skill on rows, by a function that scores a reply.
+    """Train a skill on rows of a table with a function that scores replies.
 
         def metric(row, reply):
             return float(reply == row["queue"]), f"the right queue is {row['queue']}"
@@ -301,31 +293,30 @@ def optimize(  # noqa: PLR0913 - most have a default
         run = sw.optimize("", rows, metric, target="openai_chat:gpt-5-mini",
                           optimizer="openai_chat:gpt-5.5", prompt="{{ text }}")
 
-    A call that was interrupted continues when it is made again with the same arguments;
-    after its end it makes another run.
+    A call with equal arguments resumes an interrupted run; after a finished one it starts another.
 
     Args:
-        skill: The text to begin with, or a `Path` that holds it; "" begins with nothing.
-        tasks: Rows, which are dealt out to train, val and test; or rows by split.
-        metric: Is given a row and a reply; returns a number from 0 to 1, or it and feedback, which
-            the optimizer reads. One that raises is a recorded failure and no score.
-        target: The model that acts: ``backend:model``, its settings as a mapping, or a function
-            that takes messages and returns a text.
-        optimizer: The model that reads what happened and proposes edits, named as the target is.
-        prompt: What the target is asked: a Jinja template over the columns of a row.
-        task_type: The column by which results are shown.
-        name: The run's name.
+        skill: Initial text, or a `Path` to it; may be empty.
+        tasks: Rows, which are split into train, val and test, or rows by split.
+        metric: Takes a row and a reply; returns a score from 0 to 1, or a score and feedback for
+            the optimizer. An exception is recorded as a failure without a score.
+        target: Model of the agent: ``backend:model``, its settings as a mapping, or a function
+            from messages to text.
+        optimizer: Model that reads trajectories and proposes edits, in the same forms.
+        prompt: Jinja template over the columns of a row.
+        task_type: Column that results are grouped by.
+        name: Name of the run.
         settings: Further settings by dotted path, such as ``{"train.epochs": 2}``.
-        progress: Show what happens.
+        progress: Show progress.
 
     Returns:
-        The finished run; `Run.skill` is the text to use.
+        The finished run, with the skill in `Run.skill`.
 
     Raises:
-        ConfigError: A setting is wrong, or so few rows are left for val that nothing can be shown.
-        DataError: Rows lack a column that the prompt names, or cannot be written as JSON.
+        ConfigError: A setting is invalid, or val has too few rows to prove any gain.
+        DataError: Rows lack a column of the prompt, or are no JSON.
         ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back; the same call continues.
+        EngineDown: Every request failed; the same call resumes.
     """
     return _wait(
         aoptimize(
@@ -347,7 +338,7 @@ def open(run: str | Path, root: str | Path = "runs") -> Run:
     """Find a run by its name, its folder, or ``latest``.
 
     Raises:
-        RunError: There is none; the message names the nearest.
+        RunError: No run matches; the message has the nearest name.
     """
     return Run(find_run(run, root))
 
@@ -355,7 +346,7 @@ def open(run: str | Path, root: str | Path = "runs") -> Run:
 async def atrain(
     config: Config, settings: Mapping[str, Any] | None = None, *, progress: bool = True
 ) -> Run:
-    """Train, and await the finished run; see `train`."""
+    """Run `train` without blocking."""
     loaded = load(config, settings)
     if isinstance(loaded, RlConfig):
         return await _train_weights(loaded, progress)
@@ -366,21 +357,18 @@ async def atrain(
 def train(
     config: Config, settings: Mapping[str, Any] | None = None, *, progress: bool = True
 ) -> Run:
-    """Train a skill document, or the weights of a policy, as the configuration says.
+    """Train a skill document, or a policy's weights, from a configuration.
 
     Args:
-        config: A YAML file, what one says as a mapping, or what `load` returned.
-        settings: What is laid over it, by dotted path.
-        progress: Show what happens, live on a terminal and in a notebook.
-
-    Returns:
-        The finished run. An interrupted one is continued with `resume`.
+        config: A YAML file, its contents as a mapping, or the result of `load`.
+        settings: Overrides by dotted path.
+        progress: Show progress on a terminal or in a notebook.
 
     Raises:
-        ConfigError: The configuration is wrong.
-        DataError: Tasks or an environment are not found.
+        ConfigError: The configuration is invalid.
+        DataError: Tasks or the environment are not found.
         ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back; the run can be resumed.
+        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(atrain(config, settings, progress=progress))
 
@@ -394,7 +382,7 @@ async def aevaluate(
     trials: int = 1,
     progress: bool = True,
 ) -> Run:
-    """Evaluate, and await the finished run; see `evaluate`."""
+    """Run `evaluate` without blocking."""
     loaded = load(config, settings)
     if isinstance(loaded, RlConfig):
         raise ConfigError("evaluate() measures a skill; this configuration trains weights")
@@ -420,21 +408,21 @@ def evaluate(
     """Measure a skill: ``evaluate("train.yaml", run.skill).score``.
 
     Args:
-        config: As for `train`; a training's file will do.
-        skill: The text, or a `Path` that holds it; the configuration's own, by default.
-        settings: What is laid over the configuration, by dotted path.
-        split: Which tasks.
-        trials: Attempts per task, from 1.
-        progress: Show what happens.
+        config: As for `train`.
+        skill: Text, or a `Path` to it; the configuration's initial skill by default.
+        settings: Overrides by dotted path.
+        split: Split to evaluate on.
+        trials: Attempts per task, at least 1.
+        progress: Show progress.
 
     Returns:
-        The finished run; `Run.score` is the score with its interval.
+        The finished run, with the score and its interval in `Run.score`.
 
     Raises:
-        ConfigError: The configuration is wrong.
-        DataError: Tasks, an environment or the skill's file are not found.
+        ConfigError: The configuration is invalid.
+        DataError: Tasks, the environment or the skill's file are not found.
         ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back; the run can be resumed.
+        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(aevaluate(config, skill, settings, split=split, trials=trials, progress=progress))
 
@@ -442,7 +430,7 @@ def evaluate(
 async def aresume(
     run: str | Path | Run, root: str | Path = "runs", *, progress: bool = True
 ) -> Run:
-    """Continue a run, and await its end; see `resume`."""
+    """Run `resume` without blocking."""
     path = run.path if isinstance(run, Run) else find_run(run, root)
     if is_rl_run(path):
         return await _play_weights(open_rl(path), progress)
@@ -455,16 +443,16 @@ async def aresume(
 
 
 def resume(run: str | Path | Run, root: str | Path = "runs", *, progress: bool = True) -> Run:
-    """Continue a run that was stopped; its decisions are those it would have taken.
+    """Resume a stopped run, with the same decisions as without the stop.
 
     Args:
-        run: The run, its name, its folder, or ``latest``.
-        root: The folder that holds runs.
-        progress: Show what happens.
+        run: A run, its name, its folder, or ``latest``.
+        root: Folder that holds runs.
+        progress: Show progress.
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is damaged.
-        EngineDown: Nothing but failures came back; the run can be resumed.
+        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(aresume(run, root, progress=progress))
 
@@ -499,11 +487,11 @@ async def _play_weights(run: RlRun, progress: bool) -> Run:
 
 class _Silent:
     def on_event(self, event: RlEvent) -> None:
-        """Take no note."""
+        """Ignore the event."""
 
 
 def _report(folder: Path) -> str:
-    from skillwright.cli.live import make_report  # pages are drawn where a tracker takes them
+    from skillwright.cli.live import make_report  # only needed by trackers
 
     return make_report(folder)
 
@@ -540,7 +528,7 @@ def _model(model: Model) -> dict[str, Any]:
 
 
 def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str:
-    """Write rows where a resumed run finds them; equal rows are one file, or one folder."""
+    """Write rows to a path that depends on their contents, and return it."""
     splits = tasks if isinstance(tasks, Mapping) else {"": tasks}
     texts = {split: _as_lines(rows) for split, rows in splits.items()}
     name = text_digest("\n\n".join(f"{split}\n{text}" for split, text in texts.items()))[:16]
@@ -557,7 +545,7 @@ def _as_lines(rows: Rows) -> str:
         text.encode()
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"tasks are rows of what JSON can hold: {error}. Write None where a value is missing"
+            f"the rows of tasks must be valid JSON: {error}. Write None where a value is missing"
         ) from error
     return text
 
@@ -569,19 +557,17 @@ def _write_once(path: Path, text: str) -> str:
 
 
 def _left(config: RunConfig, skill: str) -> Path | None:
-    """Return a run of equal settings that began with a skill and is not finished."""
+    """Find an unfinished run with equal settings and initial skill."""
     root, name = Path(config.run.root), config.run.name
     for path in (root / name, *sorted(root.glob(f"{name}-*"))):
         with suppress(SkillwrightError):
-            same = dump_config(load_config(path / CONFIG_NAME)) == dump_config(config)
-            if same and _began_with(path) == skill and not read_run(path).is_finished:
+            if dump_config(load_config(path / CONFIG_NAME)) != dump_config(config):
+                continue
+            with RunStore.open(path / STORE_NAME, read_only=True) as store:
+                initial = store.skill(0)
+            if initial == skill and not read_run(path).is_finished:
                 return path
     return None
-
-
-def _began_with(run: Path) -> str:
-    with RunStore.open(run / STORE_NAME, read_only=True) as store:
-        return store.skill(0)
 
 
 def _text_of(skill: str | Path) -> str:
@@ -589,14 +575,10 @@ def _text_of(skill: str | Path) -> str:
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where a loop is running, as in a notebook."""
-    if not _is_in_loop():
+    """Run a coroutine to its end, also inside a running event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
         return asyncio.run(work)
     with closing(LoopThread()) as loop:
         return loop.run(work)
-
-
-def _is_in_loop() -> bool:
-    with suppress(RuntimeError):
-        return asyncio.get_running_loop() is not None
-    return False

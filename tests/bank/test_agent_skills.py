@@ -97,16 +97,6 @@ def test_lessons_name_the_mistaken_belief_and_no_text_has_an_id():
     assert not re.search(r"\b[gtl]\d{3}\b|- Id:", whole)
 
 
-def test_a_folder_of_an_earlier_version_still_reads(tmp_path):
-    (tmp_path / "SKILL.md").write_text(
-        '---\nname: "a"\ndescription: "d"\nmetadata:\n  generator: "skillwright"\n---\n'
-        "### Look\n\n- Do: Look.\n- Avoid: Leaving.\n- Because: All seemed done.\n"
-        "- Instead: Stay.\n- Id: l001\n"
-    )
-    (one,) = read_agent_skills(tmp_path)
-    assert one.counterfactual.flawed_reasoning == "All seemed done."
-
-
 def test_what_does_not_fit_goes_to_references_and_reads_back(tmp_path):
     bank, _ = apply(Bank(), adds(range(150)))
     made = to_agent_skills(bank, "shop")

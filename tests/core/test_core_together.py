@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from skillwright.core import RunError
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 
 
 async def full_disk():

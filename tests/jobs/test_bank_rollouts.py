@@ -65,7 +65,7 @@ async def test_failures_of_weak_categories_change_the_bank_and_the_log_says_why_
         assert all(work.find_episode(key) for key in evidence)
 
 
-async def test_given_again_it_asks_nobody_and_changes_nothing(tmp_path, bank, played):
+async def test_given_again_it_without_models_and_changes_nothing(tmp_path, bank, played):
     file = tmp_path / "step_000001.jsonl"
     write_rollouts(played, file)
     teacher = proposing(adding(room_skill("hall")), adding(room_skill("hall")))

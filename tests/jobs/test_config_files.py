@@ -177,7 +177,7 @@ def test_an_override_may_change_a_kind(write):
         ("batch_size=8", "Did you mean 'train.batch_size'?"),
         (
             "train.zzz=8",
-            "Known: train.accumulation, train.batch_size, train.epochs, train.patience, train.spec",
+            "Known: train.accumulation, train.batch_size, train.epochs, train.patience.",
         ),
         ("zzz=8", "gradient, models, optimizer, rollout,"),
         ("train.batch_size.x=8", "no key 'train.batch_size.x'"),

@@ -28,6 +28,7 @@ ALSO_CALLED = {
     "optimizer": {"config", "settings"},
     "optimizer.skill_aware": {"aware", "self"},
     "rollout": {"limits"},
+    "rollout.ray": {"settings"},
 }
 
 

@@ -45,7 +45,7 @@ import sys
 sys.argv = ["skillwright", "runs", "list"]
 from skillwright.cli.app import app
 app(standalone_mode=False)
-heavy = ("pydantic", "numpy", "aiohttp", "skillwright.config", "skillwright.models")
+heavy = ("numpy", "aiohttp", "skillwright.config", "skillwright.models")
 print([name for name in heavy if name in sys.modules])
 """
     words = [sys.executable, "-c", code]

@@ -12,7 +12,7 @@ from skillwright.cli.faults import exit_codes
 from skillwright.config import load_config
 from skillwright.config.run import BudgetSection
 from skillwright.core import ConfigError, Usage
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.jobs.run import (
     Budget,
     BudgetSpent,

@@ -19,7 +19,7 @@ from doors import (
 )
 from skillwright.config.run import BudgetSection
 from skillwright.core import Completion, ConfigError, ModelRefused, Usage
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.jobs.run import (
     PIONEERS,
     Budget,

@@ -229,7 +229,7 @@ async def test_a_step_that_meets_a_task_twice_gives_it_other_luck(tmp_path):
     assert all(firsts[task] != seed for task, seed in again.items())
 
 
-async def test_a_finished_run_that_is_resumed_returns_its_report_and_asks_nobody(tmp_path):
+async def test_a_finished_run_that_is_resumed_returns_its_report_and_without_models(tmp_path):
     path, report = await trained(doors_config(tmp_path), Walker(), Coach([[ALL_RULES], []]))
     before = story(path)
     target, coach = Walker(), Coach([])

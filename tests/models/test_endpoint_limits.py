@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mock_openai import error
 from skillwright.core import ModelRefused, ModelTimeout, Purpose
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.models import EndpointFault, OpenAIChatConfig
 from skillwright.models.http.traffic import (
     FAULT_FLOOR,
@@ -114,11 +114,12 @@ def test_one_wave_of_trouble_is_one_cut():
     assert limiter.limit == 4
 
 
-def test_it_is_never_cut_below_its_least():
-    limiter = Limiter(100, least=3)
+@pytest.mark.parametrize("floor", [1, 3])
+def test_it_is_never_cut_below_its_floor(floor):
+    limiter = Limiter(100)
     for _ in range(20):
-        limiter.cut(0.5, since=limiter.round)
-    assert limiter.limit == 3
+        limiter.cut(0.5, since=limiter.round, floor=floor)
+    assert limiter.limit == floor
 
 
 def test_a_bound_that_nobody_reaches_does_not_rise():

@@ -18,7 +18,7 @@ from doors import (
     story,
     trained,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 
 PLAN = [[rule("attic"), rule("hall")], [ALL_WRONG], [], []]
 PLACES = [

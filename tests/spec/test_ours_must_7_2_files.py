@@ -19,8 +19,8 @@ from doors import (
 from skillwright.core import (
     ConfigError,
 )
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import write_text
-from skillwright.core.protocols import together
 from skillwright.core.secrets import redact
 from skillwright.datasets import SplitDataLoader, SplitError
 from skillwright.jobs.run import StepDecided

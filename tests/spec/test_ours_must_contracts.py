@@ -10,7 +10,7 @@ from spec_worlds import Elder, change_item, world
 from doors import ALL_RULES, ALL_WRONG, ROOMS, Coach, Walker, doors_config, llms, look, trained
 from skillwright.config.run import validated
 from skillwright.core import ContractError, RolloutResult
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.datasets import SplitDataLoader
 from skillwright.envs import EnvAdapter
 from skillwright.jobs.run import NullCallback

@@ -77,7 +77,7 @@ from skillwright.jobs.run import (
 DEFAULT = "bank.sqlite"
 FILE = Path(DEFAULT)
 _YAML = (".yaml", ".yml")
-_NOBODY = "scripted:household_teacher"
+_NO_TEACHER = "scripted:household_teacher"
 
 Distill = Callable[[Callback], Coroutine[Any, Any, DistillOutcome]]
 Evolve = Callable[[Callback], Coroutine[Any, Any, EvolveReport]]
@@ -244,7 +244,7 @@ def approve(
         else:
             named_or_pending(read_bank(str(bank), "--bank"), skills or [])
             # The gate asks no teacher, and a configuration need not name one.
-            settings = load_with_teacher(config, _NOBODY, overrides)
+            settings = load_with_teacher(config, _NO_TEACHER, overrides)
             asyncio.run(check_bank_job(settings))
     if config is not None:
         with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:

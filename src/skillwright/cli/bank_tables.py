@@ -390,7 +390,7 @@ _ACTIONS = {
 
 
 def show_distilled(console: Console, outcome: DistillOutcome) -> None:
-    """Show what a distillation came to."""
+    """Show the outcome of a distillation."""
     new = outcome.version != outcome.before
     moved = f"version {outcome.before} -> {outcome.version}" if new else "nothing new was learned"
     console.print(f"[bold]{escape(outcome.bank)}[/], {moved}: {outcome.skills}")

@@ -107,7 +107,7 @@ def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> 
     with exit_codes():
         opened = open_rl(run, root, overrides)
     if opened.state.finished:
-        say(f"{opened.folder.name} is finished; what it came to:")
+        say(f"{opened.folder.name} is finished. Results:")
     play(opened, as_json)
 
 

@@ -70,7 +70,7 @@ _TESTED = {
 
 
 def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
-    """Show what the recipe came to: the bank, training, validation, and the sealed test."""
+    """Show the results of the recipe: the bank, training, validation, and the sealed test."""
     for line in _stages(state):
         print_words(console, line, markup=True)
     if state.iterations:

@@ -210,7 +210,7 @@ def ablate_(  # noqa: PLR0913 - each is an option
         if work.tasks and work.least_margin >= margin:
             say(
                 f"On {work.tasks} val tasks a loss below {100 * work.least_margin:.1f} points "
-                "cannot be excluded for so many sections, so none can be proposed for deletion: "
+                "cannot be excluded for this many sections, so none can be proposed for deletion: "
                 "raise --margin, or measure in a run with more val tasks.",
                 style="yellow",
             )

@@ -37,7 +37,7 @@ _MOST_ABREAST = 4  # artifacts whose rates are in one line with their intervals
 
 
 def show_training(console: Console, report: TrainReport, best_skill: str, scripted: bool) -> None:
-    """Show what training came to: scores, decisions with their reasons, and the artifact."""
+    """Show the results of training: scores, decisions with their reasons, and the artifact."""
     show_state(console, report.state)
     own_up(console, scripted)
     print_words(console, f"released: [bold]{escape(best_skill)}[/]", markup=True)

@@ -212,7 +212,7 @@ def resume(
             play_training(opened, as_json, again=True)
             return
         if is_finished(opened):
-            say(f"{opened.folder.name} is finished; what it came to:")
+            say(f"{opened.folder.name} is finished. Results:")
         else:
             with exit_codes(opened.resume_command):
                 asyncio.run(preflight(opened.config, opened.plan))

@@ -336,7 +336,7 @@ class EnvSection(Settings):
     @model_serializer(mode="wrap")
     def _leave_turns_to_the_adapter(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         found: dict[str, Any] = write(self)
-        if self.given_turns is None:  # read back, it would be a number that somebody gave
+        if self.given_turns is None:  # read back, it would look like a given number
             found.pop("max_turns", None)
         return found
 

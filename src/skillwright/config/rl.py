@@ -268,7 +268,7 @@ class RlConfig(Settings):
 
     @property
     def has_bank(self) -> bool:
-        """Whether anybody is given skills of a bank: the policy, or the expert."""
+        """Whether the policy or the expert gets skills of a bank."""
         expert = self.cold_start is not None and self.cold_start.expert_reads == "skills"
         return expert or self.bank.inject not in ("trajectories", "none")
 

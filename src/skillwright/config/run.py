@@ -345,7 +345,7 @@ class RolloutSection(PlayedEpisodes):
 
 
 class SkillSection(Settings):
-    """The document that is trained, and a bank beside it."""
+    """The document that is trained, and a bank in addition."""
 
     init: str = ""
     """Initial skill file; empty, no skill."""

@@ -1,4 +1,4 @@
-"""The nouns and protocols that every room shares. Standard library only, but for the codec."""
+"""Types and protocols that all packages share. Standard library and pydantic only."""
 
 from skillwright.core.agent import Act, Agent, Lapse, TurnContext
 from skillwright.core.bank_skill import (

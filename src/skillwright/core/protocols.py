@@ -1,15 +1,12 @@
-"""What lower packages call and higher ones provide: skills for a task, paired draws, analysts."""
+"""Protocols that higher packages implement: skills for a task, paired draws, analysts."""
 
-import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol
 
 from skillwright.core.result import EpisodeResult, Task
 from skillwright.core.skill import skill_hash
-
-# What an agent is given about its job before it starts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +57,6 @@ class PlainSkill:
         return [SkillContext(self.text, version=skill_hash(self.text))] * len(tasks)
 
 
-# Two artifacts, compared on the same tasks with the same seeds.
-
-
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One draw of a task by both sides, under one seed."""
@@ -95,9 +89,6 @@ class Duel(Protocol):
 
         A task's draws are numbered; drawing it again gives fresh ones, never a stored one twice.
         """
-
-
-# Turns rollouts into proposed edits: the protocol behind `EnvAdapter.reflect`'s default.
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,36 +133,3 @@ class Reflector(Protocol):
 
         Blocks; adapters call it from their own thread.
         """
-
-
-# Several things awaited at once, and an error that comes out as itself.
-
-
-T = TypeVar("T")
-A = TypeVar("A")
-B = TypeVar("B")
-
-
-async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all at once and return their results in the order of ``works``.
-
-    The first that raises cancels the others, and its error comes out as it is: callers, and the
-    command line, know faults by their type, which a group around them would hide.
-    """
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in works]
-    except BaseExceptionGroup as faults:
-        error: BaseException = faults
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-    else:
-        return [task.result() for task in tasks]
-    # Out here, so that the group does not take the place of the error's own context.
-    raise error
-
-
-async def both(first: Coroutine[Any, Any, A], second: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Await two at once, as `together` does, where their results are of different types."""
-    results = await together((first, second))
-    return cast("A", results[0]), cast("B", results[1])

@@ -20,7 +20,7 @@ from skillwright.core.errors import UsageError
 # The write-ahead log next to an SQLite file: the latest commits, which are not in the file yet.
 #
 # SQLite takes a log that it cannot read for an old one and removes it, and it removes the log of an
-# empty file. Whoever opens a file can look here first.
+# empty file. Callers can check here before they open one.
 #
 # Source of the layout: "WAL File Format", section 4 of https://www.sqlite.org/fileformat2.html.
 

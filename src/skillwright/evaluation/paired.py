@@ -14,8 +14,8 @@ from statistics import fmean, stdev, variance
 from typing import Literal
 
 from skillwright.core import EpisodeSpec, Pair, SkillSource, Task, did_you_mean
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
-from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation.intervals import (
     Interval,

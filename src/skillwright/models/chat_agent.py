@@ -14,8 +14,8 @@ from skillwright.core import (
     Sampling,
     TurnContext,
 )
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 
 
 class ChatAgent:

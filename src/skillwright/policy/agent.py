@@ -1,4 +1,4 @@
-"""A policy plays: the engine's agent, which keeps what it sampled until it is learned from."""
+"""Play a policy as the engine's agent, and keep its samples until they are learned from."""
 
 import math
 from collections import defaultdict
@@ -24,17 +24,17 @@ class _Kept:
 
 
 class KeptRows:
-    """What was sampled, until it is learned from: the rows behind the turns of an episode."""
+    """The rows behind the turns of episodes, kept until they are learned from."""
 
     def __init__(self) -> None:
         self._kept: dict[int, list[_Kept]] = defaultdict(list)
 
     def keep(self, context: TurnContext, row: Row) -> None:
-        """Keep what was sampled for a turn."""
+        """Keep the row of a turn."""
         self._kept[context.seed].append(_Kept(tuple(context.messages), row))
 
     def rows(self, result: EpisodeResult) -> tuple[Row, ...]:
-        """Return what was sampled in an episode: one row per turn, named after episode and task.
+        """Return the rows of an episode: one per turn, named after episode and task.
 
         Raises:
             ContractError: A turn was not sampled here since `forget`.
@@ -46,12 +46,13 @@ class KeptRows:
         )
 
     def forget(self) -> None:
-        """Drop all rows: they are learned from, or no longer wanted."""
+        """Drop all rows."""
         self._kept.clear()
 
     def _find(self, turn: Turn, episode: str) -> Row:
-        # Seeds have 31 bits, so in a large batch two turns may share one; prompts tell them apart.
-        # The latest comes first: an episode that is played again meets its seeds again.
+        # Seeds have 31 bits, so two turns of a large batch may share one; prompts distinguish them.
+        # The latest
+        # comes first: a repeated episode has equal seeds.
         for kept in reversed(self._kept.get(turn.seed, [])):
             if kept.prompt == turn.prompt and kept.row.token_ids == turn.act.token_ids:
                 return kept.row
@@ -64,14 +65,14 @@ class KeptRows:
 
 @dataclass(eq=False)
 class PolicyAgent(KeptRows):
-    """Acts by a policy's weights; play it in lockstep, so that it is asked for whole batches.
+    """Acts by a policy's weights, in lockstep, so that it receives whole batches.
 
-    Sampling keeps the event loop to itself: nothing else has to be done meanwhile.
+    Sampling blocks the event loop.
 
     Attributes:
         backend: The policy.
-        temperature: At least 0; 0 takes the likeliest action.
-        remembers: Keep the rows of what is sampled, for a trainer. Off for evaluation.
+        temperature: At least 0; 0 takes the most likely action.
+        remembers: Keep rows for a trainer; off for evaluation.
 
     Raises:
         ConfigError: The temperature is out of its range.
@@ -95,7 +96,7 @@ class PolicyAgent(KeptRows):
         """Sample one action per context, in order.
 
         Raises:
-            ContextOverflow: A prompt leaves no room for an answer; nothing was chosen for any.
+            ContextOverflow: A prompt leaves no room for an answer; nothing was sampled.
         """
         sampled = self.backend.sample(contexts, temperature=self.temperature)
         if self.remembers:

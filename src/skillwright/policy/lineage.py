@@ -1,8 +1,7 @@
-"""What weights are, without reading them again: a digest of the first ones and of every step since.
+"""Identify weights without hashing them again: a digest of the first ones and of every step since.
 
-A digest of all weights takes as long as reading them, after every step. Equal weights that take
-equal steps stay equal, so a digest of the path is as good: rows, loss and norm of the gradient are
-in it, and the norm alone is a number in which every weight and every row has its part.
+Hashing all weights after every step would take too long. Equal weights that take equal steps stay
+equal, so a digest of rows, loss and gradient norm of each step is sufficient.
 """
 
 import hashlib
@@ -12,12 +11,13 @@ from skillwright.policy.backend import LossReport, Row, StepReport
 
 
 class Lineage:
-    """The digest of weights that learn.
+    """The digest of trained weights.
 
     Args:
-        begin: Reads all weights and returns their digest; called once at most, before the first
-            step, or when the digest is first asked for.
-        settings: Of the optimizer: weights that are stepped otherwise are others.
+        begin: Returns the digest of all weights; called at most once, before the first step, or
+            when
+            the digest is first requested.
+        settings: Optimizer settings, which affect the weights.
     """
 
     def __init__(self, begin: Callable[[], str], settings: str) -> None:
@@ -27,33 +27,33 @@ class Lineage:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the path as 64 hexadecimal digits; without a step, that of the weights."""
+        """SHA-256 of the steps as 64 hexadecimal digits; before any step, that of the weights."""
         if not self._digest:
             self._digest = self._begin()
         return self._digest
 
     def learned(self, rows: Sequence[Row], report: LossReport) -> None:
-        """Take note of rows whose gradient waits for the next step."""
+        """Record rows whose gradient is pending."""
         for row in rows:
             self._learned.update(repr(row).encode())
         self._learned.update(repr(report).encode())
 
     def dropped(self) -> None:
-        """Forget rows whose gradient was dropped."""
+        """Drop rows whose gradient was dropped."""
         self._learned = hashlib.sha256()
 
     def about_to_step(self) -> None:
-        """Read the weights while they are the first ones, unless their digest is known."""
+        """Hash the initial weights, unless their digest is known."""
         _ = self.digest
 
     def stepped(self, report: StepReport) -> None:
-        """Take note of a step; one that was skipped moved nothing."""
+        """Record a step; a skipped one changes nothing."""
         if not report.skipped:
             facts = (self._digest, self._settings, self._learned.hexdigest(), report)
             self._digest = hashlib.sha256(repr(facts).encode()).hexdigest()
         self.dropped()
 
     def restore(self, digest: str) -> None:
-        """Begin at weights with the digest of a checkpoint; ``""`` computes it."""
+        """Set the digest of a checkpoint; ``""`` computes it."""
         self._digest = digest
         self.dropped()

@@ -195,7 +195,7 @@ def recorded_skill(prompt: Sequence[Message], opening: Sequence[Message]) -> str
 
 
 class EngineDown(ModelError):
-    """So many episodes failed in a row that going further would only burn time and money."""
+    """Too many episodes failed in a row to continue."""
 
 
 def refuse_no_score(results: Sequence[EpisodeResult]) -> None:

@@ -340,7 +340,7 @@ def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:
 
 
 def _comes_from_user(fault: Exception) -> bool:
-    # Beside a judge the only model that an environment asks is its simulated user.
+    # Besides a judge, the only model that an environment asks is its simulated user.
     is_env = isinstance(fault, EnvError) and not isinstance(fault, JudgeError)
     return is_env and _stems_from_model(fault)
 

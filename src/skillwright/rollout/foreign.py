@@ -1,4 +1,4 @@
-"""Somebody else's adapter: built from a configuration, and called the way it expects to be."""
+"""A third party's adapter: built from a configuration, and called as it expects."""
 
 import asyncio
 import concurrent.futures
@@ -83,7 +83,7 @@ def _is_worth_showing(fault: BaseException, theirs: TracebackType | None) -> boo
     return theirs is not None or not isinstance(fault, SkillwrightError)
 
 
-# Somebody else's adapter, called the way it expects to be.
+# A third party's adapter, called as it expects.
 #
 # Adapters block, and are called from one thread, one call after the other. A method that is
 # written ``async def`` is awaited in the loop instead, where several may overlap.

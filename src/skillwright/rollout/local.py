@@ -19,8 +19,8 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
-from skillwright.core.paths import Places
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
+from skillwright.core.slots import Slots
 from skillwright.rollout.engine import (
     EngineDown,
     EpisodeFinished,
@@ -42,7 +42,7 @@ from skillwright.rollout.player import Mode, Player, Plays
 
 
 WINDOW = 40
-"""So many of the latest episodes are looked at for their share of failures."""
+"""Number of latest episodes whose share of failures is checked."""
 LEAST_EPISODES = 20
 """No share is taken of fewer: a few early failures say little."""
 
@@ -160,7 +160,7 @@ class LocalEngine:
     permit: Permit = nullcontext
 
     def __post_init__(self) -> None:
-        self._slots = Places(self.limits.max_concurrent)
+        self._slots = Slots(self.limits.max_concurrent)
         self._one_wave = asyncio.Lock()
         self._one_asks = asyncio.Lock()
         self._in_flight: dict[str, Claim] = {}

@@ -1,6 +1,6 @@
 """A recorded episode played back: what its agent said meets a fresh environment once more.
 
-Nobody is asked. The agent's turns are in the record, and so is what others answered, such as a
+No model is called. The agent's turns are in the record, and so is what others answered, such as a
 simulated user (`TextEnv.use_record`).
 """
 

@@ -21,7 +21,7 @@ from skillwright.core import (
     Turn,
     Usage,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.models import ContextOverflow
 from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
 from skillwright.rollout.episode import Assignment, Attempt, MakeEnv, stops_the_run

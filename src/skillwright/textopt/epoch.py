@@ -355,7 +355,7 @@ def epoch_message(
 
 
 class SlowUpdateStatus(StrEnum):
-    """What a slow update came to before the gate."""
+    """The result of a slow update before the gate."""
 
     CANDIDATE = "candidate"
     """There is a changed document to judge."""
@@ -447,7 +447,7 @@ async def write_slow_update(
 
 
 class MetaSkillAction(StrEnum):
-    """What writing the memory came to."""
+    """The result of writing the memory."""
 
     WRITTEN = "write_meta_skill"
     """There is new content."""

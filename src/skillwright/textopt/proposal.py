@@ -115,7 +115,7 @@ class BudgetControl(StrEnum):
     AUTONOMOUS = "autonomous"
     """The optimizer, once it has seen the merged edits."""
     NONE = "none"
-    """Nobody: every merged edit is made."""
+    """No selection: every merged edit is applied."""
 
 
 class RankFallback(StrEnum):

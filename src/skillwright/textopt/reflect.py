@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.core import Edit, FailureCause, Purpose
+from skillwright.core.concurrency import together
 from skillwright.core.fence import attribute
-from skillwright.core.protocols import together
 from skillwright.core.skill import SourceType
 from skillwright.rollout import EngineDown
 from skillwright.rollout.transcript import Cut, Transcript, render_trajectories

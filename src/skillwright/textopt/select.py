@@ -66,7 +66,7 @@ async def rank_and_select(
 ) -> Selection:
     """Cut proposals down to the step's budget.
 
-    Nobody is asked where they fit. Where the model's choice cannot be used, ``fallback`` says
+    No model is called where they fit. Where the model's choice cannot be used, ``fallback`` says
     which edits are taken.
     """
     budget = context.budget

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from skillwright.core.concurrency import both, together
 from skillwright.core.jsonio import encode
-from skillwright.core.protocols import both, together
 from skillwright.core.skill import SourceType
 from skillwright.rollout.transcript import Transcripts
 from skillwright.textopt.aggregate import SIDES, Aggregate, PatchNode, merge_sides
@@ -58,7 +58,7 @@ class TrainRollouts:
 
 
 class Study(NamedTuple):
-    """What a step's micro-batches came to, in their order."""
+    """Results of a step's micro-batches, in order."""
 
     transcripts: Transcripts
     reflection: Reflection
@@ -201,7 +201,7 @@ def _known(outcome: Outcome) -> asyncio.Future[Outcome]:
 
 
 class StepStatus(StrEnum):
-    """What a step came to before the gate."""
+    """The result of a step before the gate."""
 
     CANDIDATE = "candidate"
     """There is a changed document to judge."""
@@ -267,7 +267,7 @@ class StepProposal:
 
     @property
     def status(self) -> StepStatus:
-        """What the step came to."""
+        """The result of the step."""
         if not self.update.is_noop:
             return StepStatus.CANDIDATE
         if any(patch.proposals for patch in self.reflection.patches):

@@ -2,7 +2,7 @@
 
 Source: SkillOpt (microsoft/SkillOpt), patch mode. An edit is applied exactly as there; ours adds
 which lines came of it, and refuses what no edit may do: grow without bound, carry characters that
-nobody sees, or put together the marker of a protected region.
+is invisible, or put together the marker of a protected region.
 """
 
 from collections import Counter

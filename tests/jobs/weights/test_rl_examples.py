@@ -148,10 +148,12 @@ def test_every_key_of_the_recipe_is_read_somewhere():
     source = ROOT / "src" / "skillwright"
     schema = source / "config"
     files = [*(source / "jobs" / "weights").glob("*.py"), schema / "rl.py", schema / "bank.py"]
-    files.append(source / "jobs/run/opened.py")  # the engine maker of every job
+    files.append(source / "jobs/run/engine.py")  # the engine maker of every job
     # A section that is handed on whole is read by its learner or the engine.
     files += [
-        file for name in ("policy", "rollout", "bank") for file in (source / name).rglob("*.py")
+        file
+        for name in ("policy", "rollout", "bank", "plugins/ray")
+        for file in (source / name).rglob("*.py")
     ]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     unread = {key for key in own if not re.search(rf"\.{key.rpartition('.')[2]}\b", text)}

@@ -110,7 +110,7 @@ async def test_a_category_that_is_left_out_of_the_first_bank_is_found_again_by_e
 
 
 async def test_growth_is_capped_per_update(tmp_path):
-    config = lanes_config(tmp_path, evolve={"per_checkpoint": 1, "weakest_extra": 0})
+    config = lanes_config(tmp_path, evolve={"per_checkpoint": 0})
     _, report = await recipe(config, maker=ObedientMaker(config))
     first = report.state.evolutions[2]
     assert (len(first.added), first.refused) == (1, 1)

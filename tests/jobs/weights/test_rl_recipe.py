@@ -95,8 +95,8 @@ def test_an_iteration_says_what_it_played_and_what_it_learned(whole):
     one = whole["report"].state.iterations[1]
     assert (one.groups, one.episodes) == (6, 24)
     assert sum(of for _, of in one.task_types.values()) == 24
-    assert one.skills == sum(one.told.values()) / 24
-    assert one.told["g001"] == 24
+    assert one.skills == sum(one.injected.values()) / 24
+    assert one.injected["g001"] == 24
     assert 0 <= one.zero_variance_share <= 1
     assert one.tokens == one.turns
     (seen, *_) = whole["notes"].of(IterationEnded)
@@ -148,7 +148,7 @@ def test_the_report_is_json_and_the_bank_is_there_to_read(whole):
     assert "In the hall take door 1." in (whole["path"] / "bank" / "skills.md").read_text()
 
 
-async def test_a_finished_run_returns_its_report_and_asks_nobody(whole):
+async def test_a_finished_run_returns_its_report_and_without_models(whole):
     with open_rl(whole["path"]) as run:
         report = await run_rl(run, Notebook(), make=None)
     assert report.to_dict() == whole["report"].to_dict()

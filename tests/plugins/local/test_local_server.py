@@ -1,6 +1,7 @@
 """The process behind a local model: started, shared, restarted, and never left behind."""
 
 import asyncio
+import importlib.metadata
 import json
 import os
 import select
@@ -305,6 +306,10 @@ async def test_a_client_that_closes_ends_a_server_that_is_still_starting(weights
     assert is_gone(pid)
     with pytest.raises(ModelRefused, match="was ended while it started"):
         await call
+
+
+def no_distribution(name):
+    raise importlib.metadata.PackageNotFoundError(name)
 
 
 def test_weights_or_a_library_that_are_missing_are_named(weights, monkeypatch):

@@ -26,7 +26,7 @@ def prepared(folder):
     return ["learn-from-sessions", "logs", "--config", "models.yaml"]
 
 
-def test_looking_asks_nobody_and_writes_nothing(cli, tmp_path):
+def test_looking_without_models_and_writes_nothing(cli, tmp_path):
     ordinary(tmp_path / "logs")
     shown = cli("learn-from-sessions", "logs", "--look").stdout
     assert "Run the tests of the cart module" in shown

@@ -1,11 +1,14 @@
-"""Fixtures for configurations."""
+"""Fixtures for configurations and commands."""
 
 import json
 
 import pytest
 
+from command_line import cli
 from skillwright.config.yaml_files import read_layers
 from skillwright.plugins.skillopt.config.files import resolve_layers
+
+__all__ = ["cli", "resolved"]
 
 
 @pytest.fixture

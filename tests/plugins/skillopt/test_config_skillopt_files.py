@@ -88,7 +88,7 @@ def test_what_the_file_itself_sets_is(written, caplog):
     load_config(written({**ALFWORLD, **own}))
     told = "\n".join(caplog.messages)
     assert "model.codex_exec_profile has no effect here" in told
-    assert "human_feedback.enabled has no effect here: nobody is asked at a gate here." in told
+    assert "human_feedback.enabled has no effect here: no person is asked at a gate here." in told
     assert len(caplog.messages) == 2
     with pytest.raises(ConfigError, match="unknown key 'a_section_of_later'"):
         load_config(written({**ALFWORLD, "a_section_of_later": {}}))

@@ -239,10 +239,10 @@ def published(tmp_path, **config):
     return tau_config(tmp_path, shop(tmp_path / "shop", count=4), **settings)
 
 
-def test_settings_of_before_keep_the_names_of_their_episodes(tmp_path):
+def test_other_tools_and_another_prompt_make_other_episodes(tmp_path):
     data = shop(tmp_path / "shop")
     protocol = comparable(tau_config(tmp_path, data))["protocol"]
-    assert {"tools", "prompt"}.isdisjoint(protocol)
+    assert (protocol["tools"], protocol["prompt"]) == ("tags", "skillwright")
     asked = tau_config(tmp_path, data, tools="native", prompt="tau-bench")
     protocol = comparable(asked)["protocol"]
     assert (protocol["tools"], protocol["prompt"]) == ("native", "tau-bench")

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.envs import check_env
 from skillwright.worlds.tau_bench import TauBenchEnv, open_store
 from skillwright.worlds.tau_bench.tau_core import Database, call_tool, grade

@@ -30,7 +30,7 @@ from skillwright.core import (
     Usage,
     UsageError,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.models import HttpClient
 from skillwright.rollout import Limits, LocalEngine
 from skillwright.worlds.tau_bench import STOP, TauBenchEnv, UserSetting

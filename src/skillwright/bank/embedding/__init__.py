@@ -1,1 +1,1 @@
-"""Texts as vectors: words, encoders that run here, endpoints, and what is kept of them."""
+"""Embed texts as vectors: lexically, with a local model, or by an endpoint."""

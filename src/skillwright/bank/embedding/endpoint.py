@@ -18,8 +18,8 @@ from skillwright.bank.embedding.embedders import (
     unit_rows,
 )
 from skillwright.core import ConfigError, ModelError, Usage
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.models import HttpClient, OpenAIChatConfig
 from skillwright.models.dialects.chat_completions import fault_of_reply, usage_of
 from skillwright.models.http.client import HttpReply, encode

@@ -246,7 +246,7 @@ def _lengths(skill: BankSkill, field: str, text: str) -> Iterator[Finding]:
             yield _finding("bad_label", field, text, "It is a heading of the prompt.", fix)
     elif not text.strip() and (field != "applicability" or skill.kind == SkillKind.TASK_SPECIFIC):
         severity = Severity.WARNS if field == "applicability" else Severity.BLOCKS
-        why = "A skill without it tells nobody what to do and when."
+        why = "A skill without it does not say what to do and when."
         yield _finding("empty", field, text, why, "Fill it in.", severity)
 
 

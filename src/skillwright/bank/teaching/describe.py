@@ -60,7 +60,7 @@ async def ask_for_description(asked: Asked, words: TaskWords) -> str | AskFault:
         user="\n\n".join(parts),
         purpose=Purpose.TEACHER,
         role="optimizer",
-        if_too_long="Export with --no-model, which asks nobody.",
+        if_too_long="Export with --no-model, which calls no model.",
     )
     answer = await ask(asked, question, DescriptionReply)
     reply = answer.reply

@@ -34,8 +34,8 @@ from skillwright.core import (
     Task,
     did_you_mean,
 )
+from skillwright.core.concurrency import together
 from skillwright.core.fence import attribute
-from skillwright.core.protocols import together
 from skillwright.core.seeds import derive_seed
 from skillwright.rollout.transcript import (
     Cut,

@@ -131,7 +131,7 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
 
     Args:
         pairs: Scored by a gate's metric.
-        most: So many tasks may go worse; ``None`` allows any number.
+        most: Tasks that may become worse; ``None`` allows any number.
     """
     if most is None:
         return ""

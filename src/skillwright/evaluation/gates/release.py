@@ -96,7 +96,7 @@ def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> 
     candidates, which is left out. Nor is it ever below `paired_p_value`.
 
     Args:
-        gains: Mean gain per task of what the run came to, shape ``[tasks]``.
+        gains: Mean gain per task of the run's result, shape ``[tasks]``.
         judged: On how many tasks each candidate went differently, kept or not.
         seed: Chooses the signs.
     """

@@ -78,7 +78,7 @@ class StudiedRun:
 
 @dataclass(frozen=True, slots=True)
 class DistillOutcome:
-    """What a distillation came to.
+    """The outcome of a distillation.
 
     Attributes:
         bank: The bank's file.
@@ -152,7 +152,7 @@ async def distill_runs(
     async with study(bank, settings, callback, make, *(run.path for run in runs)) as held:
         with held.store.transaction():
             for one in episodes:
-                # Kept beside the bank, so that what a skill rests on is found without the run. The
+                # Kept next to the bank, so that what a skill rests on is found without the run. The
                 # skills injected there came out of another bank, where ids mean others.
                 held.store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
         teacher = held.teacher("distil")  # seed
@@ -246,7 +246,7 @@ def evidence_of(
     """Find the episodes that skills name as their evidence.
 
     Args:
-        bank: The bank's file; what was played for it stands beside it.
+        bank: The bank's file; its episodes are kept next to it.
         keys: Their keys.
         runs: Runs to look through as well.
         root: The folder that holds runs.
@@ -366,7 +366,7 @@ def _episode(memory: RefinedMemory, env: str) -> EpisodeResult:
 
 
 def _opening(memory: RefinedMemory) -> list[str]:
-    """Return what is known of an episode beside its steps."""
+    """Return what is known of an episode besides its steps."""
     lines = [memory.goal and f"Goal: {memory.goal}", memory.description]
     lines.append(memory.plan and f"Plan: {memory.plan}")
     lines += [f"To avoid: {action}, when {trigger}" for trigger, action in memory.mistakes]

@@ -87,7 +87,7 @@ class EvolutionRound:
 
 @dataclass(frozen=True, slots=True)
 class EvolveReport:
-    """What the rounds of a command came to.
+    """The outcome of a command's rounds.
 
     Attributes:
         bank: The bank's file.
@@ -133,7 +133,7 @@ async def evolve_bank(
     Raises:
         EngineDown: No episode of the evolution split has a reward.
         TeacherDown: The teacher gave nothing usable. Given again, the command repeats the rounds
-            before it without asking anybody.
+            before it without a request.
         UsageError: Something that the configuration names is missing or wrong.
     """
     async with AsyncExitStack() as held:
@@ -256,7 +256,7 @@ class _Rounds:
     Where every accept is a release, each round is written down when it is over. Where the gate
     leaves proof to a release test, rounds continue from one another in memory, and the bank's file
     changes once, at the end, if all of them together are proven. A command that was stopped before
-    that is given again: what it asked and played is remembered, and comes to the same.
+    that is given again: what it asked and played is remembered, and gives the same result.
     """
 
     def __init__(self, session: BankSession, bank_store: BankStore, rounds: int) -> None:

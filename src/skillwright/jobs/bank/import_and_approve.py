@@ -125,7 +125,7 @@ def named_or_pending(bank: Bank, ids: Sequence[str]) -> list[str]:
 
 
 def approve_without_gate(bank: Path, ids: Sequence[str], reason: str) -> MoveReport:
-    """Make pending skills active that pass lint, on somebody's word.
+    """Activate pending skills that pass lint, approved by a person.
 
     Args:
         bank: The bank's file.

@@ -11,7 +11,7 @@ from skillwright.bank.changes import IsNear, nearness
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillSource
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.run.bank_source import (
     DocumentAndBank,
@@ -177,7 +177,7 @@ class Study:
 
     Attributes:
         llm: The teacher's settings.
-        store: Remembers what was asked, beside the bank.
+        store: Keeps requests, next to the bank.
         calls: The teacher's model, with a memory.
         is_near: Says which skills say the same.
     """
@@ -199,7 +199,7 @@ async def study(
     """Make the parts; what they hold open is closed at the end.
 
     Args:
-        bank: The bank's file; what is asked is remembered beside it.
+        bank: The bank's file; requests are kept next to it.
         settings: Who writes, and how much.
         callback: Sees what happens.
         make: Makes the teacher.

@@ -1,7 +1,7 @@
 """Adopted skills in the folder of a client: a whole version or nothing, and back, byte for byte.
 
 A folder and a bank cannot change in one transaction. So what the folder is to become, and what it
-was, is written down first, durably, in the store beside the bank; then the folder changes; then it
+was, is written down first, durably, in the store next to the bank; then the folder changes; then it
 is written down that it has. A command that was killed in between is made good by the next one,
 which does again what was written down.
 """
@@ -80,7 +80,7 @@ class Stager:
     """Writes folders of skills, each change written down before and after.
 
     Args:
-        store: The store beside the bank, held by this process alone.
+        store: The store next to the bank, held by this process alone.
         bank: The bank.
         earlier: The version of the bank before what is adopted.
     """

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, Self
 
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Usage, skill_hash
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import dumps, write_text
-from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, bound_gain, least_margin
 from skillwright.jobs.inspect.provenance import StoredSkill
@@ -299,7 +299,7 @@ class _Measuring:
     parts: Session
 
     async def value(self, sections: Collection[Section], first: int, count: int) -> SectionValue:
-        """Measure what sections are worth, on so many draws from a number on."""
+        """Measure the values of sections on a range of draws."""
         work, config = self.work, self.parts.config
         shorter = without_sections(work.skill.text, sections)
         draws = Draws(config.run.seed, first, PHASE)

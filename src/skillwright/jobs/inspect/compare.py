@@ -106,7 +106,7 @@ class RunComparison:
         overall: The difference B - A over all of them.
         task_types: The same by task type, sorted by name; empty where tasks have no type.
         notes: What else differs between the runs, in words.
-        is_scripted: Whether a scripted model took part, which must be said beside any result.
+        is_scripted: Whether a scripted model took part, which must be said with any result.
     """
 
     a: ComparedSide
@@ -342,7 +342,7 @@ def _refuse_same(a: Side, b: Side) -> None:
 
 
 def _refuse_other_tasks(a: Side, b: Side) -> list[str]:
-    """Refuse tasks that have only their ids in common; return a doubt where nobody can tell.
+    """Refuse tasks that share only their ids; return a warning where that is unknown.
 
     An adapter's tasks say what they are in words only.
     """

@@ -19,7 +19,7 @@ from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 
 CompareMetric = Literal["hard", "soft"]
 
-_SOLVED = 0.5  # of a task's scored attempts, at least so many succeed
+_SOLVED = 0.5  # minimum share of successes among a task's scored attempts
 
 
 @dataclass(frozen=True, slots=True)

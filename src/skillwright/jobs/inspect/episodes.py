@@ -119,7 +119,7 @@ def list_episodes(
     """List episodes of a run, the latest first; it may be running meanwhile.
 
     Args:
-        run: A run's folder or name, ``latest``, a bank's file, or the work folder beside it.
+        run: A run's folder or name, ``latest``, a bank's file, or the work folder next to it.
         root: The folder that holds runs.
         query: Which episodes; all by default.
 
@@ -188,7 +188,7 @@ class EpisodeView:
         skill_text: The text, where it is not part of the prompt.
         prompt: The messages of the first turn; without them the environment's opening.
         turns: In order; all of them, or the window that was asked for.
-        row: What an adapter returned beside the reward.
+        row: What an adapter returned besides the reward.
     """
 
     run: str
@@ -276,7 +276,7 @@ _AROUND: Final = 20  # characters that are quoted on either side of a text that 
 
 
 def find_folder(run: str | Path, root: str | Path) -> Path:
-    """Return a folder with a store: a run's, or the one beside a bank."""
+    """Return a folder with a store: a run's, or the one next to a bank."""
     for path in (Path(run), Path(root) / run):
         folder = work_folder(path) if path.is_file() else path
         if (folder / STORE_NAME).is_file():
@@ -461,7 +461,7 @@ def _view(turn: Turn) -> TurnView:
 
 
 def _lines(turn: Turn) -> Iterator[Line]:
-    """Say what happened in a turn; a native call that nobody answers for is shown as one."""
+    """Say what happened in a turn; an unanswered native call is shown as one."""
     if not turn.act.tool_calls or turn.metadata.get("tool_call") is not None:
         yield from spoken([turn])
         return
@@ -474,7 +474,7 @@ def _lines(turn: Turn) -> Iterator[Line]:
 
 
 def _thoughts(turn: Turn) -> str:
-    """Return the reasoning that a vendor's own message holds beside the text."""
+    """Return the reasoning that a vendor's own message holds in addition to the text."""
     content = (turn.act.native or {}).get("content")
     if isinstance(content, Mapping):
         return "\n".join(text for text in content.values() if isinstance(text, str))

@@ -1,8 +1,8 @@
 """What a release was proven by: its paired scores, found in a store, and judged again anywhere.
 
 A gate is a function of pairs. So the pairs of a stored decision are drawn once more, from the store
-in place of an engine, and the same gate must come to the same verdict. What does is written beside
-the skill; whoever has it can judge again without the run, the environment or a model.
+in place of an engine, and the same gate must decide the same. What does is written next to
+the skill; with it, a decision can be repeated without the run, the environment or a model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ class Evidence(JsonRecord):
 
     @classmethod
     def read(cls, data: Any, where: str) -> Self:
-        """Read what `to_dict` wrote, as somebody hands it over.
+        """Read the result of `to_dict` from an untrusted source.
 
         Raises:
             DataError: It is no evidence, or scores are no numbers in [0, 1].
@@ -253,7 +253,7 @@ async def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]
     """Find the pairs that a decision rests on, and judge them again.
 
     Raises:
-        NoEvidence: Some are not in the store, or the gate comes to another verdict with them.
+        NoEvidence: Some are not in the store, or the gate decides otherwise on them.
     """
     engine: Any = _StoredEngine(store)
     duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))

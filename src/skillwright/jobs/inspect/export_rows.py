@@ -146,7 +146,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 def _write_lines(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     count = 0
-    # Beside its target, so that what was there stays until everything is written.
+    # Next to its target, so that what was there stays until everything is written.
     half = to.with_name(f"{to.name}.part")
     with half.open("w", encoding="utf-8") as file:
         for row in rows:

@@ -109,7 +109,7 @@ class ExportedSkills:
         files: How many files it has.
         facts: The metadata.
         trigger: How well the description is chosen; ``None`` where no held-out task is known.
-        notes: What whoever takes it away should know.
+        notes: Notes for users of the export.
         left_out: Why lint kept skills out, by id.
     """
 
@@ -369,7 +369,7 @@ async def _bank_evidence(
                 raise NoEvidence(f"no gate let version {version} of the bank through")
             verdict = entry.verdict
             if config is None:
-                raise NoEvidence("what it was proven with is not stored beside the bank")
+                raise NoEvidence("what it was proven with is not stored next to the bank")
             embedder = held.enter_context(opened_embedder(config.bank.embedder))
             document = read_initial_skill(config)
 
@@ -402,7 +402,7 @@ def _proof(found: Any, verdict: Any, notes: list[str]) -> tuple[dict[str, str], 
 
 
 def _played_for(bank: Path) -> Path | None:
-    """Return the store of what was played for a bank: beside it, or of the run that it lies in."""
+    """Return the store of what was played for a bank: next to it, or of the run that it lies in."""
     places = (work_folder(bank) / STORE_NAME, bank.parent.parent / STORE_NAME)
     return next((one for one in places if bank.is_file() and one.is_file()), None)
 

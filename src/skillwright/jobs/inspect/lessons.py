@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 from skillwright.config.load import dump_config, is_rl_config, load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Pair, RunError, Usage
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
 from skillwright.jobs.inspect.ablate import MARGIN, Meter
 from skillwright.jobs.run.bench import terms_of

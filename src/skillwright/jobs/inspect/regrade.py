@@ -1,6 +1,6 @@
 """Score stored episodes again: what the agent did is done once more, in a fresh environment.
 
-Nobody is asked: the agent's turns are in the store, and so is everything that the user said. The
+No model is called: the agent's turns are in the store, and so is everything that the user said. The
 new scores are an event of their own; what was scored before stays as it is.
 """
 

@@ -1,6 +1,6 @@
 """Replay stored episodes: what their agents said, in fresh environments, equal turn by turn or not.
 
-Nothing is written, and nobody is asked.
+Nothing is written, and no model is called.
 """
 
 from collections import Counter
@@ -196,7 +196,7 @@ class Stage:
     def play(
         self, loop: LoopThread, episode: EpisodeResult, turns: int | None = None
     ) -> PlayedBack:
-        """Play an episode back, or so many of its turns, the first ones.
+        """Play an episode back, or its first turns.
 
         Raises:
             NotReplayed: It has no turn, or not all that was said in it is stored.

@@ -278,7 +278,7 @@ class StudySummary:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether a scripted model took part, which must be said beside any result."""
+        """Whether a scripted model took part, which must be said with any result."""
         return any(one.run.is_scripted for one in self.seeds)
 
     @property

@@ -280,7 +280,7 @@ def injected_lines(store: RunStore) -> tuple[str, ...]:
 def check_bank(config: RunConfig) -> None:
     """Look at the bank and the embedder that a run will need, before anything is written."""
     if config.skill.bank:
-        # A file's own changes were linted; an export may have been written by anybody.
+        # A file's own changes were linted; an export may have any author.
         refuse_unsafe(read_injected_bank(config.skill.bank).active, config.skill.bank)
         with opened_embedder(config.bank.embedder):
             pass
@@ -296,7 +296,7 @@ def refuse_bank(config: RunConfig) -> None:
         )
 
 
-# What was played and asked for a bank, kept beside it, so that nothing is paid for twice.
+# What was played and asked for a bank, kept next to it, so that nothing is paid for twice.
 
 
 def work_folder(bank: Path) -> Path:
@@ -306,7 +306,7 @@ def work_folder(bank: Path) -> Path:
 
 @contextmanager
 def bank_work(bank: Path, secrets: Sequence[str] = ()) -> Iterator[RunStore]:
-    """Open the store beside a bank, for one process at a time.
+    """Open the store next to a bank, for one process at a time.
 
     The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's. A command that
     was stopped is simply given again: what was played or answered then is taken from there.
@@ -342,7 +342,7 @@ def changed_at_once(bank: Path) -> Iterator[BankStore]:
 
 @contextmanager
 def _working_on(bank: Path) -> Iterator[None]:
-    """Hold the lock of whoever plays for a bank."""
+    """Hold the lock for playing episodes for a bank."""
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     path = work_folder(bank) / LOCK_NAME
     try:
@@ -370,6 +370,6 @@ def has_work(bank: Path) -> bool:
 
 @contextmanager
 def look_at_work(bank: Path) -> Iterator[RunStore]:
-    """Open the store beside a bank only to read it."""
+    """Open the store next to a bank only to read it."""
     with RunStore.open(work_folder(bank) / STORE_NAME, read_only=True) as store:
         yield store

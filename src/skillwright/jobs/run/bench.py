@@ -17,8 +17,8 @@ from skillwright.core import (
     SkillSource,
     Task,
 )
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.split import SealedTasks, tasks_digest
@@ -45,7 +45,7 @@ from skillwright.textopt import (
 # Where a run trains, is judged and is tested: one seam between the loop and what it plays.
 #
 # The loop speaks of skills, steps and splits, and never of tasks, engines or rows. `TextBench`
-# plays our own environments; an adapter of somebody else's has a bench of its own. Whatever a bench
+# plays our own environments; a third party's adapter has its own bench. Whatever a bench
 # plays it must remember, so that a run that was stopped pays for nothing twice.
 
 
@@ -110,7 +110,7 @@ class Bench(Protocol):
 
         Returns:
             ``count`` micro-batches, the same whenever they are asked for. Each has a seed of its
-            own; the run's seed + epoch * 1000 + index + 1, where nobody else plans.
+            own; the run's seed + epoch * 1000 + index + 1, unless an adapter plans.
         """
         ...
 

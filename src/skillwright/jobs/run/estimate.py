@@ -25,7 +25,7 @@ from skillwright.rollout import PromptStyle, render
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """What nobody can know before a run; each is a round figure to be replaced by a better one.
+    """Round figures for what is unknown before a run.
 
     Attributes:
         turns: Turns of an episode; see `expected_turns`.
@@ -34,7 +34,7 @@ class Assumptions:
         success_rate: Share of the episodes that succeed; analysts read the two kinds apart.
         accepted_share: Share of the candidates that are accepted; afterwards the gate plays the
             skill in force anew.
-        instructions_tokens: What an optimizer's question says beside skill and evidence.
+        instructions_tokens: What an optimizer's question says besides skill and evidence.
         proposal_tokens: An optimizer's answer.
         user_share: Share of the turns that speak to a simulated user, who opens besides.
         user_prompt_tokens: What such a user is given before the conversation.
@@ -62,7 +62,7 @@ class Assumptions:
         learning = [
             f"{self.success_rate:.0%} of the episodes succeed, {self.accepted_share:.0%} "
             "of the candidates are accepted, the skill keeps its length",
-            f"an optimizer's question has {self.instructions_tokens:,} tokens beside skill and "
+            f"an optimizer's question has {self.instructions_tokens:,} tokens besides skill and "
             f"evidence, its answer {self.proposal_tokens:,}",
             "every step proposes more edits than its budget, if it has one, so they are ranked",
         ]
@@ -70,7 +70,7 @@ class Assumptions:
             f"an episode takes {self.turns} turns; each adds {self.action_tokens} tokens of the "
             f"agent and {self.observation_tokens} of the environment to the next prompt",
             *(learning if trains else ()),
-            "a simulated user's opening is made up, as nobody is asked; where a model plays it, it "
+            "a simulated user's opening is assumed; where a model plays it, it "
             f"opens and hears {self.user_share:.0%} of the turns, and its first prompt has "
             f"{self.user_prompt_tokens} tokens",
             f"{self.chars_per_token:g} characters are a token; nothing is cached and nothing fails",
@@ -170,8 +170,8 @@ async def measured_opening(
 
 
 async def _opening(section: EnvSection, task: Task, skill: str) -> int:
-    """Return the characters of the first prompt of a task, and of the tools beside it."""
-    env = build_first(_asks_nobody(section), task)
+    """Return the characters of the first prompt of a task, and of its tools."""
+    env = build_first(_without_models(section), task)
     try:
         reply = await open_env(env)
         tools = sum(len(dumps(tool)) for tool in native_tools(env))
@@ -181,7 +181,7 @@ async def _opening(section: EnvSection, task: Task, skill: str) -> int:
     return tools + sum(len(said["content"]) for said in messages)
 
 
-def _asks_nobody(env: EnvSection) -> EnvSection:
+def _without_models(env: EnvSection) -> EnvSection:
     """Let a script open in place of a simulated user, who is a model or a person."""
     return env.model_copy(update={"config": environment_of(env).quiet_config(env.config)})
 
@@ -209,7 +209,7 @@ def judge_stage(
 def make_stage(
     name: str, llm: PricedModel, times: int, prompts: Sequence[int], answer: int, *, plays: int = 0
 ) -> Stage:
-    """Return what it takes to send prompts of so many tokens, one after the other, so many times.
+    """Return the cost of sending prompts of a number of tokens in sequence, repeatedly.
 
     Args:
         name: What people call it.

@@ -88,7 +88,7 @@ def make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFo
     try:
         return RunFolder.create(root, name, config, redactor)
     except BaseException as error:
-        # Any other refusal is about a folder that is somebody else's.
+        # Any other refusal concerns another program's folder.
         is_ours = not isinstance(error, RunError) or isinstance(error.__cause__, OSError)
         if is_ours and _holds_nothing(path):
             shutil.rmtree(path, ignore_errors=True)
@@ -144,7 +144,7 @@ def _began(run: RunFolder) -> tuple[float, str]:
     try:
         with RunStore.open(run.store_path, read_only=True) as store:
             began = store.first_event_time()
-    except RunError:  # it cannot be read; whoever asks for the latest must hear of that
+    except RunError:  # it cannot be read; the caller that asks for the latest must learn that
         began = None
     if began is None:
         began = (run.path / "config.yaml").stat().st_mtime

@@ -1,12 +1,12 @@
 """A run's budget, and what its calls cost.
 
-Nobody is stopped in the middle: before an episode or an optimizer's call begins it asks for a
+Nothing is stopped in the middle: before an episode or an optimizer's call begins it asks for a
 permit. Once the budget is spent no permit is given, what is in flight is finished and stored, and
 then the run stops as if it had been interrupted. What a run has used up is read off its store, so
 it counts over all resumes, and so does what an episode cost that failed or was stopped.
 
-What is in flight is counted as it goes, and as at least what its like cost so far; whoever asks
-while that reaches the bound waits until something ends. While nothing has ended, nobody knows what
+What is in flight is counted as it goes, and as at least what its like cost so far; requests
+at the bound wait until something ends. While nothing has ended, it is unknown what
 it costs, and few begin. So the bound is crossed by what a few begun pieces of work cost more than
 those before them.
 """
@@ -116,7 +116,7 @@ class Budget:
         shown = self._shown.setdefault(work.kind, [])
         shown.append(self._spent_by(work))
         self._is_read = False
-        # Whoever waits now is woken, in order; whoever waits again waits for the next one.
+        # Current waiters are woken in order; new ones wait for the next release.
         self._one_ended.set()
         self._one_ended = asyncio.Event()
 
@@ -318,11 +318,11 @@ def budget_gaps(config: RunConfig) -> tuple[str, ...]:
     if config.env.compat is not None:
         return (
             f"{_listed(bounds)} bounds what the adapter {config.env.name!r} asks through "
-            f"{config.env.compat}.model; what it asks by itself nobody tells us",
+            f"{config.env.compat}.model; its own requests are not reported to us",
         )
     return (
         f"{_listed(bounds)} bounds the optimizer only: what the adapter {config.env.name!r} spends "
-        "on its rollouts nobody tells us. budget.minutes bounds both",
+        "on its rollouts is not reported to us. budget.minutes bounds both",
     )
 
 

@@ -236,7 +236,7 @@ class Need:
 
     Attributes:
         weights: As they are read.
-        master: What makes them float32 again, kept beside bfloat16 ones.
+        master: What makes them float32 again, kept in addition to bfloat16 ones.
         moments: Of the optimizer.
         reference: The frozen copy.
         gradients: Of a step.
@@ -244,7 +244,7 @@ class Need:
         logits: Blocks of them, and the gradient of the last layer.
         stepping: What a step of the optimizer holds besides.
         cache: Keys and values of what was read, while sampling.
-        reading: What reading prompts takes beside.
+        reading: Additional memory for reading prompts.
         fixed: What a GPU takes by itself.
         grows: Whether gradients are there while activations are.
     """

@@ -42,7 +42,7 @@ class StageStarted:
 
     Attributes:
         stage: ``baseline``, ``rollout``, ``reflect``, ``gate``, ``epoch update``, ``release test``,
-            ``test`` or ``confirm``. The baseline runs beside the stages of the first step; test and
+            ``test`` or ``confirm``. The baseline runs during the first step; test and
             confirmation run together.
         step: Step from 1, 0 outside the steps; a slow update's gate has the epoch's last.
         epoch: Epoch from 1, 0 outside the epochs.
@@ -99,7 +99,7 @@ class StepDecided:
         verdict: The gate's first judgment: against the current skill, or with an open gate
             against the best one; ``None`` where nothing was judged.
         version: The candidate's, or ``None`` where there was none.
-        alpha_left: Of the run's alpha, or ``None`` where nobody said.
+        alpha_left: Rest of the run's alpha; ``None`` where it is unknown.
     """
 
     step: int
@@ -133,10 +133,10 @@ SHOWN_AS = {"best": "released", "final": "current"}
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTested:
-    """What training came to was tested against what is released.
+    """The training's result was tested against the released one.
 
     Attributes:
-        alpha_left: Of the run's alpha, or ``None`` where nobody said.
+        alpha_left: Rest of the run's alpha; ``None`` where it is unknown.
     """
 
     verdict: Verdict

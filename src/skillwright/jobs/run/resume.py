@@ -178,7 +178,7 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _differs(key: str, then: Any, now: Any) -> bool:
-    # A secret is not stored with a run; whoever resumes puts it back.
+    # A secret is not stored with a run; the resuming process provides it.
     is_secret = key.rpartition(".")[2] in _NEVER_KEPT or REDACTED in dumps(then)
     return then != now and not is_secret and not key.startswith(_WHERE)
 

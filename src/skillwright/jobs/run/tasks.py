@@ -40,7 +40,7 @@ def make_splits(config: RunConfig) -> Splits:
     """Find the tasks that a configuration names, and seal the test split."""
     with waiting(f"reading the tasks of {config.env.name}"):
         train, val, test = find_tasks(config.env)
-        # What is missing or damaged beside the tasks is named before a run begins, and an index
+        # What is missing or damaged next to the tasks is named before a run begins, and an index
         # made, which no episode has the time for.
         environment_of(config.env).identity(config.env.config)
     limits = config.evaluation
@@ -336,7 +336,7 @@ _FORMER_SCORES: Final = ("no_op", "without_free")
 
 @dataclass(frozen=True, slots=True)
 class EnvFindings(JsonRecord):
-    """What an environment says of an evaluation beside the success rate.
+    """What an environment says of an evaluation besides the success rate.
 
     Attributes:
         name: The environment.
@@ -372,7 +372,7 @@ def environment_named(name: str) -> type[AboutEnv]:
     """Return the class of this name; one that says nothing where it is no environment."""
     try:
         found = spec(name).find()
-    except DataError:  # whoever builds it says so
+    except DataError:  # reported when it is built
         return TextEnv
     return found if isinstance(found, type) and issubclass(found, AboutEnv) else TextEnv
 
@@ -398,7 +398,7 @@ def side_models(env: EnvSection) -> dict[str, ModelConfig]:
 
 
 def refuse_unasked_data(env: EnvSection) -> None:
-    """Refuse to begin on data that nobody asked for; a run that began on it continues.
+    """Refuse to begin on data that was not chosen; a run that began on it continues.
 
     Raises:
         DataError: The environment has no other data, and the settings do not ask for it.

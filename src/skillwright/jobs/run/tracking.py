@@ -1,6 +1,6 @@
 """Runs in experiment trackers: the numbers that follow from events, and who sends them.
 
-A tracker sees the events that the display sees, one step behind it: what an event comes to is put
+A tracker sees the events that the display sees, one step behind it: its numbers are put
 into a queue, and a thread of the tracker's own sends it. So a tracker can neither stop a run nor
 keep it waiting, but for a bounded time at the end. What it was sent is noted in the run's folder,
 and a resumed run sends nothing twice.
@@ -102,7 +102,7 @@ Update = Numbers | Words | Spans
 
 
 class Measures:
-    """Says what an event comes to for trackers; the names are in ``docs/trackers.md``.
+    """Turns events into numbers for trackers; the names are in ``docs/trackers.md``.
 
     Args:
         run: What is tracked.
@@ -148,7 +148,7 @@ class Measures:
         return []
 
     def at_end(self) -> Numbers:
-        """Return what the whole run came to; the faults are those of this session."""
+        """Return the results of the whole run; the faults are those of this session."""
         faults = {f"total/faults/{one.value}": self._all_faults[one.value] for one in FailureCause}
         used = {f"total/{name}": one for name, one in self.used().items()}
         return numbers(f"end/{self.releases}", self.step, {**used, **faults})
@@ -414,7 +414,7 @@ class Watcher(Protocol):
 
 
 class Tracking:
-    """A callback that passes events on to the display, and to trackers what they come to."""
+    """A callback that passes events to the display, and their numbers to trackers."""
 
     def __init__(self, shown: Watcher, measures: Measures, senders: Sequence[Sender]) -> None:
         self._shown = shown
@@ -423,7 +423,7 @@ class Tracking:
         self._has_warned = False
 
     def on_event(self, event: Any) -> None:
-        """Show an event, and leave what it comes to to the trackers."""
+        """Show an event, and pass its numbers to the trackers."""
         self._shown.on_event(event)
         self.send(lambda: self._measures.of(event))
 
@@ -457,7 +457,7 @@ async def tracked(
     Args:
         names: Which; each once.
         store: The run's.
-        measures: Makes what says what events come to.
+        measures: Makes the object that turns events into numbers.
         shown: The display's callback.
         secrets: Returns what must not be sent.
         past: Returns the events of earlier sessions; those that were not sent are.

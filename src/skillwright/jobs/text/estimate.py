@@ -74,7 +74,7 @@ class Estimate(Stages):
 
 
 async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> Estimate:
-    """Estimate a training run. A few environments are built and opened, and nobody is asked.
+    """Estimate a training run. Builds and opens a few environments; calls no model.
 
     Args:
         config: The run.
@@ -140,7 +140,7 @@ def _injected(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]
     """Return what agents are given of the document and the bank, for each task."""
     if not config.skill.bank:
         return [skill] * len(tasks)
-    # Whoever says what is similar, about as much is injected; so no model and no endpoint is asked.
+    # Any embedder injects about as much, so none is called.
     bank = bank_source(read_injected_bank(config.skill.bank), config.bank, LexicalEmbedder())
     return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
@@ -252,7 +252,7 @@ class _Questions:
 
 
 def _merges(proposals: int, size: int) -> int:
-    """Return the calls that make one of so many proposals, ``size`` at a time, level by level."""
+    """Return the calls that merge the proposals into one, ``size`` at a time, level by level."""
     calls = 0
     while proposals > 1:
         proposals = ceil(proposals / size)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Usage, skill_hash
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import decode, encode_fields
-from skillwright.core.protocols import together
 from skillwright.evaluation import (
     Interval,
     Score,
@@ -28,7 +28,7 @@ from skillwright.runs import RunFolder
 
 EvalSplit = SplitName
 MOST_FAILURES = 0.1
-"""The share of failed episodes above which the answer is no, unless somebody says another."""
+"""Default share of failed episodes above which an evaluation fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class EvalReport:
         pass_k_intervals: 95% confidence intervals of pass^1 ... pass^trials; the tasks are the
             sample.
         usage: What the run consumed, by purpose: the agent's part, and a simulated user's.
-        environment: What the environment says beside the success rate; ``None`` for nothing.
+        environment: Results of the environment besides the success rate; ``None`` for nothing.
         turns: How the agent's answers ended.
     """
 

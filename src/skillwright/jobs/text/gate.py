@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Literal
 
 from skillwright.core import EpisodeResult, ModelRefused, skill_hash
-from skillwright.core.protocols import both, together
+from skillwright.core.concurrency import both, together
 from skillwright.evaluation import (
     Decision,
     Draws,

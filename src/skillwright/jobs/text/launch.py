@@ -66,7 +66,7 @@ async def run_training(
 ) -> TrainReport:
     """Train, from the beginning or from where the run was left; `train` says what is raised.
 
-    A finished run returns its report; nobody is asked, and neither tasks nor models are needed.
+    A finished run returns its report without tasks, models or requests.
     """
     finished = finished_report(run.config, run.store, run.folder)
     if finished is not None:
@@ -204,7 +204,7 @@ def _tracked(
 
 
 def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:
-    """Tell whether a scripted model takes part; whoever shows the run's results must say so.
+    """Tell whether a scripted model takes part; callers that show the results must say so.
 
     Args:
         config: The run's configuration.

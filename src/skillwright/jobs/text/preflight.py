@@ -10,7 +10,7 @@ from skillwright.core import (
     ConfigError,
     SkillwrightError,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.core.waits import waiting
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.launch import read_initial_skill
@@ -60,7 +60,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
         there = ", ".join(f"{count} {name}" for name, count in found.sizes._asdict().items())
         raise ConfigError(f"there are no {plan.split} tasks to evaluate ({there})")
     llms = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
-    # Two roles of one model are one question; the target's has its tools beside it.
+    # Two roles of one model are one question; the target's also has its tools.
     target = config.models.target
     others = {llm.model_dump_json(): llm for llm in llms if llm != target}
     async with HttpClient() as client:

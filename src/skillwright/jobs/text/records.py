@@ -113,7 +113,7 @@ def _merges(proposal: StepProposal, step: int) -> list[PatchRecord]:
 
 def _budget(proposal: StepProposal, step: int) -> list[PatchRecord]:
     decided = proposal.budget
-    if not decided.prompt_digest:  # the schedule's, or no limit: nobody was asked
+    if not decided.prompt_digest:  # from the schedule, or no limit: no model was called
         return []
     inputs = [one.id for one in proposal.merged.proposals]
     details = {"budget": decided.budget, "fallback": decided.fallback}

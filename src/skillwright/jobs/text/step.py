@@ -1,6 +1,6 @@
 """One step of a run: roll out, learn, judge, decide.
 
-The first step has the baseline beside it: the initial skill is measured on val while its first
+The baseline runs during the first step: the initial skill is measured on val while its first
 batch is rolled out and read, and only the gate waits for both.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from skillwright.core.protocols import both
+from skillwright.core.concurrency import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.kinds import Kind
@@ -52,7 +52,7 @@ async def take_step(
 
 async def _measure_first(run: Assembly, state: TrainState, started: asyncio.Event) -> TrainState:
     """Score the initial skill on val, and write that down as soon as it is known."""
-    # The batch goes first: analysts wait for it, and nobody but the gate for the baseline.
+    # The batch goes first: analysts wait for it; only the gate waits for the baseline.
     await started.wait()
     run.callback.on_event(StageStarted("baseline", episodes=run.bench.sizes.val or 0))
     results = await run.bench.measure(run.store.skill(0), "val", phase="gate")
@@ -148,7 +148,7 @@ async def _decide(
 
 
 def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str, Any]:
-    """Return what the store keeps of a step beside its record: nothing else follows from it."""
+    """Return what the store keeps of a step in addition to its record."""
     found = {
         "appendix": appendix.to_dict() if appendix else None,
         "skipped": [asdict(skipped) for skipped in proposal.transcripts.skipped],

@@ -1,6 +1,6 @@
 """Train a skill document: from the initial skill to the sealed test.
 
-    initial skill -> baseline on val, beside the first step
+    initial skill -> baseline on val, concurrently with the first step
     [ [ train batch -> rollouts -> analysts -> merge -> budget -> candidate -> gate ] x steps
       epoch update: slow update -> gate, meta skill ] x epochs
     the last skill against the best, where they are not one
@@ -130,7 +130,7 @@ def why_not_again(state: TrainState) -> str:
 
 
 def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> TrainReport | None:
-    """Return the report of a run that is finished, or ``None``; nobody is asked for anything."""
+    """Return the report of a finished run, or ``None``; calls no model."""
     state = restore(config, store)
     if not state.finished:
         return None

@@ -32,7 +32,7 @@ def episodes_of_run(
 ) -> list[EpisodeResult]:
     """Return what a run solved of tasks to train on, by task, draw and recording.
 
-    Whoever acted, and in whichever stage: only these tasks are looked at, so nothing that decides
+    Of any agent and stage: only these tasks are read, so nothing that decides
     or tests is learned from.
 
     Raises:
@@ -61,7 +61,7 @@ def episodes_of_run(
 
 
 def as_read(results: Sequence[EpisodeResult], skills: SkillSource) -> list[EpisodeResult]:
-    """Put what a policy is to read in the place of the skills that whoever played was given."""
+    """Replace the skills of the demonstrator's prompt with those for the policy."""
     skills.contexts([one.spec.task for one in results])
     return [_as_read(one, skills.context(one.spec.task).text) for one in results]
 

@@ -72,8 +72,8 @@ class RlEstimate(Stages):
             "a model is a call; the policy plays on this machine",
             f"the first prompt has {self.opening_tokens:,} tokens (measured), injected skills up "
             f"to {BANK_TOKENS}; each turn adds {assumed.turn_tokens}",
-            f"a teacher's question has {assumed.instructions_tokens:,} tokens beside episodes, its "
-            f"answer {assumed.proposal_tokens:,}",
+            f"a teacher's question has {assumed.instructions_tokens:,} tokens besides episodes, "
+            f"its answer {assumed.proposal_tokens:,}",
             f"{SUCCESS_RATE:.0%} of the base episodes succeed, and nothing fails",
             "every evolution finds a weak category, and its proposal goes to the gate",
         ]

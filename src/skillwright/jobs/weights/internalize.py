@@ -158,7 +158,7 @@ class _Plan:
 
     Attributes:
         about: Train tasks that get these skills.
-        others: Train tasks that are learned from beside them.
+        others: Train tasks that are also learned from.
     """
 
     base: int

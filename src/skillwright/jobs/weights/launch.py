@@ -158,7 +158,7 @@ async def run_rl(
 ) -> RlReport:
     """Run the recipe from the beginning, or from where the run was left.
 
-    A finished run returns its report; nobody is asked, and nothing is loaded.
+    A finished run returns its report without requests or loading.
 
     Args:
         run: From `start_rl` or `open_rl`.
@@ -195,7 +195,7 @@ async def run_rl(
 
 
 def rl_has_scripted_models(config: RlConfig) -> bool:
-    """Tell whether a scripted model takes part; whoever shows the run's results must say so."""
+    """Tell whether a scripted model takes part; callers that show the results must say so."""
     return any(llm.is_scripted for llm in config.llms.values())
 
 

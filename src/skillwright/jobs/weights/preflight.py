@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, SkillwrightError
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.bank_source import opened_embedder
 from skillwright.jobs.run.money import priced_model, refuse_unheld
@@ -55,7 +55,7 @@ async def examine_rl(config: RlConfig) -> list[Finding]:
 
 
 def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Awaitable[str]]]:
-    """Return what is looked at before anybody is asked; each look says what it found, or raises."""
+    """Return the checks that need no request; each returns findings or raises."""
     return {
         "trackers": partial(_trackers, config),
         "budget": partial(_money, config),

@@ -435,7 +435,7 @@ def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Ch
 
 
 def _judged(config: RlConfig, val: int) -> list[str]:
-    """Say what is judged beside the bank."""
+    """Say what is judged besides the bank."""
     every, steps = config.grpo.gate_every, config.policy_steps
     said = [f"the gate judges the weights {steps} times, every {every} iterations"] if steps else []
     return said + ([retirement_text(config, val)] if config.internalize else [])

@@ -426,7 +426,7 @@ def selected(config: RlConfig, state: RlState) -> int:
     return state.best.iteration
 
 
-# What the recipe says while it runs, beside what every job says.
+# What the recipe says while it runs, besides the events of every job.
 
 
 @dataclass(frozen=True, slots=True)

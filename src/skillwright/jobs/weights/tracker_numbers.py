@@ -1,4 +1,4 @@
-"""What a run of the recipe comes to for experiment trackers."""
+"""Numbers of a run of the recipe for experiment trackers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -29,7 +29,7 @@ from skillwright.runs import RunStore
 
 
 class RlMeasures(Measures):
-    """Says what an event of the recipe comes to; steps are iterations."""
+    """Turns events of the recipe into numbers; steps are iterations."""
 
     def of(self, event: object) -> list[Update]:
         """Return what to send; nothing for events that say nothing in numbers."""

@@ -40,7 +40,7 @@ class InternalizedRecord(JsonRecord):
             ``no_task`` (no train task gets the skills), ``no_success`` (none of theirs was solved).
         skills: Ids of the skills.
         margin: The loss that was to be ruled out.
-        tasks: Train tasks that get these skills, and others that were learned from beside them.
+        tasks: Train tasks that get these skills, and others that were also learned from.
         coverage: Facts about the episodes that were learned from.
         surprise: Mean cross-entropy per target token, in nats: in the first step, and in the last.
         candidate: The identity of the weights that came of it.

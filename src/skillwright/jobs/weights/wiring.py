@@ -33,6 +33,7 @@ from skillwright.core import (
 from skillwright.core.agent import action_in
 from skillwright.core.seeds import derive_seed
 from skillwright.core.waits import waiting
+from skillwright.entry_points import entry_point
 from skillwright.envs.drive import open_env
 from skillwright.evaluation import Terms
 from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
@@ -172,14 +173,14 @@ def _language_model(
     with waiting("loading transformers", f"model {policy.model} is loaded"):
         # It takes a second, which no scorer should wait for.
         from skillwright.policy.hf import (
-            Engine,
             HfPolicy,
             HfSettings,
-            refuse_missing_engine,
         )
 
+    engine: Any = None
     if policy.sampler != "own":
-        refuse_missing_engine(policy.sampler)
+        engine = entry_point("skillwright.samplers", policy.sampler, "sampler").load()
+        engine.refuse_missing(policy.sampler)
     # An adapter begins with numbers that are drawn.
     with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -189,8 +190,8 @@ def _language_model(
             download=policy.download,
             start=None if start is None else start.path,
         )
-    if policy.sampler != "own":
-        made.engine = Engine(policy.sampler, made, ENGINE_SHARE)
+    if engine is not None:
+        made.engine = engine(policy.sampler, made, ENGINE_SHARE)
     return made
 
 

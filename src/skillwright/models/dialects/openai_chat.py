@@ -34,7 +34,7 @@ _QUIRKS = (
         re.compile(r"gpt-5\.4(?!-pro)"),
         tools_only=True,
         harmless_effort=None,
-        fix="takes no tools on chat completions beside a reasoning_effort: leave that out, or set "
+        fix="takes no tools on chat completions with a reasoning_effort: leave that out, or set "
         "transport: responses",
     ),
     _Quirk(

@@ -146,7 +146,7 @@ class EndpointModel:
                 dialect has no such feature.
             ContextOverflow: The conversation does not fit the model's window.
             ReplyInvalid: The reply is longer than the bound.
-            EndpointDown: Nobody was answered there until the call's deadline, or for as long as a
+            EndpointDown: No answer came until the call's deadline, or for as long as a
                 deadline before the call.
         """
         request = self._dialect.request(messages, tools, sampling)

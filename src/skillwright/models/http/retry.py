@@ -322,7 +322,7 @@ class _Tries:
                 deadline_s = self.retry.deadline_s
                 final = EndpointDown(
                     f"{last} This one waited {spent_s:.0f} s: once it has been down for "
-                    f"deadline_s = {deadline_s:g} nobody waits any more.",
+                    f"deadline_s = {deadline_s:g} no caller waits any more.",
                     last.retry_after_s,
                     for_good=self.dead_for_s + last.retry_after_s >= deadline_s,
                 )

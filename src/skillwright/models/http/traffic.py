@@ -16,7 +16,7 @@ from typing import Self
 
 from skillwright.core import ModelError, ModelTimeout, Purpose
 from skillwright.core.jsonio import text_digest
-from skillwright.core.paths import Places
+from skillwright.core.slots import Slots
 from skillwright.models.http.endpoint_config import EndpointConfig
 from skillwright.models.http.hedge import Hedges
 from skillwright.models.http.retry import Circuit
@@ -33,7 +33,7 @@ START = 16
 """Concurrent calls at first."""
 
 
-class Limiter(Places):
+class Limiter(Slots):
     """Lets through at most ``limit`` calls at a time, in the order in which they came.
 
     Attributes:

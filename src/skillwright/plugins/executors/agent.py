@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.core import Act, Completion, Message, TurnContext
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.models import ClaudeChatConfig, HttpClient
 from skillwright.plugins.executors.claude import ClaudeCli, ClaudeCliConfig, ClaudeCodeExec
 from skillwright.plugins.executors.codex import CodexExec

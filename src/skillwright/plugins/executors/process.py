@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, Usage
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import write_text
-from skillwright.core.protocols import together
 from skillwright.core.secrets import Redactor
 from skillwright.models.http.wire import charged
 from skillwright.plugins.executors.report import Output, OutputFlood

@@ -73,7 +73,7 @@ class ToolSession:
     def __init__(self, server: ToolServer) -> None:
         self._server = server
         self._secrets = server.secrets()
-        self._said: IO[str] | None = None  # what its program writes beside the protocol
+        self._said: IO[str] | None = None  # what its program writes besides the protocol
         self._words = ""
         self._task: asyncio.Task[None] | None = None
         self._session: asyncio.Future[Any] | None = None

@@ -66,10 +66,10 @@ def connect(settings: Cluster) -> bool:
     """Connect this process to Ray, or start a Ray of its own. Blocks, for up to a minute.
 
     Returns:
-        Whether it was not connected before, so that whoever asked has to disconnect it.
+        Whether it was not connected before, so that the caller has to disconnect it.
 
     Raises:
-        ConfigError: Ray is not installed, nobody answers at the address, or a Ray or a Python of
+        ConfigError: Ray is not installed, nothing answers at the address, or a Ray or a Python of
             another version does.
     """
     refuse_without_ray("rollout.engine 'ray'")
@@ -135,7 +135,7 @@ def connection_problem(address: str, error: Exception) -> ConfigError:
 
 
 def _refuse_dead(address: str) -> None:
-    """Look whether anybody is there: Ray itself would try for a minute before it says so."""
+    """Check that a server is there: Ray itself would try for a minute."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal():
         return
@@ -217,7 +217,7 @@ class _ActorHandle:
         self._host = host
 
     def hand(self, setting: Shared, orders: bytes) -> None:
-        # Nobody waits for the answer: what goes wrong is reported, or the actor is gone.
+        # The answer is not awaited: what goes wrong is reported, or the actor is gone.
         self.actor.hand.remote(setting, orders)
 
     def stop(self, tickets: Sequence[int]) -> None:

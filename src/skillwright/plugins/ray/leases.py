@@ -44,7 +44,7 @@ class Rates(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """What it gets: places, and for how many seconds nobody may send anything."""
+    """What it gets: places, and for how many seconds no request may be sent."""
 
     places: int
     hold_s: float
@@ -69,11 +69,11 @@ class LedgerClient(Protocol):
         ...
 
     def settle(self, endpoint: str, expected: int, used: int) -> None:
-        """See `EndpointLedger.settle`; nobody waits for it."""
+        """See `EndpointLedger.settle`, without waiting."""
         ...
 
     def hold(self, endpoint: str, seconds: float) -> None:
-        """See `EndpointLedger.hold`; nobody waits for it."""
+        """See `EndpointLedger.hold`, without waiting."""
         ...
 
 
@@ -97,7 +97,7 @@ class EndpointLedger:
 
         Args:
             holder: The process.
-            demands: By endpoint; the narrowest ``most`` that anybody named holds.
+            demands: By endpoint; the lowest ``most`` holds.
 
         Returns:
             By endpoint; never fewer places than are taken already.
@@ -137,7 +137,7 @@ class EndpointLedger:
         self._pacer(endpoint).settle(expected, used)
 
     def hold(self, endpoint: str, seconds: float) -> None:
-        """Let nobody send anything for so long: the endpoint asked one process to wait."""
+        """Stop all requests for a time: the endpoint asked one process to wait."""
         until = self._clock() + seconds
         self._held_until[endpoint] = max(until, self._held_until.get(endpoint, until))
         self._pacer(endpoint).hold(seconds)
@@ -253,7 +253,7 @@ class LeasedLimiter(Limiter):
         return Demand(self._most, self.in_flight, max(wanted, self.in_flight))
 
     def lend(self, places: int) -> None:
-        """Have so many places from now on."""
+        """Set the number of places."""
         self._lent = places
         self._let_in()
 

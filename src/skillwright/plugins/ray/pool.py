@@ -4,7 +4,7 @@ What a worker had not reported when it died is played again, from the beginning,
 report that comes too late is not looked at. So an episode has one result, and where a run's
 process dies only what it had not stored is played again by the next one. An episode that was lost
 with its worker twice is played alone the third time: if it is the episode that kills its worker,
-it fails by itself, and takes nobody with it.
+it fails alone.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from skillwright.rollout.workers import MakeAgent
 MOST_LOSSES: Final = 3
 """Workers that are lost with an episode before it is a failure."""
 MOST_VAIN_STARTS: Final = 3
-"""So many starts per worker in a row may fail, while no other worker is left."""
+"""Consecutive starts per worker that may fail while no other worker is left."""
 PAUSE_S: Final = 1.0
 """Seconds between two tries to start a worker."""
 MAX_FILE_BYTES: Final = 128 * 2**20
@@ -252,7 +252,7 @@ class WorkerPool:
         if ended.result is not None:
             return _adopted(job, ended.result)
         stopped(_so_far(job, ended))
-        raise ended.fault or WorkerLost("a worker stopped an episode that nobody wanted stopped")
+        raise ended.fault or WorkerLost("a worker stopped an episode without a request")
 
     async def _withdraw(self, job: _Job) -> None:
         if job.post is None:
@@ -343,7 +343,7 @@ class WorkerPool:
         self._queue.clear()
         self._suspects.clear()
 
-    # Who plays what: whoever has the least to do, up to an equal share of what may be in play.
+    # The least busy worker plays, up to an equal share of what may be in play.
 
     def _wake(self) -> None:
         # Whatever becomes ready in one turn of the loop is sent together.

@@ -180,7 +180,7 @@ class EpisodeWorker:
             self._players[setting.name] = player
         try:
             read = pickle.loads(orders)
-        except Exception as error:  # noqa: BLE001 - raised by `collect`; nobody waits for this call
+        except Exception as error:  # noqa: BLE001 - raised by `collect`; this call has no caller that waits
             self._broken = _portable(error)
             self._news.set()
             return

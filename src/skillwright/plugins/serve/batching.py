@@ -89,7 +89,7 @@ class ContinuousBatch:
     that came meanwhile are answered together when the others are.
 
     Attributes:
-        policy: Whose answers. Nobody else may sample from it or train it meanwhile.
+        policy: Policy that answers; it may not be sampled from or trained elsewhere meanwhile.
         rows: Conversations that are answered at once.
     """
 

@@ -149,7 +149,7 @@ class PolicyChat:
 
     @property
     def takes_client_keys(self) -> bool:
-        """No: there is nobody behind it who knows them."""
+        """No: the server behind it has none."""
         return False
 
     async def answer(self, asked: Asked, reply: Reply) -> None:
@@ -225,7 +225,7 @@ class PolicyChat:
 
     @contextmanager
     def _asked(self, wanted: Wanted) -> Iterator[tuple[Ticket, asyncio.Queue[Spoken | Exception]]]:
-        """Ask the batch; whoever leaves, leaves it."""
+        """Ask the batch; a client that leaves is removed from it."""
         heard: asyncio.Queue[Spoken | Exception] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 

@@ -165,7 +165,7 @@ def _call(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _anthropic_messages(turn: Mapping[str, Any]) -> Iterator[Message]:
-    """Part a turn into results of tools, one message each, and what was said beside them."""
+    """Part a turn into results of tools, one message each, and the remaining text."""
     content = turn.get("content")
     blocks = [mapping(block) for block in sequence(content)]
     for block in blocks:

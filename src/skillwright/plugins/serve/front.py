@@ -125,7 +125,7 @@ class Reply:
         """Send the head.
 
         Raises:
-            ClientGone: Nobody takes it.
+            ClientGone: The client is gone.
         """
         self._response = web.StreamResponse(status=status, headers=headers)
         self._response.headers.update(self._headers)
@@ -137,7 +137,7 @@ class Reply:
         """Send a piece of the body.
 
         Raises:
-            ClientGone: Nobody takes it.
+            ClientGone: The client is gone.
         """
         self._size += len(chunk)
         if self._size > MAX_REPLY_BYTES:
@@ -150,7 +150,7 @@ class Reply:
         """Send the end.
 
         Raises:
-            ClientGone: Nobody takes it.
+            ClientGone: The client is gone.
         """
         await self._taken(self.sent.write_eof())
 
@@ -196,7 +196,7 @@ class Bounds:
 
     Attributes:
         in_flight: Requests that are answered at once.
-        waiting: Requests that wait beside them; more are sent away with 429.
+        waiting: Requests that wait in addition; more are sent away with 429.
         silent_s: Seconds for which a client may take nothing of its answer.
     """
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skillwright.policy.hf import HfPolicy
 
 _USUAL: Final = {"upstream": 64, "weights": 16, "gguf": 4}
-"""Requests that are answered at once where nobody says; a GGUF's server has memory for each."""
+"""Default number of concurrent requests; a GGUF's server has memory for each."""
 _WAITING: Final = 4  # times as many wait
 _BYTES: Final = 4  # of a weight, as it is loaded
 

@@ -1,8 +1,8 @@
 """Conversations of clients as episodes of a run, from which `bank distill` learns.
 
 A request continues the conversation whose last request it repeats, with the answer and something
-new behind it; system texts may differ. Nobody knows how well a conversation went until somebody
-says so: `Conversations.judge`. One that nobody judged has a failure in the place of a reward, and
+new behind it; system texts may differ. A conversation has no score until it is
+judged: `Conversations.judge`. An unjudged one has a failure in the place of a reward, and
 teaches nothing.
 """
 
@@ -42,7 +42,7 @@ PHASE: Final = "served"
 _MOST_OPEN: Final = 1_000
 _MOST_CHARS: Final = 64_000_000
 _DESCRIBED: Final = 500
-_UNJUDGED: Final = "nobody has said how well this conversation went"
+_UNJUDGED: Final = "this conversation was not judged"
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Conversation:
     """What a client and a model said to each other.
 
     Attributes:
-        id: Names it to whoever judges it.
+        id: Name for judging it.
         exchanges: In the order of the answers.
         skills: What was injected last.
         chars: Its size; what requests repeat is kept once.
@@ -91,7 +91,7 @@ class Conversation:
         return self.exchanges[-1].sent if self.exchanges else ()
 
     def episode(self, env: str, reward: float | None) -> EpisodeResult:
-        """Return it as an episode; ``None`` where nobody judged it."""
+        """Return it as an episode; ``None`` where it was not judged."""
         asked = (one["content"] for one in self.exchanges[0].sent if one["role"] == "user")
         opening = str(redact("\n\n".join(asked)))
         judged = reward is not None
@@ -263,7 +263,7 @@ class Conversations:
         return one
 
     async def close(self) -> None:
-        """Store what nobody judged, and close the run."""
+        """Store unjudged conversations, and close the run."""
         try:
             while self._open:
                 await self._store_oldest()

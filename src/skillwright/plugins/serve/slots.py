@@ -1,4 +1,4 @@
-"""How many requests are answered at once, and how many wait; whoever comes then is sent away."""
+"""Limits on concurrent and waiting requests; further ones are refused."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ class Slots:
 
     Args:
         most: Requests that are answered at once.
-        most_waiting: Requests that wait beside them.
+        most_waiting: Requests that wait in addition.
     """
 
     def __init__(self, most: int, most_waiting: int) -> None:

@@ -5,7 +5,7 @@ reads. Later ones hold what users corrected and approved by themselves; their re
 again, with and without the proposed skills, and the release test over these pairs decides. A
 session decides once: what later proposals are judged on decided nothing before.
 
-Source: the idea of learning from logs while nobody works is SkillOpt's Sleep; rules, splits and
+Source: the idea of learning from logs in idle time is SkillOpt's Sleep; rules, splits and
 test are ours.
 """
 
@@ -93,7 +93,7 @@ class Round(JsonRecord):
         logged: Entries of the bank's log before it.
         train: Ids of the sessions that the teacher reads.
         val: Of those whose requests decide.
-        test: Of those that are left for a measurement of somebody's own.
+        test: Episodes left for the user's own measurement.
     """
 
     number: int
@@ -139,7 +139,7 @@ class LearnReport:
         because: Why nothing was adopted, or "".
         adopted: Ids of the skills that were adopted.
         version: The version of the bank now.
-        distilled: What the teacher's proposals came to; ``None`` where it was not asked.
+        distilled: Outcome of the teacher's proposals; ``None`` where it was not asked.
         verdict: What the release test said; ``None`` where it was not asked.
         staged: The folder that was written; ``None`` where none was.
         is_scripted: A scripted model took part, which must be said.

@@ -1,4 +1,4 @@
-"""The `skillopt` package's module paths over our code, for as long as somebody asks for them.
+"""The `skillopt` package's module paths over our code, while they are in use.
 
     with skillopt_alias():
         from their_benchmark import TheirAdapter        # it imports from skillopt.envs.base
@@ -59,7 +59,7 @@ def skillopt_alias(file: str | Path | None = None) -> Iterator[None]:
 
     Args:
         file: An adapter's file. Where it lies in ``skillopt/envs/<name>/``, as the original tells
-            to lay it, modules beside it are found as ``skillopt.envs.<name>...`` too.
+            to lay it, modules next to it are found as ``skillopt.envs.<name>...`` too.
 
     Raises:
         ConfigError: The real package is imported already, so its classes and ours would mix.
@@ -194,7 +194,7 @@ class _Finder(MetaPathFinder):
 
 
 def _installed(parent: str) -> list[str]:
-    """Return the folder of an installed `skillopt` that has benchmarks, or scripts beside it."""
+    """Return the folder of an installed `skillopt` that has benchmarks, or scripts next to it."""
     package = PathFinder.find_spec(PACKAGE)
     folders = (package.submodule_search_locations if package else None) or ()
     return [str(Path(folder) / _INSTALLED[parent]) for folder in folders]
@@ -203,7 +203,7 @@ def _installed(parent: str) -> list[str]:
 def _missing(parent: str, name: str, known: ModuleType) -> ImportError:
     """Return the error for a name that is not there.
 
-    The run that asked remembers it: who catches it scores a zero that nobody earned.
+    The run that asked remembers it: catching it would score a zero without a cause.
     """
     said = (
         f"{parent!r} has no {name!r} in Skillwright's alias of skillopt. "

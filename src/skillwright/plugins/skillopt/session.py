@@ -52,7 +52,7 @@ from skillwright.rollout.compat import Role, SessionModel
 # Many adapters score what they catch as a zero. Every fault's message begins with `NO_ANSWER` and a
 # mark of its own, so that a row that quotes it can be distinguished from one that was scored.
 #
-# A zero may also lie in files that the adapter continues from. So a file beside the folder of a
+# A zero may also lie in files that the adapter continues from. So a file next to the folder of a
 # rollout says, to a later attempt, to a resumed run and across processes, that a question is
 # without an answer; a folder that was left so is put aside.
 
@@ -75,7 +75,7 @@ class Hearing:
     A question that its thread asked again at once, and had answered, is no fault.
     """
 
-    context: Context  # of whoever called the adapter: its permit covers what the adapter asks
+    context: Context  # of the adapter's caller: its permit covers what the adapter asks
     folder: Path | None = None  # where the adapter writes; ``None`` where nothing is scored
     faults: dict[str, SkillwrightError] = field(default_factory=dict)  # by mark
     lost: dict[str, str] = field(default_factory=dict)  # rows that are no score, and why, by id
@@ -122,7 +122,7 @@ class Hearing:
             _doubt(self.folder).unlink(missing_ok=True)
 
     def refuse_missing(self) -> None:
-        """Stop where a name or prompt of `skillopt` was missing, whoever caught that."""
+        """Stop where a name or prompt of `skillopt` was missing, even if that was caught."""
         for fault in self.faults.values():
             if isinstance(fault, ConfigError):
                 raise fault
@@ -354,7 +354,7 @@ class ModelSession:
         def start() -> None:
             try:
                 task = self._loop.create_task(_settle(make, outcome), context=within)
-            except Exception as error:  # noqa: BLE001 - reported to whoever waits in another thread
+            except Exception as error:  # noqa: BLE001 - reported to the thread that waits
                 outcome.set_exception(error)
                 return
             outcome.add_done_callback(lambda done: self._drop(done, task))
@@ -370,7 +370,7 @@ class ModelSession:
         return outcome
 
     def close(self) -> None:
-        """Let nobody ask any more; whoever waits gets a fault."""
+        """Refuse new requests; waiting ones get a fault."""
         with _guard:
             if self in _sessions:
                 _sessions.remove(self)
@@ -423,7 +423,7 @@ class ModelSession:
         """
         if os.getpid() == self._process:
             return
-        for hearing in self._hearings:  # no lock: whoever held it when we were forked is not here
+        for hearing in self._hearings:  # no lock: its holder at the fork is not in this process
             hearing.doubt(IN_A_FORK)
         raise ContractError(IN_A_FORK)
 

@@ -28,7 +28,7 @@ from skillwright.core import (
     TurnContext,
     Usage,
 )
-from skillwright.core.protocols import together
+from skillwright.core.concurrency import together
 from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.envs import TextEnv, spec
 from skillwright.models import ContextOverflow
@@ -138,7 +138,7 @@ class SkyRLGenerator:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorOptions:
-    """What `SkyRLGenerator` needs beside SkyRL's own settings.
+    """What `SkyRLGenerator` needs besides SkyRL's own settings.
 
     Attributes:
         limits: Bounds of an episode, and of how many are played at once; ``max_turns`` is SkyRL's.

@@ -195,7 +195,7 @@ class TensorboardTracker(_Numbers):
         self._writer.flush()
 
     def text(self, step: int, name: str, text: str) -> None:
-        """Write a text, as it is; the report is a file beside this folder's and no text."""
+        """Write a text, as it is; the report is a file next to this folder's and no text."""
         stem, _, ending = name.partition(".")
         if ending != "html":
             self._writer.add_text(stem, "\n".join(f"    {line}" for line in text.split("\n")), step)

@@ -292,7 +292,7 @@ class VerifiersEnv(TextEnv):
         return {_SCORE: dict(self._score)}
 
     def _verdict(self) -> str:
-        """Say how it was scored, for whoever studies the episode."""
+        """Say how it was scored, for analysts of the episode."""
         parts = ", ".join(f"{name} {n:g}" for name, n in self._score["metrics"].items())
         return f"The rubric's reward is {self._score['reward']:g} ({parts})."
 

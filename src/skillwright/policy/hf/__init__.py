@@ -1,19 +1,16 @@
 """A policy over any causal language model of the `transformers` library."""
 
-from skillwright.policy.hf.engines import Engine, refuse_missing_engine
 from skillwright.policy.hf.loading import gguf_source, load_pretrained
 from skillwright.policy.hf.model import HfSettings, LoraSettings
 from skillwright.policy.hf.policy import HfPolicy
 from skillwright.policy.hf.saving import save_folder, save_gguf
 
 __all__ = [
-    "Engine",
     "HfPolicy",
     "HfSettings",
     "LoraSettings",
     "gguf_source",
     "load_pretrained",
-    "refuse_missing_engine",
     "save_folder",
     "save_gguf",
 ]

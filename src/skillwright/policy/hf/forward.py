@@ -1,4 +1,4 @@
-"""What a model thinks of tokens that are given: the forward pass of training."""
+"""Compute a model's log-probabilities of given tokens: the forward pass of training."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,11 +16,12 @@ from skillwright.policy.update import TokenContext
 
 @dataclass(frozen=True, slots=True)
 class ForwardMode:
-    """How a model can be read; `forward_mode` finds out.
+    """How a model's rows are processed; see `forward_mode`.
 
     Attributes:
         packed: Concatenate rows and compute shared prefixes once; else pad rows into a batch.
-        chunked: The last layer for some tokens at a time; else all logits at once, by the model.
+        chunked: Compute the last layer for some tokens at a time; else the model computes all
+            logits.
     """
 
     packed: bool
@@ -33,9 +34,9 @@ class ForwardMode:
 
 @contextmanager
 def attention_by(model: Any, name: str) -> Iterator[None]:
-    """Let a model attend by another function, by the name that the library knows it under.
+    """Switch a model to another attention function, by the library's name for it.
 
-    Also around the backward pass, where activations are computed twice.
+    With checkpointing, the backward pass needs it too.
     """
     config = _decoder(model).config
     usual = config._attn_implementation
@@ -47,9 +48,9 @@ def attention_by(model: Any, name: str) -> Iterator[None]:
 
 
 def forward_mode(model: Any, device: torch.device, *, attends_to_all: bool) -> ForwardMode:
-    """Return the best mode in which a model gives the probabilities that it gives by itself.
+    """Return the best mode that reproduces the model's own probabilities.
 
-    Some models do more to their logits than is known here, or attend in a way of their own.
+    Some models transform their logits, or attend, in unsupported ways.
     """
     plain = ForwardMode(packed=False, chunked=False)
     rows = _probes(model)
@@ -61,7 +62,7 @@ def forward_mode(model: Any, device: torch.device, *, attends_to_all: bool) -> F
                 found, _ = Batch(rows, device, mode).logprobs(model)
             except (AttributeError, KeyError, NotImplementedError, TypeError, ValueError):
                 continue
-            # Modes round differently; a model that is read wrongly differs by more.
+            # Modes round differently; an unsupported model differs by more.
             most = 0.05 if _is_low(model) else 1e-3
             if bool((found - wanted).abs().max() <= most * wanted.abs().max()):
                 return mode
@@ -69,10 +70,11 @@ def forward_mode(model: Any, device: torch.device, *, attends_to_all: bool) -> F
 
 
 def micro_batches(rows: Sequence[Row], most_tokens: int, mode: ForwardMode) -> Iterator[list[Row]]:
-    """Split rows into parts under the token limit of a mode.
+    """Split rows into parts below a mode's token limit.
 
-    Packed, a beginning that several rows of a part share counts once; else padding counts. A row
-    that is longer than the bound goes alone. Losses are sums, so neither cuts nor order matter.
+    When packed, a prefix that several rows of a part share counts once; else padding counts. A row
+    beyond
+    the limit is a part of its own. Losses are sums, so neither splits nor order matter.
     """
     part: list[Row] = []
     size = longest = 0
@@ -95,15 +97,15 @@ def micro_batches(rows: Sequence[Row], most_tokens: int, mode: ForwardMode) -> I
 
 
 class Batch:
-    """Rows that are read at once, by one model or several."""
+    """Rows that are processed together, by one model or several."""
 
     def __init__(self, rows: Sequence[Row], device: torch.device, mode: ForwardMode) -> None:
-        """Say where what is.
+        """Prepare the positions and choices of the rows' tokens.
 
         Args:
-            rows: Rows that begin alike stand together, as `micro_batches` puts them.
-            device: The model's.
-            mode: How they are read.
+            rows: Rows with a common prefix are contiguous, as in `micro_batches`.
+            device: The model's device.
+            mode: How they are processed.
         """
         self._mode = mode
         self._device = device
@@ -120,7 +122,7 @@ class Batch:
             self._temperatures = sent(np.array(sampled_at, dtype=np.float64), device)
         if not spots:
             return  # nothing is read
-        # What the model makes of a token is about the next one.
+        # The output at a token predicts the next one.
         before = [(index, len(rows[index].context.prompt_ids) + at - 1) for index, at in spots]
         read = [_read(row) for row in rows]
         if mode.packed:
@@ -137,14 +139,14 @@ class Batch:
     def logprobs(
         self, model: Any, *, entropy: Entropy = "none"
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return log-probabilities of the chosen tokens, as the sampler computed them.
+        """Return log-probabilities of the chosen tokens, as computed in sampling.
 
-        Logits are computed only before chosen tokens. A token that was drawn from a few is
-        normalized over those few.
+        Logits are computed only before chosen tokens. A restricted token is normalized over its
+        choices.
 
         Args:
             model: A causal language model.
-            entropy: Whether it is asked for, and whether it carries a gradient.
+            entropy: Whether it is computed, and whether with a gradient.
 
         Returns:
             ``[rows, tokens]`` each, 0 where a token was not chosen; entropies in nats, or ``None``.
@@ -163,10 +165,10 @@ class Batch:
         return logprobs, None if spread is None else blank.index_put(place, spread)
 
     def _hidden(self, model: Any) -> torch.Tensor:
-        """Return what the last layer reads before each chosen token, ``[tokens, width]``."""
+        """Return the last layer's input before each chosen token, ``[tokens, width]``."""
         decoder = _decoder(model)
         if not self._mode.packed:
-            # Padding is behind, where a causal model never sees it; so it changes nothing.
+            # Padding is at the end, where a causal model ignores it.
             seen = decoder(input_ids=self._ids, use_cache=False).last_hidden_state
             padded: torch.Tensor = seen[self._at[:, 0], self._at[:, 1]]
             return padded
@@ -190,7 +192,7 @@ class Batch:
 
 
 def _base(model: Any) -> Any:
-    """Return the model without what adapters wrap around it; they are in its layers as well."""
+    """Return the model without adapter wrappers; the adapter stays in its layers."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
@@ -204,7 +206,7 @@ def _is_low(model: Any) -> bool:
 
 
 def _read(row: Row) -> tuple[int, ...]:
-    """Return the tokens that have to be read: up to what is before the last chosen one."""
+    """Return the tokens to process: up to the last chosen one, exclusive."""
     last = max((at for at, chosen in enumerate(row.loss_mask) if chosen), default=-1)
     return (*row.context.prompt_ids, *row.token_ids[:last]) if last >= 0 else ()
 
@@ -215,7 +217,7 @@ def _order(row: Row) -> tuple[int, tuple[int, ...]]:
 
 
 def _probes(model: Any) -> list[Row]:
-    """Return three rows; two share a prompt."""
+    """Return three test rows, two of which share a prompt."""
     most = _base(model).get_input_embeddings().num_embeddings
     rows = []
     for begin, answer in ((1, (5, 3, 8, 1, 2)), (1, (7, 2)), (2, (4, 6, 9))):

@@ -1,9 +1,9 @@
-"""The last layer in parts: log-probabilities without the logits of a whole batch.
+"""Compute log-probabilities in parts, without the logits of a whole batch.
 
-With a vocabulary of 150,000, logits take more memory than all else of a training step. Here they
-are made for some tokens at a time, in the forward pass and again in the backward pass (source:
-"Cut Your Losses in Large-Vocabulary Language Models", arXiv:2411.09009, and Liger Kernel,
-arXiv:2410.10989; both for cross-entropy alone).
+With a vocabulary of 150,000, logits dominate the memory of a training step. Here they are computed
+for some tokens at a time, in the forward pass and again in the backward pass (source: "Cut Your
+Losses in Large-Vocabulary Language Models", arXiv:2411.09009, and Liger Kernel, arXiv:2410.10989;
+both for cross-entropy alone).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +20,10 @@ Choices = Sequence[tuple[int, ...] | None]
 Lists = Sequence[tuple[int, ...]]
 Said = Sequence[int]
 Values = tuple[torch.Tensor, torch.Tensor | None]
-"""Log-probabilities, and entropies where they are asked for."""
+"""Log-probabilities, and entropies if requested."""
 
 MOST_LOGITS = 2**24
-"""Logits that are in memory at once, in their own precision; two or three such blocks are."""
+"""Logits per block; two or three blocks are in memory at once."""
 
 _TIMES_ON_GPU = 8  # as many there: for few tokens it would read the layer again and again
 
@@ -32,13 +32,13 @@ _NO_LOGIT = -1e30  # its probability is 0, and times that it is still 0
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A model's last layer, and what the model does to its logits.
+    """A model's last layer and its logit transformations.
 
     Attributes:
         weight: ``[vocabulary, width]``.
         bias: ``[vocabulary]``, or ``None``.
-        scale: Logits are multiplied by it.
-        cap: Then held between minus this and this, by a tangent; 0 for no bound.
+        scale: Factor of the logits.
+        cap: Bound of the logits, by a tangent; 0 for none.
     """
 
     weight: torch.Tensor
@@ -51,13 +51,13 @@ class Head:
         """Return a model's head.
 
         Raises:
-            TypeError: It is not a plain layer; an adapter may be on it.
+            TypeError: The last layer is not a plain linear one, such as with an adapter.
         """
         layer = model.get_output_embeddings()
         if type(layer) is not torch.nn.Linear:
             raise TypeError(f"the last layer is a {type(layer).__name__}")
         config = model.config.get_text_config(decoder=True)
-        # What Cohere, Falcon-H1, Granite and Gemma call it.
+        # Names used by Cohere, Falcon-H1, Granite and Gemma.
         scale = getattr(config, "logit_scale", None) or 1.0
         scale *= getattr(config, "lm_head_multiplier", None) or 1.0
         scale /= getattr(config, "logits_scaling", None) or 1.0
@@ -65,7 +65,7 @@ class Head:
         return cls(layer.weight, layer.bias, scale, cap)
 
     def logits(self, hidden: torch.Tensor, columns: torch.Tensor | None = None) -> torch.Tensor:
-        """Return logits in single precision at least, ``[tokens, vocabulary or columns]``."""
+        """Return logits in at least single precision, ``[tokens, vocabulary or columns]``."""
         weight, bias = self.weight, self.bias
         if columns is not None:
             weight = weight.index_select(0, columns)
@@ -73,14 +73,14 @@ class Head:
         return self.finished(exact(functional.linear(hidden, weight, bias)))
 
     def finished(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return what the model makes of its last layer's output."""
+        """Apply the model's transformations to the last layer's output."""
         if self.scale != 1.0:
             logits = logits * self.scale
         return torch.tanh(logits / self.cap) * self.cap if self.cap else logits
 
 
 def exact(logits: torch.Tensor) -> torch.Tensor:
-    """Return single precision at least."""
+    """Convert to at least single precision."""
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
@@ -97,18 +97,18 @@ def chosen_logprobs(
 
     Args:
         head: The last layer.
-        hidden: What it reads, ``[tokens, width]``.
+        hidden: Its input, ``[tokens, width]``.
         chosen: Token ids.
-        choices: What each was chosen from; ``None`` for the whole vocabulary.
-        temperatures: ``[tokens]``; ``None`` where all are 1.
-        entropy: Whether it is asked for, and whether it carries a gradient.
+        choices: Choices of each; ``None`` for the whole vocabulary.
+        temperatures: ``[tokens]``; ``None`` if all are 1.
+        entropy: Whether it is computed, and whether with a gradient.
 
     Returns:
         ``[tokens]`` each, in nats.
     """
 
     def few(rows: torch.Tensor, divided: torch.Tensor | None, said: Said, lists: Lists) -> Values:
-        # Only the logits of what any of these tokens could have been.
+        # Only the logits of possible tokens.
         columns = sorted({token for allowed in lists for token in allowed})
         where = {token: number for number, token in enumerate(columns)}
         logits = head.logits(rows, torch.tensor(columns, device=rows.device))
@@ -135,7 +135,7 @@ def logprobs_of(
     *,
     entropy: Entropy,
 ) -> Values:
-    """Return the same from logits that are there, ``[tokens, vocabulary]``."""
+    """Return the same from given logits, ``[tokens, vocabulary]``."""
 
     def few(rows: torch.Tensor, divided: torch.Tensor | None, said: Said, lists: Lists) -> Values:
         return _normalized(*_gathered(_divided(rows, divided), lists, said), entropy)
@@ -155,7 +155,7 @@ def _parted(
     few: Callable[[torch.Tensor, torch.Tensor | None, Said, Lists], Values],
     whole: Callable[[torch.Tensor, torch.Tensor | None, Said], Values],
 ) -> Values:
-    """Treat tokens that were drawn from a few apart from the others, and put them together."""
+    """Handle restricted and unrestricted tokens separately, and merge the results."""
 
     def of(numbers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor | None, list[int]]:
         if len(numbers) == len(chosen):
@@ -197,7 +197,7 @@ def _normalized(logits: torch.Tensor, tokens: torch.Tensor, entropy: Entropy) ->
 def _gathered(
     logits: torch.Tensor, lists: Lists, chosen: Sequence[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gather the columns that each token was chosen from, and where among them it is."""
+    """Gather each token's choices, and the index of the chosen one."""
     width = max(map(len, lists))
     index = torch.zeros(len(lists), width, dtype=torch.long)
     closed = torch.ones(len(lists), width, dtype=torch.bool)
@@ -206,14 +206,14 @@ def _gathered(
         closed[line, : len(allowed)] = False
     at = [allowed.index(token) for token, allowed in zip(chosen, lists, strict=True)]
     few = logits.gather(1, index.to(logits.device))
-    # The least number and not minus infinity, whose product with a probability of 0 is no number.
+    # Not minus infinity, whose product with a probability of 0 is NaN.
     few = few.masked_fill(closed.to(logits.device), torch.finfo(few.dtype).min)
     return few, torch.tensor(at, device=logits.device)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The arguments of the last layer, apart from inputs that may carry a gradient."""
+    """The last layer's arguments that have no gradient."""
 
     tokens: torch.Tensor
     temperatures: torch.Tensor | None
@@ -222,7 +222,7 @@ class _Asked:
     entropy: Entropy
 
     def part(self, at: slice, logits: torch.Tensor) -> torch.Tensor:
-        """Turn what the layer gave into what probabilities are made of, in place."""
+        """Turn the layer's output into scaled logits, in place."""
         logits = exact(logits)
         if self.scale != 1.0:
             logits.mul_(self.scale)
@@ -231,7 +231,7 @@ class _Asked:
         return logits if self.temperatures is None else logits.div_(self._divisors(at, logits))
 
     def back(self, at: slice, scaled: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-        """Turn a gradient of `part`'s result into one of what it was given, in place."""
+        """Turn a gradient of `part`'s result into one of its input, in place."""
         if self.temperatures is not None:
             gradient.div_(self._divisors(at, gradient))
         if self.cap:
@@ -319,7 +319,7 @@ def _slices(hidden: torch.Tensor, weight: torch.Tensor) -> Iterator[slice]:
 
 
 def _lowered(low: torch.dtype | None, *given: torch.Tensor | None) -> list[Any]:
-    """Return what a layer would read under autocast."""
+    """Return the layer's inputs in the precision of autocast."""
     return [one if one is None or low is None else one.to(low) for one in given]
 
 

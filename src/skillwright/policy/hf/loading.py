@@ -1,7 +1,7 @@
-"""Weights in: a language model and its tokenizer, from wherever they are on this machine.
+"""Load a language model and its tokenizer from this machine.
 
-A GGUF file is unpacked to float32 by transformers, once: what came of it is kept as a
-`save_pretrained` folder in the cache of the user, named by the file's digest.
+A GGUF file is unpacked to float32 by transformers once, and stored as a `save_pretrained` folder in
+the user's cache, named by the file's digest.
 """
 
 import hashlib
@@ -25,10 +25,9 @@ from skillwright.models import find_weights, read_gguf
 from skillwright.policy.backend import ModelMissing, ModelUnfit
 
 _READING: Final = 1
-"""Rises whenever the same GGUF file would be read otherwise."""
+"""Increases when the conversion of a GGUF file changes."""
 _MOST_KEPT: Final = 4_000_000_000
-"""Bytes of unpacked weights that are kept at most; of a larger file, unpacking is most of the work
-anyway."""
+"""Most bytes of cached weights; for larger models, unpacking is a small part of the work."""
 _PLAIN_SPLITS: Final = frozenset({"gpt-2"})
 
 
@@ -36,16 +35,17 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
     """Load a causal language model and its tokenizer.
 
     Args:
-        name: A `save_pretrained` folder, a GGUF file, an installed package that ships one, or a
-            name on the hub.
-        download: Fetch what is named on the hub and is not on this machine.
+        name: A `save_pretrained` folder, a GGUF file, an installed package with one, or a name on
+            the
+            hub.
+        download: Fetch a hub's model that is not on this machine.
 
     Returns:
         The model in float32 on the CPU, and the tokenizer.
 
     Raises:
         ModelMissing: It is not on this machine, or is damaged.
-        ModelUnfit: Its weights and its tokenizer do not belong together.
+        ModelUnfit: Its weights and its tokenizer do not match.
     """
     source = gguf_source(name)
     with without_bars():
@@ -58,10 +58,10 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
 
 
 def gguf_source(name: str) -> Path | None:
-    """Return the GGUF file that a model's name stands for; ``None`` for a folder or a hub's name.
+    """Return the GGUF file of a model's name; ``None`` for a folder or a hub's name.
 
     Raises:
-        ModelMissing: It looks like a GGUF file and is none, or the package ships none.
+        ModelMissing: It looks like a GGUF file but is not one, or the package contains none.
     """
     path = Path(name).expanduser()
     if path.is_dir():
@@ -87,11 +87,11 @@ def _is_installed(name: str) -> bool:
 def _from_folder(
     name: str, *, download: bool = False, plain: bool = False
 ) -> tuple[nn.Module, Any]:
-    """Load what `save_pretrained` wrote; ``plain`` takes its tokenizer as it stands there."""
+    """Load a `save_pretrained` folder; ``plain`` skips the conversion of its tokenizer."""
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
-    # Not left unset: the library would ask at the terminal whether to run a model's own code.
+    # Explicit: the library would ask at the terminal whether to run a model's own code.
     where = {"local_files_only": not download, "trust_remote_code": False}
     try:
         reader: Any = PreTrainedTokenizerFast if plain else AutoTokenizer
@@ -124,9 +124,6 @@ def _from_folder(
     return model, tokenizer
 
 
-# GGUF: unpacked once, and kept.
-
-
 def _from_gguf(path: Path) -> tuple[nn.Module, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -140,11 +137,11 @@ def _from_gguf(path: Path) -> tuple[nn.Module, Any]:
 
 
 def _unpacked(path: Path, kept: Path) -> tuple[nn.Module, Any]:
-    """Unpack a GGUF file, and keep what came of it where there is room."""
+    """Unpack a GGUF file, and cache the result if it is small enough."""
     model, tokenizer = _read_gguf(path)
     size = sum(one.numel() * one.element_size() for one in model.parameters())
     with tempfile.TemporaryDirectory(prefix="skillwright-") as scratch:
-        # Through files also where nothing is kept, so that the first load is like every other.
+        # Through files even without caching, so that the first load equals every later one.
         tokenizer.save_pretrained(scratch)
         if size <= _MOST_KEPT:
             with suppress(OSError):
@@ -188,7 +185,7 @@ def _read_gguf(path: Path) -> tuple[Any, Any]:
             f"{str(path)!r} (architecture {architecture!r}) cannot be read as torch weights "
             f"({_first_line(error)}); name a folder with the same model as safetensors"
         ) from error
-    # It is a plain model now; the library would treat it as one in blocks otherwise.
+    # Otherwise the library treats the model as quantized.
     model.config.__dict__.pop("quantization_config", None)
     for mark in ("hf_quantizer", "is_quantized", "quantization_method"):
         model.__dict__.pop(mark, None)
@@ -197,7 +194,7 @@ def _read_gguf(path: Path) -> tuple[Any, Any]:
 
 
 def _drop_foreign_tokens(tokenizer: Any, path: Path) -> None:
-    """Drop tokens that the library adds of itself (5.23): the model has no embedding for them."""
+    """Drop tokens that the library adds (5.23): the model has no embeddings for them."""
     inner, size = tokenizer.backend_tokenizer, read_gguf(path).metadata["tokenizer.ggml.tokens"]
     if inner.get_vocab_size() <= size["length"]:
         return
@@ -207,9 +204,9 @@ def _drop_foreign_tokens(tokenizer: Any, path: Path) -> None:
 
 
 def _split_as_trained(tokenizer: Any, path: Path) -> None:
-    """Cut text into words as the file says; transformers does not know each way (5.23).
+    """Configure the file's pre-tokenizer; transformers does not know all of them (5.23).
 
-    Source of the ways: ``llama-vocab.cpp`` of llama.cpp.
+    Source: ``llama-vocab.cpp`` of llama.cpp.
     """
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
@@ -230,11 +227,8 @@ def _split_as_trained(tokenizer: Any, path: Path) -> None:
         raise ValueError(f"how its tokenizer splits text, {split!r}, is not known here")
 
 
-# Weights in the place of a model's own.
-
-
 def is_adapter(folder: Path) -> bool:
-    """Tell whether a folder holds a LoRA adapter, which goes over another model's weights."""
+    """Return whether a folder holds a LoRA adapter."""
     return (folder / "adapter_config.json").is_file()
 
 
@@ -242,7 +236,7 @@ def with_weights(wanted: Mapping[str, torch.Size], folder: Path) -> nn.Module:
     """Return the model in a folder, whose weights must have these shapes.
 
     Raises:
-        ModelUnfit: It is of other shapes, or damaged.
+        ModelUnfit: Shapes differ, or the weights are damaged.
     """
     with without_bars():
         found, _ = _from_folder(str(folder))
@@ -271,10 +265,10 @@ def with_adapter(model: Any, folder: Path) -> nn.Module:
 
 
 def fill_adapter(adapted: Any, folder: Path, rank: int, alpha: int) -> None:
-    """Give the adapter that a model is trained with the weights of a folder's.
+    """Load a folder's weights into the adapter that is trained.
 
     Raises:
-        ModelUnfit: It has another rank, alpha, scale or layers.
+        ModelUnfit: Rank, alpha, scale or layers differ.
     """
     from peft import PeftConfig, get_peft_model_state_dict, set_peft_model_state_dict
     from peft.utils import load_peft_weights
@@ -306,8 +300,8 @@ def _fitting_adapter(folder: Path) -> Iterator[None]:
 
     try:
         with warnings.catch_warnings():
-            # peft asks transformers for what the latter calls by another name now, and warns where
-            # an adapter lacks weights.
+            # peft uses a name that transformers has deprecated, and warns about missing adapter
+            # weights.
             warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
             warnings.filterwarnings("error", "Found missing adapter keys")
             yield
@@ -326,11 +320,8 @@ def _shape_text(shapes: Mapping[str, torch.Size], name: str) -> str:
     return str(list(shapes[name])) if name in shapes else "missing"
 
 
-# What belongs together.
-
-
 def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
-    """Refuse a tokenizer whose ids the model has no vectors for."""
+    """Refuse a tokenizer with ids that the model has no embeddings for."""
     rows = model.get_input_embeddings().weight.shape[0]
     most = max(tokenizer.get_vocab().values(), default=-1)
     if most >= rows:
@@ -351,7 +342,7 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Keep the library's progress bars off the terminal, where the run's own display is."""
+    """Hide the library's progress bars, which would disturb the run's display."""
     from transformers.utils import logging
 
     bars: Any = logging

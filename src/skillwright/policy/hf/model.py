@@ -1,4 +1,4 @@
-"""A causal language model as a policy needs it: loaded, adapted, measured, copied."""
+"""The weights of a causal language model: precision, adapter, digest and frozen reference."""
 
 import copy
 import hashlib
@@ -51,7 +51,7 @@ TRAINING_MEMORY = ("policy.micro_tokens", "policy.max_new_tokens", "policy.conte
 
 
 class Weights:
-    """A model with what is trained of it, and its frozen reference."""
+    """A model with its trained parameters and its frozen reference."""
 
     def __init__(self, model: Any, settings: HfSettings) -> None:
         _check_cache(model)
@@ -61,7 +61,7 @@ class Weights:
         )
         self._lora = settings.lora is not None
         self._alpha = None if settings.lora is None else settings.lora.alpha
-        # As it comes: an adapter fits its base in any precision.
+        # Before rounding: an adapter fits its base in any precision.
         self._base = self._digest(model.named_parameters()) if self._lora else ""
         if self.low:
             _round(model)
@@ -71,7 +71,7 @@ class Weights:
         if settings.lora is not None:
             model = _adapted(model, settings.lora)
         self.model: Any = model.to(self.device)
-        # Sampling and training have to see the same distribution.
+        # Sampling and training must see the same distribution.
         for module in self.model.modules():
             _drop_nothing(module)
         self.model.eval()
@@ -87,16 +87,16 @@ class Weights:
         return self.model.config
 
     def trained(self) -> dict[str, nn.Parameter]:
-        """Return the parameters that learn, by name."""
+        """Return the trained parameters by name."""
         return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
 
     def digest(self) -> str:
-        """Return a digest of all weights that matter; those of the base are read once."""
+        """Return a digest of all relevant weights; those of the base are hashed once."""
         return self._digest(self.trained().items(), self._base)
 
     @contextmanager
     def autocast(self, *, keep: bool = True) -> Iterator[None]:
-        """Hold the precision and the kernels of a forward pass.
+        """Enter the precision and the kernels of a forward pass.
 
         Args:
             keep: Round an adapter's weights once in the context, and not at every use.
@@ -110,10 +110,11 @@ class Weights:
                 yield
 
     def kernels(self) -> Any:
-        """Return the context of attention, forward and backward.
+        """Return the context of attention kernels, forward and backward.
 
-        On a GPU it is not cuDNN's, which plans for every new shape as long as it takes to read a
-        token; shapes hardly come twice here.
+        On a GPU it excludes cuDNN's, which plans for every new shape as long as a token takes, and
+        shapes
+        rarely repeat here.
         """
         if self.device.type != "cuda":
             return nullcontext()
@@ -121,16 +122,16 @@ class Weights:
 
     @contextmanager
     def training(self) -> Iterator[None]:
-        """Let activations be computed twice, where asked: the library does so in this mode only."""
+        """Enable gradient checkpointing, if configured; the library needs training mode for it."""
         self.model.train(self._checkpointing)
         try:
-            with self.kernels():  # they are chosen again in the backward pass
+            with self.kernels():  # recomputation in the backward pass uses them too
                 yield
         finally:
             self.model.eval()
 
     def freeze(self) -> None:
-        """Make the present weights the reference."""
+        """Make the current weights the reference."""
         self.forget_reference()
         if not self._lora:
             frozen = copy.deepcopy(self.model)
@@ -143,7 +144,7 @@ class Weights:
             self._reference_kind = "adapter"
 
     def forget_reference(self) -> None:
-        """Have no reference any more."""
+        """Drop the reference."""
         self._reference, self._reference_kind = None, ""
 
     @contextmanager
@@ -152,7 +153,7 @@ class Weights:
         if self._reference is not None:
             yield self._reference
             return
-        # While activations are computed twice, the library drops the cache of prompts.
+        # With checkpointing, the library would drop the cache of prompts.
         training = self.model.training
         self.model.eval()
         try:
@@ -163,7 +164,7 @@ class Weights:
 
     @contextmanager
     def _without_adapter(self) -> Iterator[None]:
-        """Put the reference's adapter, or none, in the place of the one that learns."""
+        """Replace the trained adapter by the reference's, or disable it."""
         if self._reference_kind == "off":
             with self.model.disable_adapter():
                 yield
@@ -178,7 +179,7 @@ class Weights:
                     one.requires_grad_(wanted[name])
 
     def state(self) -> dict[str, Any]:
-        """Return trained weights and reference: the tensors themselves, not copies."""
+        """Return trained weights and reference without copying."""
         return {
             "base": self._base,
             "alpha": self._alpha,
@@ -188,7 +189,7 @@ class Weights:
         }
 
     def check(self, state: Mapping[str, Any]) -> None:
-        """Refuse what `state` of another model returned."""
+        """Refuse the `state` of another model."""
         if state["base"] != self._base:
             raise ValueError("it was trained on another base model")
         # No shape shows alpha, and an adapter's output is scaled by it.
@@ -211,12 +212,12 @@ class Weights:
             raise ValueError("its reference has other names or shapes")
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` returned, and `check` accepted."""
+        """Load a `state` that passed `check`."""
         mine = self.trained()
         kind = state["reference_kind"]
         with torch.no_grad():
             if kind:
-                # Frozen once to make room for it; its values follow.
+                # Freezing allocates the reference; its values follow.
                 self.freeze()
                 if kind == "adapter" and self._reference_kind == "off":
                     self._copy_adapter()
@@ -257,23 +258,24 @@ class Weights:
         total = hashlib.sha256(begin.encode())
         for name, one in sorted(named, key=lambda pair: pair[0]):
             total.update(name.encode())
-            # Bytes as they are: numpy has no bfloat16.
+            # Raw bytes: numpy has no bfloat16.
             total.update(one.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
         return total.hexdigest()
 
 
 def _drop_nothing(module: nn.Module) -> None:
-    """Turn a module's dropout off for good: while activations are computed twice, it trains."""
+    """Disable a module's dropout for good, since checkpointing uses training mode."""
     if isinstance(module, nn.Dropout):
         module.p = 0.0
-    # Some have it as a number of their own, and call the function: OPT, and attention in general.
+    # Some models keep the rate as an attribute and call the function: OPT, and attention in
+    # general.
     for name, value in vars(module).items():
         if "drop" in name and isinstance(value, float):
             setattr(module, name, 0.0)
 
 
 def _round(model: nn.Module) -> None:
-    """Make all weights bfloat16, and no buffer: positions are turned by frequencies in float32."""
+    """Convert all weights to bfloat16, but no buffers: rotary frequencies stay float32."""
     for weight in model.parameters():
         weight.data = weight.data.to(torch.bfloat16)
 
@@ -308,7 +310,7 @@ def _adapted(model: Any, lora: Lora) -> Any:
         task_type="CAUSAL_LM",
     )
     with warnings.catch_warnings():
-        # peft asks transformers for what the latter calls by another name now.
+        # peft uses a name that transformers has deprecated.
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
         return get_peft_model(model, config)
 

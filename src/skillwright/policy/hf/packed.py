@@ -1,9 +1,10 @@
-"""Rows read as one sequence, in which what several rows begin with stands once.
+"""Process rows as one sequence in which shared prefixes are computed once.
 
-Layers work on tokens, whatever row they are of; only attention has to know who came before whom. So
-all rows are laid out behind one another without padding, shared beginnings once (the prompt of a
-group, skills that all prompts begin with, earlier turns of an episode), and attention is computed
-piece by piece. There is no cache, so activations may be computed twice instead of being kept.
+Layers process tokens independently; only attention depends on the row. So all rows are concatenated
+without padding, with shared prefixes once (the prompt of a group, common skills, earlier turns of
+an
+episode), and attention is computed piece by piece. There is no cache, so activations can be
+recomputed instead of stored.
 
 Source: shared prefixes as in RadixAttention (arXiv:2312.07104), for training.
 """
@@ -19,7 +20,7 @@ from torch.nn import functional
 from transformers import AttentionInterface
 
 PACKED = "skillwright_packed"
-"""Under which the library knows `attend`."""
+"""The library's name for `attend`."""
 
 _WORTH_SHARING = 16  # tokens; a shorter beginning costs more calls than it saves
 _SIBLINGS = 64  # tokens of pieces that are read side by side, though they do not see each other
@@ -28,7 +29,7 @@ _MOST_MASK = 2**24  # pairs of tokens; a larger mask stays bits
 
 
 def sent(values: Any, device: torch.device) -> torch.Tensor:
-    """Return numbers on a device, without a wait for what that has still to do."""
+    """Copy numbers to a device without synchronizing."""
     made = torch.as_tensor(values)
     if device.type != "cuda":
         return made.to(device)
@@ -36,12 +37,12 @@ def sent(values: Any, device: torch.device) -> torch.Tensor:
 
 
 def shared_tokens(before: tuple[int, ...], row: tuple[int, ...], prompt: int) -> int:
-    """Return how many tokens of a row need no reading, because the row before it had them.
+    """Return how many tokens of a row are shared with the row before it.
 
     Args:
         before: Tokens of the row before.
         row: Tokens.
-        prompt: How many of them are its prompt.
+        prompt: Length of the row's prompt.
     """
     same, most = 0, min(len(before), len(row))
     while same < most:  # slices of tuples compare faster than any loop
@@ -51,14 +52,14 @@ def shared_tokens(before: tuple[int, ...], row: tuple[int, ...], prompt: int) ->
         else:
             most = middle - 1
     if prompt <= same < prompt + _WORTH_SHARING and same < len(row):
-        # All answers to a prompt continue from the same place, so that they are read together.
+        # All answers continue from the end of the prompt, so that they are batched.
         return prompt if prompt >= _WORTH_SHARING else 0
     return same if same >= _WORTH_SHARING else 0
 
 
 @dataclass(slots=True)
 class _Piece:
-    """Tokens behind one another in the layout, and what came before them elsewhere in it."""
+    """Contiguous tokens of the layout, and the positions of their prefix."""
 
     first: int
     size: int
@@ -67,13 +68,13 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of the attention kernel, before it is known where its tensors go.
+    """One call of the attention kernel.
 
     Attributes:
-        queries: Positions in the layout, ``[batch, queries]``, padded with any.
-        valid: Which of them are no padding.
-        keys: Positions, ``[batch, keys]``, padded with any.
-        open: What each query sees, ``[batch, 1, queries, keys]``; ``None`` for all before it.
+        queries: Positions in the layout, ``[batch, queries]``, arbitrarily padded.
+        valid: Which queries are not padding.
+        keys: Positions, ``[batch, keys]``, arbitrarily padded.
+        open: Mask of each query, ``[batch, 1, queries, keys]``; ``None`` for causal.
     """
 
     queries: np.ndarray
@@ -83,12 +84,12 @@ class _Call:
 
 
 class Layout:
-    """Where each row's tokens are, and how attention is computed.
+    """Positions of each row's tokens, and their attention.
 
     Attributes:
         ids: ``[1, tokens]``.
         positions: Of each token in its row, ``[1, tokens]``.
-        places: Per row, in the order given: where each of its tokens is.
+        places: Per row, in the given order: the position of each of its tokens.
     """
 
     def __init__(
@@ -97,9 +98,9 @@ class Layout:
         """Lay out rows.
 
         Args:
-            rows: Tokens of each. Rows that begin alike stand together.
-            prompts: How many of each row's tokens are its prompt.
-            device: Where tensors go.
+            rows: Tokens of each; rows with a common prefix are contiguous.
+            prompts: Length of each row's prompt.
+            device: Device of the tensors.
         """
         ids: list[int] = []
         positions: list[int] = []
@@ -137,7 +138,7 @@ class Layout:
     def attention(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
     ) -> torch.Tensor:
-        """Return what every token makes of those before it, ``[1, tokens, heads, width]``."""
+        """Return the attention output of every token, ``[1, tokens, heads, width]``."""
         asks, sees = self._sizes
         queries = torch.split(_picked(query, self._queries), asks)
         keys = torch.split(_picked(key, self._keys), sees)
@@ -156,7 +157,7 @@ class Layout:
         return (out if self._back is None else out.index_select(0, self._back))[None]
 
     def _mask(self, number: int, dtype: torch.dtype) -> torch.Tensor | None:
-        """Return a number per pair of tokens, which kernels would make of bits every time."""
+        """Return an additive mask, cached because kernels would convert bits every time."""
         seen = self._open[number]
         if seen is None or seen.numel() > _MOST_MASK:
             return seen
@@ -179,7 +180,7 @@ def _batched(states: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def _is_plain(index: np.ndarray, size: int) -> bool:
-    """Tell whether picking is the identity for this many rows."""
+    """Return whether the index is the identity."""
     return len(index) == size and bool((index == np.arange(size)).all())
 
 
@@ -193,7 +194,7 @@ def _attended(
     groups = query.shape[1] // key.shape[1]
     exact = query.dtype in (torch.float32, torch.float64)
     if groups > 1 and query.device.type == "cuda" and (exact or mask is not None):
-        # Only the kernel that knows no masks and no single precision knows groups of heads there.
+        # There, only the kernel without masks and single precision supports groups of heads.
         key, value = (one.repeat_interleave(groups, dim=1) for one in (key, value))
         groups = 1
     return functional.scaled_dot_product_attention(
@@ -202,7 +203,7 @@ def _attended(
 
 
 def _calls(pieces: Sequence[_Piece]) -> list[_Call]:
-    """Return the calls that attend within all pieces and to what came before them."""
+    """Return the attention calls of all pieces and their prefixes."""
     made = [_whole(batch) for batch in _batches([[one] for one in pieces if not len(one.before)])]
     blocks: list[list[_Piece]] = []
     behind = sorted((one for one in pieces if len(one.before)), key=_anchor)
@@ -212,12 +213,12 @@ def _calls(pieces: Sequence[_Piece]) -> list[_Call]:
 
 
 def _anchor(piece: _Piece) -> tuple[int, int]:
-    # A place in the layout has one beginning, so the last token says which.
+    # A position has one prefix, so its last token identifies it.
     return len(piece.before), int(piece.before[-1])
 
 
 def _side_by_side(siblings: list[_Piece]) -> Iterator[list[_Piece]]:
-    """Cut pieces that continue from the same place into blocks, to share its keys."""
+    """Group pieces with the same prefix into blocks that share its keys."""
     most = max(_SIBLINGS, len(siblings[0].before) // 2)
     block: list[_Piece] = []
     for piece in sorted(siblings, key=lambda piece: piece.size):
@@ -234,7 +235,7 @@ def _sizes(block: Sequence[_Piece]) -> tuple[int, int]:
 
 
 def _batches(blocks: Sequence[list[_Piece]]) -> Iterator[list[list[_Piece]]]:
-    """Put blocks of about equal size together, so that padding adds little work."""
+    """Batch blocks of similar size, so that padding adds little work."""
     batch: list[list[_Piece]] = []
     work = wide = long = 0
     for block in sorted(blocks, key=lambda block: (_sizes(block)[1], _sizes(block)[0])):
@@ -260,13 +261,13 @@ def _whole(batch: Sequence[list[_Piece]]) -> _Call:
 
 
 def _branches(batch: Sequence[list[_Piece]]) -> _Call:
-    """Attend from pieces to what came before them and to themselves."""
+    """Attend from pieces to their prefix and to themselves."""
     wide = max(_sizes(block)[0] for block in batch)
     long = max(_sizes(block)[1] for block in batch)
     queries = np.zeros((len(batch), wide), dtype=np.int64)
     keys = np.zeros((len(batch), long), dtype=np.int64)
     asks = np.full(queries.shape, -1)
-    # Which piece of its block a key is of: -1 for what comes before all, -2 for padding.
+    # Piece of each key in its block: -1 for the prefix, -2 for padding.
     asked = np.full(keys.shape, -2)
     for line, block in enumerate(batch):
         before, (size, total) = block[0].before, _sizes(block)
@@ -277,7 +278,7 @@ def _branches(batch: Sequence[list[_Piece]]) -> _Call:
         keys[line, len(before) : total], asked[line, len(before) : total] = own, of
     theirs = asked[:, None, :] == asks[:, :, None]
     earlier = keys[:, None, :] <= queries[:, :, None]
-    # Padding sees what comes before, because a softmax over nothing is no number.
+    # Padding sees the prefix, because a softmax over nothing is NaN.
     seen = (asked[:, None, :] == -1) | (theirs & earlier & (asks[:, :, None] >= 0))
     return _Call(queries, asks >= 0, keys, torch.from_numpy(seen[:, None]))
 
@@ -293,10 +294,10 @@ def attend(
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Compute attention as the library asks for it, over a layout.
+    """Compute the library's attention over a layout.
 
     Raises:
-        ValueError: The model wants something that is not computed here.
+        ValueError: The model needs an unsupported kind of attention.
     """
     strange = [
         name for name in ("softcap", "s_aux", "position_bias") if others.get(name) is not None

@@ -1,4 +1,4 @@
-"""Any causal language model with a chat template as a policy: sampled, trained, kept."""
+"""A policy over any causal language model with a chat template."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,17 +64,19 @@ from skillwright.policy.update import TokenContext
 class HfPolicy:
     """A `PolicyBackend` over a causal language model of the `transformers` library.
 
-    Samples are drawn by each context's own seed. Batches of other width or padding give logits
-    that differ in their last bits: log-probabilities by up to about 1e-5 nats in float32, where a
-    sample is the same in any batch but for a chance of that size per token; by up to about 5e-2 in
-    bfloat16, where a long answer may well turn out otherwise in another batch.
-    `LossReport.drift` says by how much sampling and training differ.
+    Samples are drawn by each context's own seed. Logits depend slightly on the width and padding of
+    a
+    batch: log-probabilities differ by up to about 1e-5 nats in float32, so a sample depends on its
+    batch
+    with a probability of that size per token; in bfloat16 by up to about 5e-2, so a long answer may
+    well
+    differ. `LossReport.drift` measures the difference between sampling and training.
 
     Attributes:
-        engine: Samples free answers, where it is set; others, and without it all, are sampled here.
+        engine: Samples unrestricted answers, if set; all others are sampled here.
 
     Raises:
-        NoChatTemplate: The tokenizer does not say how a conversation is written.
+        NoChatTemplate: The tokenizer has no chat template.
     """
 
     def __init__(self, model: Any, tokenizer: Any, settings: HfSettings | None = None) -> None:
@@ -112,14 +114,15 @@ class HfPolicy:
         Args:
             name: See `load_pretrained`.
             settings: How it is run and trained.
-            download: Fetch it from the hub where it is not on this machine.
-            start: A folder of weights that take the place of its own: all of them, or a LoRA
-                adapter. With ``settings.lora`` that adapter is trained on, else it is merged.
+            download: Fetch it from the hub if it is not on this machine.
+            start: A folder of weights that replace the model's: all of them, or a LoRA adapter.
+                With
+                ``settings.lora`` that adapter is trained on, else it is merged.
 
         Raises:
-            ModelMissing: It is not on this machine, and nothing is downloaded unasked.
-            ModelUnfit: Weights are damaged, of other shapes, or not of this tokenizer.
-            NoChatTemplate: Its tokenizer does not say how a conversation is written.
+            ModelMissing: It is not on this machine, and is not downloaded.
+            ModelUnfit: Weights are damaged, of other shapes, or do not match the tokenizer.
+            NoChatTemplate: Its tokenizer has no chat template.
         """
         model, tokenizer = load_pretrained(name, download=download)
         lora = settings.lora if settings is not None else None
@@ -147,7 +150,7 @@ class HfPolicy:
 
     @property
     def reference(self) -> str:
-        """The digest that the weights had at `freeze_reference`; ``""`` before."""
+        """Digest of the weights at `freeze_reference`; ``""`` before."""
         return self._reference
 
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
@@ -168,7 +171,7 @@ class HfPolicy:
         return [next(by_engine if is_free else by_own) for is_free in free]
 
     def forget(self) -> None:
-        """Drop what was read and said in other episodes; see `PolicyBackend.forget`."""
+        """Drop cached prefixes and answers; see `PolicyBackend.forget`."""
         self._lanes.clear()
         self.speech.forget()
 
@@ -185,7 +188,7 @@ class HfPolicy:
         check_encoding(rows, self.encoding)
         if loss.needs_reference:
             check_reference(self)
-        # What was read for sampling is of no use to training, and takes its memory.
+        # Sampling caches are useless in training, and take memory.
         self._lanes.clear()
         report = LossReport()
         useful = [row for row in rows if row.counts]
@@ -206,7 +209,7 @@ class HfPolicy:
         return report
 
     def logprobs(self, rows: Sequence[Row]) -> list[tuple[float, ...]]:
-        """Return what the present weights give the tokens of rows; 0 where none was chosen."""
+        """Return the current log-probabilities of the tokens of rows; 0 for tokens not chosen."""
         check_encoding(rows, self.encoding)
         known: dict[int, tuple[float, ...]] = {}
         with torch.no_grad(), self.weights.autocast():
@@ -230,13 +233,13 @@ class HfPolicy:
         return report
 
     def freeze_reference(self) -> str:
-        """Make the present weights the KL reference and return their digest."""
+        """Make the current weights the KL reference and return their digest."""
         self.weights.freeze()
         self._reference = self._lineage.digest
         return self._reference
 
     def begin_from(self, state: Mapping[str, Any]) -> None:
-        """Take over weights alone; see `PolicyBackend.begin_from`."""
+        """Load only weights; see `PolicyBackend.begin_from`."""
         with fitting("base model, tokenizer and adapter settings"):
             alone = {**state["weights"], "reference_kind": "", "reference": {}}
             self._check_own({**state, "weights": alone})
@@ -260,8 +263,8 @@ class HfPolicy:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go back to a state; see `PolicyBackend.load`."""
-        # What may refuse comes first, so that a refusal leaves everything as it was.
+        """Restore a state; see `PolicyBackend.load`."""
+        # Checks come first, so that a refused state changes nothing.
         with fitting("base model, tokenizer, adapter settings and optimizer"):
             self._check_own(state)
             torch.Generator().set_state(state["random"])
@@ -287,14 +290,14 @@ class HfPolicy:
             raise ValueError(f"it is of a {kept['architecture']}, not {self._architecture}")
         if kept["encoding"] != self.encoding:
             raise ValueError("it has another tokenizer or chat template")
-        if not isinstance(kept["reference"], str) or not isinstance(kept.get("digest", ""), str):
+        if not isinstance(kept["reference"], str) or not isinstance(kept["digest"], str):
             raise TypeError("the digest of its weights, or of its reference, is no text")
         self.weights.check(kept["weights"])
 
     def _sample_by_engine(
         self, pairs: Sequence[tuple[TurnContext, Prompt]], temperature: float
     ) -> list[Sampled]:
-        """Have the engine choose, and compute here what the choices' probabilities were."""
+        """Sample with the engine, and compute the log-probabilities here."""
         if self.engine is None or not pairs:
             return []
         asked = [prompt.ids for _, prompt in pairs]
@@ -322,7 +325,7 @@ class HfPolicy:
             self.settings.max_new_tokens,
             self.speech.end_id,
             in_step=not self.attends_to_all,
-            # Products are rounded to few bits in low precision, which a kernel avoids.
+            # Low precision rounds these products too much; a fused kernel does not.
             share=self._mode.packed and not self.weights.low,
         )
         lane = self._lanes.pop(number, None)
@@ -363,7 +366,7 @@ class HfPolicy:
             context=TokenContext(prompt, allowed),
             token_ids=token_ids,
             old_logprobs=logprobs,
-            # Where only one token could come, the policy chose nothing.
+            # A single possible token is not a choice.
             loss_mask=tuple(choice is None or len(choice) > 1 for choice in allowed),
             encoding=self.encoding,
             temperature=temperature,
@@ -371,7 +374,7 @@ class HfPolicy:
 
     @contextmanager
     def sampling(self) -> Iterator[None]:
-        """Hold what sampling needs: no gradient, the precision, a word on what to lower."""
+        """Enter the context of sampling: no gradients, precision, and out-of-memory errors."""
         with (
             memory_watched("sampling", SAMPLING_MEMORY),
             torch.inference_mode(),
@@ -396,7 +399,7 @@ class HfPolicy:
         return report
 
     def read(self, lane: Lane, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Read new tokens at their positions; see `skillwright.policy.hf.sampling.Read`."""
+        """Process new tokens at their positions; see `skillwright.policy.hf.sampling.Read`."""
         model = self.weights.model
         asked: dict[str, Any] = {"attention_mask": lane.mask.long()}
         attention: AbstractContextManager[None] = nullcontext()
@@ -416,7 +419,7 @@ class HfPolicy:
         return logits
 
     def _begin(self, lane: Lane) -> Steady | None:
-        """Return passes that are replayed: on a GPU, and where attention is what is known here."""
+        """Return replayed passes for a lane: on a GPU, if its attention is supported."""
         if not self._recording.is_possible or not self._mode.packed or lane.shared is not None:
             return None
         return Steady(lane, self._read_steady, self._recording)
@@ -438,12 +441,12 @@ class HfPolicy:
         return logits
 
     def new_lane(self) -> Lane:
-        """Return a lane in which nothing is read."""
+        """Return an empty lane."""
         cache = new_cache() if self.attends_to_all else windowed_cache(self.weights.config)
         return Lane.empty(cache, 1, self.weights.device)
 
     def _commands(self, context: TurnContext) -> Sequence[str]:
-        """Return what answers are held to; nothing where the environment lists nothing."""
+        """Return the commands that answers are restricted to; empty without a restriction."""
         listed = context.metadata.get("admissible_commands") if self.settings.restrict else None
         return listed or ()
 
@@ -453,7 +456,7 @@ class HfPolicy:
 
     @property
     def most_tokens(self) -> int | None:
-        """Tokens of a prompt and its answer together; ``None`` where the model knows no bound."""
+        """Most tokens of a prompt and its answer; ``None`` if the model has no limit."""
         inner = self.weights.config.get_text_config(decoder=True)
         return self.settings.context_tokens or getattr(inner, "max_position_embeddings", None)
 
@@ -470,7 +473,7 @@ class HfPolicy:
 
 
 def _stop_ids(model: Any) -> list[int]:
-    """Return the tokens that the model's own generation settings end an answer with."""
+    """Return the end tokens of the model's generation settings."""
     found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     if found is None:
         return []

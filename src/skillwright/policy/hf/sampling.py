@@ -1,7 +1,8 @@
-"""Answers, token by token, for many conversations at once.
+"""Generate answers token by token for many conversations at once.
 
-One uniform number per token, from the conversation's own seed, picks the token: a sample does
-not depend on who else is sampled, but for the last bits of the logits.
+One uniform number per token, from the conversation's own seed, picks the token, so a sample does
+not
+depend on the batch, except for the last bits of the logits.
 """
 
 import math
@@ -19,20 +20,17 @@ from skillwright.core import ContractError
 from skillwright.policy.hf.shared import SharedPrompts
 from skillwright.policy.hf.tokens import Node
 
-# Keys and values that are kept from turn to turn, so that a turn reads only what is new.
-
-
 _ROOM = 64
 _WORTH_SETTING_UP = 16  # tokens
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_subclass__
-    """A layer that grows in place: the library's own copies all of it for every token."""
+    """A cache layer that grows in place: the library's layer is copied for every token."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Put new keys and values behind the others and return all of them."""
+        """Append keys and values and return all of them."""
         used = 0 if self.keys is None or not self.is_initialized else self.keys.shape[-2]
         size = used + key_states.shape[-2]
         room = getattr(self, "_room", None)
@@ -45,14 +43,14 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_s
 
     @classmethod
     def of(cls, keys: torch.Tensor, values: torch.Tensor) -> "RoomyLayer":
-        """Return a layer that begins with these."""
+        """Return a layer with these keys and values."""
         layer = cls()
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values
         return layer
 
     def taken(self, index: torch.Tensor) -> "RoomyLayer":
-        """Return a layer of these conversations, which may repeat."""
+        """Return a layer of the indexed conversations, which may repeat."""
         if self.keys is None or self.values is None:
             raise RuntimeError("a layer is read before it is shared out")
         return RoomyLayer.of(self.keys[index], self.values[index])
@@ -65,7 +63,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_s
         rooms = []
         for new, old in ((key_states, self.keys), (value_states, self.values)):
             shape = (*new.shape[:2], size + size // 4 + _ROOM, new.shape[-1])
-            # Zeros, because a masked column is still multiplied by its probability of nothing.
+            # Zeros, because a masked column is still multiplied by its zero probability.
             space = torch.zeros(shape, dtype=new.dtype, device=new.device)
             if old is not None and used:
                 space[:, :, :used] = old
@@ -75,17 +73,17 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_s
 
 
 class Lane:
-    """Conversations that are read side by side.
+    """Conversations that are processed side by side.
 
-    Each has its own tokens; the columns of the cache are shared, and a mask says which of them a
-    conversation holds. Positions count a conversation's own tokens, so gaps do not matter.
+    Each has its own tokens; they share the columns of the cache, and a mask marks the columns of
+    each
+    conversation. Positions count a conversation's own tokens, so gaps do not matter.
 
     Attributes:
-        cache: The library's cache, as the model takes it.
-        tokens: Per conversation: what the cache holds.
+        cache: The library's cache.
+        tokens: Cached tokens per conversation.
         mask: ``[conversations, columns]``, true where a column holds a token.
-        shared: Prompts that several conversations continue; cache and mask then hold what came
-            behind them.
+        shared: Prompts that several conversations continue; cache and mask then hold the rest.
     """
 
     def __init__(self, cache: Any, tokens: list[list[int]], mask: torch.Tensor) -> None:
@@ -96,15 +94,16 @@ class Lane:
 
     @classmethod
     def empty(cls, cache: Any, size: int, device: torch.device) -> "Lane":
-        """Return a number of placeholder conversations."""
+        """Return a lane of empty conversations."""
         mask = torch.zeros(size, 0, dtype=torch.bool, device=device)
         return cls(cache, [[] for _ in range(size)], mask)
 
     def reopened(self, prompts: Sequence[Sequence[int]]) -> "Lane":
-        """Return a lane for these prompts that begins with what is read already.
+        """Return a lane for these prompts that reuses what is cached.
 
-        Each takes over the longest beginning that any conversation of this lane shares with it,
-        short of its last token, which has to be read for the first answer.
+        Each takes the longest prefix of any conversation of this lane, without the prompt's last
+        token, which
+        must be processed for the first answer.
         """
         self._gather()
         sources, kept = self._beginnings(prompts)
@@ -118,11 +117,11 @@ class Lane:
         rows, at = torch.tensor(sources, device=device)[:, None], columns.to(device)
         layers: list[RoomyLayer] = []
         for layer in self.cache.layers if width else ():
-            # Indexed on both sides of the heads, so that those come last and move back.
+            # Indexed on both sides of the heads, so that those come last and are moved back.
             keys = layer.keys[rows, :, at].transpose(1, 2).contiguous()
             values = layer.values[rows, :, at].transpose(1, 2).contiguous()
             layers.append(RoomyLayer.of(keys, values))
-        # An empty lane has the cache that its model asks for.
+        # An empty lane keeps the cache type of its model.
         cache = new_cache(layers) if any(self.tokens) else self.cache
         sizes = torch.tensor(kept, device=device)[:, None]
         mask = torch.arange(width, device=device)[None, :] < sizes
@@ -130,11 +129,11 @@ class Lane:
         return Lane(cache, [list(prompt[:size]) for prompt, size in pairs], mask)
 
     def spread(self, where: Sequence[int], *, share: bool) -> None:
-        """Make one conversation into several that continue from it.
+        """Split conversations into several that continue from them.
 
         Args:
-            where: Names the sources.
-            share: Keep what they continue once, and not once for each.
+            where: Index of the source of each new conversation.
+            share: Store a common prompt once instead of per conversation.
         """
         if list(where) == list(range(len(self.tokens))):
             return
@@ -153,7 +152,7 @@ class Lane:
         self.mask = self.mask[index]
 
     def _gather(self) -> None:
-        """Give every conversation what it shares with others."""
+        """Copy shared prompts into every conversation."""
         shared, self.shared = self.shared, None
         if shared is None:
             return
@@ -168,14 +167,15 @@ class Lane:
         self.mask = torch.cat([shared.mask[shared.sources], self.mask], dim=1)
 
     def extend(self, new: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Make room for new tokens and return what the model reads.
+        """Append new tokens and return the model's inputs.
 
         Returns:
             Token ids, and their positions in their conversations, ``[conversations, longest]``:
-            aligned at the end, so that the last column is everybody's latest token.
+            aligned at
+            the end, so the last column is every conversation's latest token.
         """
         longest = max(map(len, new))
-        # Filled by numpy: a tensor per conversation and token would take longer than tiny models.
+        # Filled by numpy: a tensor per conversation and token would be slower than tiny models.
         ids = np.full((len(new), longest), pad, dtype=np.int64)
         positions = np.zeros((len(new), longest), dtype=np.int64)
         fresh = np.zeros((len(new), longest), dtype=bool)
@@ -191,14 +191,14 @@ class Lane:
         return torch.from_numpy(ids).to(device), torch.from_numpy(positions).to(device)
 
     def _beginnings(self, prompts: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-        """Return for each prompt which conversation to take over, and how many of its tokens."""
+        """Return for each prompt the conversation to reuse, and how many of its tokens."""
         width = max(map(len, self.tokens))
         known = np.full((len(self.tokens), width), -1, dtype=np.int64)
         for index, tokens in enumerate(self.tokens):
             known[index, : len(tokens)] = tokens
         sources, kept = [], []
         for prompt in prompts:
-            # All but the last token, which is read for its answer.
+            # All but the last token, which is needed for the answer.
             size = min(width, len(prompt) - 1)
             same = known[:, :size] == np.asarray(prompt[:size], dtype=np.int64)
             lengths = np.where(same.all(axis=1), size, same.argmin(axis=1)) if size else [0]
@@ -209,21 +209,21 @@ class Lane:
 
 
 def new_cache(layers: Sequence[RoomyLayer] = ()) -> Any:
-    """Return a cache that may be taken over, with what is read already."""
+    """Return a growing cache, optionally with these layers."""
     if layers:
         return Cache(layers=list(layers))
     return Cache(layer_class_to_replicate=RoomyLayer)
 
 
 def windowed_cache(config: Any) -> Any:
-    """Return an empty cache for a model whose layers do not all attend to everything."""
+    """Return an empty cache for a model with windowed or recurrent layers."""
     return DynamicCache(config=config)
 
 
 def attends_to_all(config: Any) -> bool:
-    """Tell whether every layer attends to all that came before (no window, no recurrence).
+    """Return whether every layer attends to all previous tokens (no window, no recurrence).
 
-    Only then may columns be left out, and a conversation be cut back to its beginning.
+    Only then may columns be skipped, and a conversation be cut back to a prefix.
     """
     inner = config.get_text_config(decoder=True)
     kinds = getattr(inner, "layer_types", None)
@@ -237,17 +237,17 @@ Read = Callable[[Lane, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Passes(Protocol):
-    """A faster way to read one token of each conversation; `skillwright.policy.hf.steady`."""
+    """A faster way to process single tokens; see `skillwright.policy.hf.steady`."""
 
     room: int
     """How often it can still read."""
 
     def read(self, fresh: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
-        """Read a token, or none, of each; return the logits behind it."""
+        """Process a token, or none, of each conversation; return the logits."""
         ...
 
     def close(self) -> None:
-        """Give the lane what was read."""
+        """Return the cache to the lane."""
         ...
 
 
@@ -263,17 +263,16 @@ _NOT_A_NUMBER = (
 
 @dataclass(slots=True)
 class Answer:
-    """An answer on its way.
+    """An unfinished answer.
 
     Attributes:
-        rng: Draws one number per chosen token.
-        node: Where the answer is in the tree of admissible ones; ``None`` for no tree.
-        token_ids: What is said so far.
-        logprobs: Of every token, among those that were allowed.
-        allowed: What every token was chosen from.
-        done: Whether it has ended.
-        fresh: Tokens that the model has not read.
-        cached: Tokens of the prompt that had been read before.
+        rng: Yields one number per chosen token.
+        node: Position in the tree of admissible answers; ``None`` without a tree.
+        token_ids: Tokens so far.
+        logprobs: Log-probability of each token among the allowed ones.
+        allowed: Choices of each token.
+        fresh: Tokens that the model has not processed.
+        cached: Cached tokens of the prompt.
     """
 
     rng: random.Random
@@ -287,15 +286,15 @@ class Answer:
 
     @property
     def open(self) -> bool:
-        """Whether the next token is to be chosen."""
+        """Whether the next token can be chosen."""
         return not (self.done or self.fresh)
 
     def take(self, token: int, logprob: float, stop_ids: frozenset[int]) -> None:
-        """Say a token, and behind it whatever leaves no choice."""
+        """Append a token, and all tokens without a choice after it."""
         self._say(token, logprob)
         while self.node is not None and len(self.node.children) == 1:
             self._say(next(iter(self.node.children)), 0.0)
-        # In a tree an answer ends where nothing follows; the stop token stands there.
+        # In a tree, an answer ends at a leaf, which is its stop token.
         self.done = token in stop_ids if self.node is None else not self.node.children
 
     def _say(self, token: int, logprob: float) -> None:
@@ -309,16 +308,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How answers are drawn.
+    """Decoding settings.
 
     Attributes:
-        temperature: At least 0; 0 takes the likeliest, and notes probabilities of temperature 1.
+        temperature: At least 0; 0 takes the most likely token, and records probabilities of
+            temperature 1.
         stop_ids: Tokens that end an answer outside a tree.
-        longest: Tokens after which an answer outside a tree is cut.
-        pad: A token id that stands for nothing.
-        in_step: Read one token of every answer at a time. A sliding window counts columns, so a
-            conversation must not have gaps there.
-        share: Keep a prompt once for all its answers, where the model's attention allows that.
+        longest: Most tokens of an answer outside a tree.
+        pad: Id of the padding token.
+        in_step: Process one token of every answer at a time: a sliding window counts columns, so
+            conversations must not have gaps.
+        share: Store a prompt once for all its answers, if the model's attention allows it.
     """
 
     temperature: float
@@ -330,7 +330,7 @@ class Decoding:
 
 
 class SamplingEngine(Protocol):
-    """Another program that answers in the policy's place; `skillwright.policy.hf.engines`."""
+    """An engine that samples for the policy, from the entry points ``skillwright.samplers``."""
 
     def answers(
         self,
@@ -342,10 +342,10 @@ class SamplingEngine(Protocol):
         """Return the tokens of an answer to each prompt, in order, at least one each.
 
         Args:
-            digest: Of the policy's present weights, which the answers are to be drawn with.
+            digest: Digest of the policy's current weights, which the engine must use.
             prompts: Token ids.
             seeds: One per prompt.
-            temperature: At least 0; 0 takes the likeliest.
+            temperature: At least 0; 0 takes the most likely token.
         """
         ...
 
@@ -358,18 +358,18 @@ def answer_all(
     decoding: Decoding,
     begin: Begin | None = None,
 ) -> Lane:
-    """Finish every answer; equal prompts are read once.
+    """Finish every answer; equal prompts are processed once.
 
     Args:
-        lane: What is read.
-        prompts: What each answer continues.
-        answers: To be finished.
+        lane: Cached conversations.
+        prompts: The prompt of each answer.
+        answers: The answers to finish.
         read: The model.
-        decoding: How answers are drawn.
-        begin: A faster way through answers of any tokens, where there is one.
+        decoding: Decoding settings.
+        begin: Starts faster passes for unrestricted answers, or ``None``.
 
     Returns:
-        What is read by now, for the next turn.
+        The lane with all conversations, for the next turn.
     """
     unique = list(dict.fromkeys(map(tuple, prompts)))
     where = {prompt: index for index, prompt in enumerate(unique)}
@@ -382,7 +382,7 @@ def answer_all(
     lane.spread(sources, share=decoding.share)
     logits = logits[torch.tensor(sources, device=logits.device)]
     passes: Passes | None = None
-    # Setting it up takes as long as some tokens do; commands have few, and come several at once.
+    # Setup takes as long as some tokens, and commands are short.
     if any(answer.node is not None for answer in answers) or decoding.longest < _WORTH_SETTING_UP:
         begin = None
     while True:
@@ -406,7 +406,7 @@ def answer_all(
 
 
 def _all_done(answers: Sequence[Answer], decoding: Decoding) -> bool:
-    """Cut answers that are long enough, and tell whether all have ended."""
+    """Cut answers at the limit, and return whether all are done."""
     for answer in answers:
         if answer.node is None and len(answer.token_ids) >= decoding.longest:
             answer.done = True
@@ -414,7 +414,7 @@ def _all_done(answers: Sequence[Answer], decoding: Decoding) -> bool:
 
 
 def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) -> None:
-    """Say the next token of every answer that has not ended and is read."""
+    """Choose the next token of every open answer."""
     temperature = decoding.temperature
     scaled = logits.float() if logits.dtype == torch.bfloat16 else logits
     if temperature > 0:
@@ -427,7 +427,7 @@ def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) 
     else:
         chosen = logprobs.argmax(dim=-1)
     picked = logprobs.gather(1, chosen[:, None])[:, 0]
-    # One transfer to the host for both; every id is a whole number in double precision.
+    # One transfer for both; ids are exact in double precision.
     tokens, values = torch.stack([chosen.double(), picked.double()]).tolist()
     for answer, number, logprob in zip(answers, tokens, values, strict=True):
         if answer.open:
@@ -437,7 +437,7 @@ def choose(logits: torch.Tensor, answers: Sequence[Answer], decoding: Decoding) 
 
 
 def _held(scaled: torch.Tensor, answers: Sequence[Answer]) -> torch.Tensor:
-    """Leave only the tokens that may come next."""
+    """Mask all tokens but the allowed ones."""
     rows: list[int] = []
     columns: list[int] = []
     free = torch.ones(len(answers), dtype=torch.bool)
@@ -455,8 +455,8 @@ def _held(scaled: torch.Tensor, answers: Sequence[Answer]) -> torch.Tensor:
 
 
 def _drawn(logprobs: torch.Tensor, draws: Sequence[float]) -> torch.Tensor:
-    """Return where each number falls among the cumulated probabilities."""
-    # Double precision: in single, the sum over a large vocabulary would move the borders.
+    """Return the position of each number among the cumulative probabilities."""
+    # Double precision: single precision would shift the boundaries in a large vocabulary.
     reached = logprobs.double().exp().cumsum(dim=-1)
     numbers = torch.tensor(draws, dtype=torch.float64, device=logprobs.device)[:, None]
     found = torch.searchsorted(reached, numbers * reached[:, -1:], right=True)[:, 0]

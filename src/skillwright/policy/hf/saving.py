@@ -1,4 +1,4 @@
-"""Weights out: a policy as a folder or file that other programs open, there whole or not at all."""
+"""Save a policy as a folder or file for other programs, atomically."""
 
 import os
 import shutil
@@ -29,19 +29,18 @@ _LEFT_OUT = ("general.architecture", "general.file_type", "general.quantization_
 def save_folder(policy: HfPolicy, folder: Path, card: str, *, adapter: bool = False) -> None:
     """Write a policy as transformers' ``save_pretrained`` does, with its model card.
 
-    The folder has the weights as they were trained (safetensors), tokenizer, chat template, the
-    ends of an answer, and ``README.md``. Its generation settings are plain ones: a repetition
-    penalty and its like would answer otherwise than the policy that was trained and tested.
+    The folder has the trained weights (safetensors), tokenizer, chat template, end tokens, and
+    ``README.md``. Generation settings are neutral: a repetition penalty would change the policy.
 
     Args:
-        policy: What to write; it is left as it was.
+        policy: The policy to write.
         folder: Must not exist.
         card: The text of ``README.md``.
-        adapter: Write the LoRA adapter apart; by default it is merged into the base's weights.
+        adapter: Write the LoRA adapter separately; by default it is merged into the base's weights.
 
     Raises:
         ConfigError: The folder exists, or the policy has no adapter.
-        RunError: The folder cannot be written; nothing is left of it.
+        RunError: The folder cannot be written; it is removed.
     """
     weights, adapted = policy.weights, policy.settings.lora is not None
     if adapter and not adapted:
@@ -75,19 +74,20 @@ def save_gguf(
     Vocabulary, chat template and other metadata are the original's. An adapter is merged.
 
     Args:
-        policy: What to write; it is left as it was.
-        original: The file that its model was loaded from.
+        policy: The policy to write.
+        original: The GGUF file of its base model.
         folder: Must not exist; it gets ``model.gguf`` and ``README.md``.
-        kind: How matrices are written; vectors are float32. ``q8_0``: 8 bits and a scale per 32
-            values of a row, and float16 where a row has no multiple of 32 values.
+        kind: Format of matrices; vectors are float32. ``q8_0``: 8 bits and a scale per 32 values of
+            a
+            row, and float16 for rows whose length is not a multiple of 32.
         card: The text of ``README.md``.
 
     Returns:
         The file.
 
     Raises:
-        ConfigError: The folder exists, or the architecture is not one that can be written.
-        RunError: The folder cannot be written; nothing is left of it.
+        ConfigError: The folder exists, or the architecture is not supported.
+        RunError: The folder cannot be written; it is removed.
     """
     try:
         import gguf
@@ -117,7 +117,7 @@ def save_gguf(
 
 
 def _names(gguf: Any, architecture: str, policy: HfPolicy) -> dict[str, str]:
-    """Return transformers' name of each tensor by GGUF's."""
+    """Return transformers' name of each tensor by GGUF's name."""
     kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
     layers = policy.weights.config.num_hidden_layers
     known = gguf.get_tensor_name_map(kinds[architecture], layers)
@@ -146,7 +146,7 @@ def _copy_metadata(gguf: Any, reader: Any, writer: Any, kind: GgufKind) -> None:
 def _write_tensors(
     gguf: Any, reader: Any, writer: Any, policy: HfPolicy, names: dict[str, str], kind: GgufKind
 ) -> None:
-    """Write the original's tensors in its order, one at a time, with the policy's values."""
+    """Write the policy's tensors one at a time, in the original's order."""
     tensors = dict(merged(policy))
     there = {one.name for one in reader.tensors}
     tied = {"output.weight"} if policy.weights.config.tie_word_embeddings else set()
@@ -181,14 +181,14 @@ def _write_tensors(
 
 
 def _kind_of(shape: Sequence[int], kind: GgufKind) -> GgufKind:
-    """Return how a tensor of this shape is stored in a file of a kind."""
+    """Return the storage format of a tensor of this shape."""
     if len(shape) < 2:
         return "f32"
     return "f16" if kind == "q8_0" and shape[-1] % _Q8_BLOCK else kind
 
 
 def _announce(gguf: Any, writer: Any, name: str, shape: tuple[int, ...], kind: GgufKind) -> None:
-    """Put a tensor into the file's table, before any of its values."""
+    """Add a tensor to the file's table, before any values."""
     if kind == "q8_0":
         q8_0 = gguf.GGMLQuantizationType.Q8_0
         in_bytes = gguf.quant_shape_to_byte_shape(shape, q8_0)
@@ -202,8 +202,9 @@ def _announce(gguf: Any, writer: Any, name: str, shape: tuple[int, ...], kind: G
 def _as_gguf(name: str, tensor: torch.Tensor, policy: HfPolicy) -> NDArray[np.float32]:
     """Return the values of a tensor in llama.cpp's order.
 
-    Its queries and keys have the two halves of each head in turn, where transformers has one behind
-    the other (source: ``permute`` in ``convert_hf_to_gguf.py`` of llama.cpp).
+    Its queries and keys interleave the two halves of each head, which transformers concatenates
+    (source:
+    ``permute`` in ``convert_hf_to_gguf.py`` of llama.cpp).
     """
     values: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
     config = policy.weights.config
@@ -216,7 +217,7 @@ def _as_gguf(name: str, tensor: torch.Tensor, policy: HfPolicy) -> NDArray[np.fl
 
 
 def merged(policy: HfPolicy) -> Iterator[tuple[str, torch.Tensor]]:
-    """Return the weights by the names that the model has without an adapter, which is added."""
+    """Yield the weights with the adapter merged, by the names of the model without an adapter."""
     weights = policy.weights
     if policy.settings.lora is None:
         yield from weights.model.state_dict().items()

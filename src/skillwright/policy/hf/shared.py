@@ -1,9 +1,8 @@
-"""Prompts that several answers continue: kept once, and attended to once per step for all of them.
+"""Store a prompt that several answers continue once, and attend to it once per step.
 
-While answers are drawn token by token, attention does little but read keys and values, and those of
-the prompt are most of them. The answers of a group share theirs: their queries stand together in
-one product with the prompt's keys, and what came of it is put together with what each answer makes
-of its own tokens (source: Hydragen, arXiv:2402.05099).
+In generation, attention mostly reads keys and values, most of them of the prompt. The answers of a
+group share theirs: their queries form one product with the prompt's keys, and the result is merged
+with the attention to each answer's own tokens (source: Hydragen, arXiv:2402.05099).
 """
 
 from collections.abc import Sequence
@@ -19,14 +18,14 @@ SHARED = "skillwright_shared"
 
 @dataclass(frozen=True, slots=True)
 class SharedPrompts:
-    """What was read of some prompts, and which answer continues which.
+    """Keys and values of prompts, and the answers that continue them.
 
     Attributes:
         layers: Keys and values of each layer, ``[prompts, heads, columns, width]``.
         mask: ``[prompts, columns]``, true where a column holds a token.
         sources: The prompt of each answer, ``[answers]``.
-        slots: Answers by prompt, ``[prompts, most answers]``, padded with any.
-        back: Where each answer is among the slots, ``[answers]``.
+        slots: Answers by prompt, ``[prompts, most answers]``, arbitrarily padded.
+        back: Position of each answer among the slots, ``[answers]``.
     """
 
     layers: list[tuple[torch.Tensor, torch.Tensor]]
@@ -42,7 +41,7 @@ class SharedPrompts:
         mask: torch.Tensor,
         where: Sequence[int],
     ) -> "SharedPrompts":
-        """Take what was read; ``where`` names the prompt of each answer."""
+        """Group answers by prompt; ``where`` is the prompt of each answer."""
         lists: list[list[int]] = [[] for _ in range(len(mask))]
         places = []
         for answer, prompt in enumerate(where):
@@ -73,7 +72,7 @@ class SharedPrompts:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A forward pass over new tokens; masks are 0 where something is seen, else minus infinity."""
+    """A forward pass over new tokens; masks are 0 where visible, else minus infinity."""
 
     prompts: SharedPrompts
     prompt_mask: torch.Tensor
@@ -102,13 +101,13 @@ class Step:
         return joined.contiguous()
 
     def _by_prompt(self, rows: torch.Tensor) -> torch.Tensor:
-        """Put what belongs to answers side by side that continue the same prompt."""
+        """Group the rows of answers by prompt."""
         slots = self.prompts.slots
         picked = rows.index_select(0, slots.reshape(-1)).view(*slots.shape, *rows.shape[1:])
         return picked.transpose(1, 2).flatten(2, 3)
 
     def _by_answer(self, lines: torch.Tensor) -> torch.Tensor:
-        """Take it apart again."""
+        """Undo the grouping."""
         prompts, heads, queries, width = lines.shape
         most = self.prompts.slots.shape[1]
         parted = lines.reshape(prompts, heads, most, queries // most, width).transpose(1, 2)
@@ -130,7 +129,7 @@ def attend_shared(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Compute attention as the library asks for it; keys and values are the answers' own."""
+    """Compute the library's attention; keys and values are the answers' own."""
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     return step.attention(module.layer_idx, query, key, value, scale), None
 

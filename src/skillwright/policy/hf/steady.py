@@ -1,11 +1,13 @@
-"""Single-token passes over a lane, recorded once as a CUDA graph and replayed.
+"""Single-token passes over a lane, recorded as a CUDA graph and replayed.
 
-A GPU is done with one token of each answer sooner than Python has asked for the hundreds of kernels
-of a forward pass. So the keys and values of a lane are put where they do not move, with room for
-tokens to come, and one pass is recorded; from then on a token is one call.
+A GPU computes one token of each answer faster than Python launches the hundreds of kernels of a
+forward pass. So keys and values are placed at fixed addresses, with room for new tokens, and one
+pass
+is recorded; afterwards each token is one call.
 
-Queries of the heads that share keys are batched as if they were tokens, so
-that keys and values are read once (source: grouped-query attention, arXiv:2305.13245).
+Queries of heads that share keys are batched as tokens, so that keys and values are read once
+(source:
+grouped-query attention, arXiv:2305.13245).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,25 +37,25 @@ Forward = Callable[[Any, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor
 
 @dataclass(slots=True)
 class Recording:
-    """Whether passes may be recorded: on a GPU, until a model turns out to wait for it midway."""
+    """Whether passes may be recorded: on a GPU, until a model synchronizes within a pass."""
 
     is_possible: bool
 
 
 class Steady:
-    """The passes over a lane until its room is used up. `close` gives the lane back.
+    """Passes over a lane until its room is used up; `close` restores the lane.
 
     Attributes:
-        room: Passes that are left.
+        room: Remaining passes.
     """
 
     def __init__(self, lane: Lane, forward: Forward, recording: Recording) -> None:
-        """Move what a lane holds.
+        """Move a lane's keys and values.
 
         Args:
-            lane: With something read, and no shared prompts. It is not to be used until `close`.
+            lane: A non-empty lane without shared prompts; unusable until `close`.
             forward: The model.
-            recording: Where it is possible, the second pass is recorded.
+            recording: If possible, the second pass is recorded.
         """
         self._lane, self._forward, self._recording = lane, forward, recording
         rows, used = lane.mask.shape
@@ -75,10 +77,10 @@ class Steady:
         self._logits = torch.empty(0)
 
     def read(self, fresh: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
-        """Read a token, or none, of each conversation.
+        """Process a token, or none, of each conversation.
 
         Returns:
-            Logits behind it, ``[rows, vocabulary]``; the next pass may overwrite them.
+            Logits after it, ``[rows, vocabulary]``; the next pass may overwrite them.
         """
         given = np.zeros((3, len(fresh)), dtype=np.int64)
         given[0] = pad
@@ -89,7 +91,7 @@ class Steady:
         self._given.copy_(torch.from_numpy(given))
         self._seen.append(given[2] > 0)
         self.room -= 1
-        # The first pass sets up what may not be set up while one is recorded.
+        # The first pass initializes what must not be initialized during recording.
         if self._graph is None and self._recording.is_possible and len(self._seen) > 1:
             self._graph = self._recorded()
         if self._graph is None:
@@ -98,7 +100,7 @@ class Steady:
         return self._logits
 
     def close(self) -> None:
-        """Give the lane what was read."""
+        """Return keys and values to the lane."""
         lane, self._graph = self._lane, None
         if self._seen:
             seen = torch.from_numpy(np.stack(self._seen, axis=1))
@@ -144,7 +146,7 @@ class _FixedLayer(DynamicLayer):  # type: ignore[no-untyped-call]  # its __init_
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write a column and return all of them."""
+        """Write a column and return all columns."""
         assert self.keys is not None
         assert self.values is not None
         self.keys.index_copy_(2, self._at, key_states)

@@ -1,7 +1,8 @@
-"""Conversations as tokens: the chat template, what was said, and what may be said.
+"""Tokenize conversations: the chat template, previous answers, and admissible answers.
 
-What a policy said stays the tokens that it sampled: the next prompt is the last one, those tokens,
-and the tokens of the new text, unless the template does not simply continue.
+Answers keep their sampled tokens: the next prompt is the last one, those tokens, and the tokens of
+the
+new text, unless the template rewrites earlier text.
 """
 
 import json
@@ -22,7 +23,7 @@ _MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A conversation, as the template writes it up to where the policy begins to speak."""
+    """A conversation in the template's form, up to the start of the answer."""
 
     messages: tuple[Message, ...]
     rendered: str
@@ -39,11 +40,11 @@ class _Said:
 
 @dataclass(slots=True)
 class Node:
-    """A place in the tree of admissible answers: which token may come next, and what then.
+    """A node in the tree of admissible answers.
 
     Attributes:
-        children: By token; none where an answer has ended.
-        text: The answer that ends here. Not every tokenizer gives a text back unchanged.
+        children: By token; empty at the end of an answer.
+        text: The answer that ends here; not every tokenizer reproduces texts.
     """
 
     children: dict[int, "Node"] = field(default_factory=dict)
@@ -51,7 +52,7 @@ class Node:
 
     @property
     def allowed(self) -> tuple[int, ...]:
-        """The ids that may come next, in ascending order."""
+        """The ids that may come next, ascending."""
         return tuple(sorted(self.children))
 
 
@@ -78,13 +79,13 @@ class Speech:
         self.stop_ids = frozenset({self.end_id, *stop_ids})
         self._template_settings = dict(template_settings or {})
         self._said: OrderedDict[int, list[_Said]] = OrderedDict()
-        # The episodes of a group begin alike, and are offered the same commands.
+        # Episodes of a group begin alike, and have the same commands.
         self._ids = lru_cache(_MOST_REMEMBERED)(self._encoded)
         self._tree = lru_cache(_MOST_REMEMBERED)(self._grown)
         self.encoding = self._digest()
 
     def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """Write a conversation as tokens."""
+        """Tokenize a conversation."""
         rendered = self._render(messages)
         for said in reversed(self._said.get(id(messages[0]), [])):
             past = said.prompt.rendered + said.text + said.ending
@@ -99,8 +100,8 @@ class Speech:
         """Tokenize a conversation of another agent, without caching it.
 
         Args:
-            messages: The conversation, native tool calls included.
-            tools: What may be called, in OpenAI's form; see `takes_tools`.
+            messages: The conversation, including native tool calls.
+            tools: Available tools in OpenAI's form; see `takes_tools`.
 
         Raises:
             NoChatTemplate: The template refuses it.
@@ -109,18 +110,18 @@ class Speech:
 
     @cached_property
     def takes_tools(self) -> bool:
-        """Whether the chat template says which tools there are."""
+        """Whether the chat template supports tools."""
         asked: list[Message] = [{"role": "user", "content": "?"}]
         tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
         return self._render(asked, [tool]) != self._render(asked)
 
     def remember(self, prompt: Prompt, token_ids: tuple[int, ...], text: str) -> None:
-        """Keep what was answered, for the next prompt of the episode."""
+        """Keep an answer for the next prompt of the episode."""
         ended = bool(token_ids) and token_ids[-1] in self.stop_ids
         ending = self.tokenizer.decode([token_ids[-1]]) if ended else ""
         first = id(prompt.messages[0])
         mine = self._said.setdefault(first, [])
-        # An episode needs its latest answer only; the rest would fill the memory.
+        # Only the latest answer of an episode is needed.
         mine[:] = [one for one in mine if not _continues(prompt.messages, one)]
         mine.append(_Said(prompt, prompt.ids + token_ids, text, ending))
         self._said.move_to_end(first)
@@ -128,16 +129,16 @@ class Speech:
             self._said.popitem(last=False)
 
     def forget(self) -> None:
-        """Forget what was said in episodes that are over."""
+        """Drop all kept answers."""
         self._said.clear()
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """Return what was said, without its end of turn."""
+        """Return the text of an answer, without its end token."""
         kept = token_ids[:-1] if token_ids and token_ids[-1] in self.stop_ids else token_ids
         return str(self.tokenizer.decode(list(kept), skip_special_tokens=False))
 
     def answer_ids(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of an answer with its end of turn: a target, or a command."""
+        """Return the tokens of an answer with its end token: a target, or a command."""
         return (*self._ids(text), self.end_id)
 
     def tree(self, commands: Sequence[str]) -> Node:
@@ -147,7 +148,7 @@ class Speech:
     def walk(
         self, root: Node | None, token_ids: Sequence[int], text: str
     ) -> tuple[tuple[int, ...] | None, ...]:
-        """Return what each token of an answer is chosen from."""
+        """Return the choices of each token of an answer."""
         if root is None:
             return (None,) * len(token_ids)
         choices, node = [], root
@@ -200,14 +201,14 @@ class Speech:
         vocabulary = self.tokenizer.get_vocab()
         if inner is not None:
             vocabulary = json.loads(inner.to_str())
-            # The library sets these as it goes; they say nothing about what an id means.
+            # The library changes these at run time; they do not affect ids.
             vocabulary |= {"truncation": None, "padding": None}
         facts = {"template": self.tokenizer.chat_template, "settings": self._template_settings}
         return digest({**facts, "vocabulary": vocabulary, "stop": sorted(self.stop_ids)})
 
 
 def _called(message: Message) -> dict[str, Any]:
-    """Return the native calls of a message as templates read them: arguments are an object."""
+    """Return the native calls of a message for templates: arguments are an object."""
     calls = [
         {**call, "function": {**call["function"], "arguments": _object(call["function"])}}
         for call in message.get("tool_calls") or ()
@@ -224,7 +225,7 @@ def _object(function: Mapping[str, Any]) -> Any:
 
 
 def _continues(messages: Sequence[Message], said: _Said) -> bool:
-    # The very messages and not equal ones, which another episode may hold.
+    # Identical, not equal messages, which another episode may have.
     before = said.prompt.messages
     size = len(before)
     if len(messages) <= size or messages[size]["content"] != said.text:

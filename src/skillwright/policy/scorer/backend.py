@@ -1,4 +1,4 @@
-"""The scoring policy: a `PolicyBackend` that chooses among the commands on offer."""
+"""The scoring policy: a `PolicyBackend` that chooses among the listed commands."""
 
 import copy
 import math
@@ -35,12 +35,14 @@ from skillwright.policy.scorer.encoding import Encoded, Encoder, Vocabulary, col
 from skillwright.policy.scorer.network import Architecture, CommandScorer
 
 TEMPLATE_VERSION: Final = 2
-"""Rises whenever equal turns would be encoded otherwise."""
+"""Increases when the encoding of equal turns changes."""
 
 DOUBT: Final = 1e-5
-"""A choice that was closer than this is made again with the turn by itself. Matrix products round
-differently in batches of different sizes (measured: up to 3e-7 in a log-probability), so without
-this one decision in a million would depend on who else is in the batch."""
+"""Margin below which a choice is repeated with the turn alone.
+
+Matrix products round differently in batches of different sizes (measured: up to 3e-7 in a
+log-probability), so without this one decision in a million would depend on the batch.
+"""
 
 _FORMAT: Final = "skillwright-scorer-1"
 _NOT_A_NUMBER: Final = (
@@ -80,7 +82,7 @@ class ScorerSettings:
 
 
 class ScorerPolicy:
-    """A from-scratch network that scores the admissible commands of a text game.
+    """A network, trained from scratch, that scores the admissible commands of a text game.
 
     A row has one token: the position of the chosen command in the turn's list. Implements
     `skillwright.policy.backend.PolicyBackend`.
@@ -107,7 +109,7 @@ class ScorerPolicy:
     def for_turns(
         cls, contexts: Sequence[TurnContext], settings: ScorerSettings | None = None
     ) -> Self:
-        """Build an untrained policy that knows the words of the turns that it will learn from."""
+        """Build an untrained policy with the vocabulary of given turns."""
         readings = [read_turn(context) for context in contexts]
         texts = {
             sentence
@@ -127,15 +129,14 @@ class ScorerPolicy:
 
     @property
     def reference(self) -> str:
-        """Digest of the weights of the KL reference, "" where none is frozen."""
+        """Digest of the weights of the KL reference; "" if none is frozen."""
         return self._reference_digest
 
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
         """Choose one command per context; see `PolicyBackend.sample`.
 
         Raises:
-            ContractError: The environment does not list its commands, or the weights give a
-                command a score that is not a finite number.
+            ContractError: The environment does not list its commands, or a score is not finite.
         """
         readings = [read_turn(context) for context in contexts]
         turns = [self._encoder.encode(reading) for reading in readings]
@@ -154,13 +155,13 @@ class ScorerPolicy:
         return [sampled[index] for index in range(len(turns))]
 
     def forget(self) -> None:
-        """Do nothing: sampling keeps nothing that another choice could depend on."""
+        """Do nothing: sampling has no caches that affect a choice."""
 
     def target(self, context: TurnContext, text: str) -> Row:
-        """Return the row that teaches to give the command ``text``.
+        """Return the row that teaches the command ``text``.
 
         Raises:
-            TargetRefused: It is not on offer there.
+            TargetRefused: The command is not listed there.
         """
         reading = read_turn(context)
         if text not in reading.commands:
@@ -177,7 +178,7 @@ class ScorerPolicy:
             check_reference(self)
         report = LossReport()
         self._guard.learned(rows)
-        # Turns of like length together, so that little of a batch is padding.
+        # Sorted by length, so that little of a batch is padding.
         rows = sorted(rows, key=lambda row: _size(row.context))
         try:
             for first in range(0, len(rows), self.settings.most_rows):
@@ -198,7 +199,7 @@ class ScorerPolicy:
         return report
 
     def freeze_reference(self) -> str:
-        """Make the present weights the KL reference and return their digest."""
+        """Make the current weights the KL reference and return their digest."""
         self._reference = CommandScorer(self.settings.architecture, self.vocabulary)
         self._reference.load_state_dict(self._network.state_dict())
         self._reference.requires_grad_(requires_grad=False)
@@ -206,7 +207,7 @@ class ScorerPolicy:
         return self._reference_digest
 
     def begin_from(self, state: Mapping[str, Any]) -> None:
-        """Take over weights alone; see `PolicyBackend.begin_from`."""
+        """Load only weights; see `PolicyBackend.begin_from`."""
         with fitting("vocabulary and architecture"):
             network = self._network_of(state)
         self._network, self._optimizer = network, self._new_optimizer(network)
@@ -214,7 +215,7 @@ class ScorerPolicy:
         self._identity, self._guard = "", StepGuard()
 
     def state(self) -> dict[str, Any]:
-        """Return weights, optimizer and reference. Sampling has no state of its own."""
+        """Return weights, optimizer and reference; sampling has no state."""
         return {
             **self._facts,
             "network": self._network.state_dict(),
@@ -223,10 +224,10 @@ class ScorerPolicy:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go back to a state; one that is refused leaves the policy as it was.
+        """Restore a state; a refused one leaves the policy unchanged.
 
         Raises:
-            CheckpointDamaged: It is no state, or of another architecture or vocabulary.
+            CheckpointDamaged: It is invalid, or of another architecture or vocabulary.
         """
         with fitting("vocabulary and architecture"):
             network = self._network_of(state)
@@ -252,7 +253,7 @@ class ScorerPolicy:
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """Return what a snapshot has to share with the policy that loads it."""
+        """What a snapshot and the policy that loads it must share."""
         return {
             "format": _FORMAT,
             "architecture": asdict(self.settings.architecture),
@@ -285,7 +286,7 @@ class ScorerPolicy:
         logprobs = _log_softmax(scores.astype(np.float64) / drawn_at)
         chosen, margin = _pick(logprobs, draw)
         if margin < DOUBT:
-            # By itself, a turn's numbers depend on nothing else.
+            # A turn alone does not depend on a batch.
             alone = self._network(collate([turn])).numpy()[0, : len(commands)]
             logprobs = _log_softmax(alone.astype(np.float64) / drawn_at)
             chosen, _ = _pick(logprobs, draw)
@@ -318,7 +319,7 @@ class ScorerPolicy:
 
 
 def _difference(name: str, theirs: Any, mine: Any) -> str:
-    """Say how a fact of a snapshot is not the policy's; of settings, only those that differ."""
+    """Describe how a fact of a snapshot differs; of settings, only those that differ."""
     if isinstance(theirs, dict) and isinstance(mine, dict) and theirs.keys() == mine.keys():
         unlike = (key for key in mine if theirs[key] != mine[key])
         return ", ".join(_difference(key, theirs[key], mine[key]) for key in unlike)
@@ -326,12 +327,12 @@ def _difference(name: str, theirs: Any, mine: Any) -> str:
 
 
 def _size(turn: Encoded) -> tuple[int, str]:
-    """Sort turns of one episode, and of one task, next to each other."""
+    """Return a sort key that keeps turns of one episode, and of one task, together."""
     return len(turn.fixed.prompt), turn.fixed.name
 
 
 def _pick(logprobs: NDArray[np.float64], draw: float | None) -> tuple[int, float]:
-    """Choose by a draw from [0, 1), or the likeliest; return its margin over the others as well."""
+    """Choose by a draw from [0, 1), or the most likely; return the choice and its margin."""
     if draw is None:
         chosen = int(np.argmax(logprobs))
         others = np.delete(logprobs, chosen)

@@ -1,4 +1,4 @@
-"""A turn of a text game as numbers: its segments, their tokens, and tensors for a batch."""
+"""Encode turns of a text game: segments of text, tokens, and tensors for a batch."""
 
 import re
 from collections import Counter
@@ -17,9 +17,6 @@ from skillwright.core import ContractError, TurnContext
 from skillwright.core.agent import action_in
 from skillwright.core.jsonio import digest
 
-# What a scoring policy looks at, taken out of the conversation of a text game.
-
-
 _LISTING: Final = re.compile(r"\n\n[^\n]*commands: [^\n]*$")
 _TAKEN: Final = re.compile(r"take (.+) from .+")
 _LAID_DOWN: Final = re.compile(r"(?:move|put) (.+?) (?:to|in/on|in|on) .+")
@@ -29,17 +26,17 @@ _LATEST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A turn, as segments of text.
+    """A turn as segments of text.
 
     Attributes:
-        task: What is to be done: the last paragraph of the opening.
+        task: The last paragraph of the opening.
         skill: The injected skills.
         scene: The rest of the opening.
-        held: What is in the agent's hands, or "nothing".
-        here: Where it is, and what it saw last.
-        visited: Where it has been, each place once.
+        held: The object in the agent's hands, or "nothing".
+        here: Its place and latest observation.
+        visited: Distinct visited places.
         latest: Its last commands.
-        commands: What it can do now.
+        commands: The admissible commands.
     """
 
     task: str
@@ -53,10 +50,9 @@ class Reading:
 
 
 def read_turn(context: TurnContext) -> Reading:
-    """Read a turn.
+    """Read a turn from the conversation and the list of commands.
 
-    Only the texts of the conversation and the list of commands are looked at. What is held and
-    where the agent is follows from the commands that it gave.
+    The held object and the place follow from the agent's commands.
 
     Raises:
         ContractError: The environment does not list its commands.
@@ -117,28 +113,25 @@ def _without_listing(content: str) -> str:
     return _LISTING.sub("", content)
 
 
-# Texts as tokens: "cabinet 3" is one, and an unknown word is still equal to itself.
-
-
 UNKNOWN: Final = 1
-"""The word id of every word that the vocabulary lacks; 0 is padding."""
+"""Id of words outside the vocabulary, which are still equal to themselves; 0 is padding."""
 
 MOST_NUMBER: Final = 31
-"""Larger numbers share one embedding; tokens that differ in them are still unequal."""
+"""Larger numbers share one embedding; their tokens are still distinct."""
 
-# The tags of a bank ("[t014]") name skills and say nothing about the world.
+# Skill ids ("[t014]") say nothing about the world.
 _TAG: Final = re.compile(r"^- \[\w+\] ", re.MULTILINE)
 _TOKEN: Final = re.compile(r"([a-z][a-z'-]*)(?: (\d+)\b)?|(\d+)|([.:?!])|\n")
 
 
 class Token(NamedTuple):
-    """A token.
+    """A token; "cabinet 3" is one.
 
     Attributes:
         word: Lower-case; "." for the end of a sentence or line, "" for a bare number.
-        number: From 1, that is the number in the text plus 1; 0 where there is none.
-        name: Equal for equal words with equal numbers.
-        kind: Equal for equal words.
+        number: The number in the text plus 1; 0 if there is none.
+        name: Hash of word and number.
+        kind: Hash of the word.
     """
 
     word: str
@@ -149,7 +142,7 @@ class Token(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def tokenize(text: str) -> tuple[Token, ...]:
-    """Cut a text into tokens. Articles and the like stay; commas and brackets go."""
+    """Split a text into tokens, without commas and brackets."""
     tokens: list[Token] = []
     for word, number, bare, _ in _TOKEN.findall(_TAG.sub("- ", text).lower()):
         digits = number or bare
@@ -167,7 +160,7 @@ def _token(word: str, digits: str) -> Token:
 
 
 def _hashed(text: str) -> int:
-    """31 bits, the same in every process."""
+    """Return 31 bits, equal in every process."""
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
 
 
@@ -177,7 +170,7 @@ FULL_STOP: Final = _token(".", "")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words that a policy knows.
+    """The known words.
 
     Attributes:
         words: In the order of their ids, which start at 2.
@@ -187,29 +180,27 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Vocabulary":
-        """Return all words of some texts, in the order of the alphabet."""
+        """Return the sorted words of some texts."""
         return cls(tuple(sorted({token.word for text in texts for token in tokenize(text)})))
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Word -> id."""
+        """Ids by word."""
         return {word: index for index, word in enumerate(self.words, start=UNKNOWN + 1)}
 
     @property
     def size(self) -> int:
-        """How many ids there are, padding and the unknown word included."""
+        """Number of ids, including padding and the unknown word."""
         return len(self.words) + UNKNOWN + 1
 
     @cached_property
     def digest(self) -> str:
-        """Equal for equal vocabularies."""
+        """Digest of the words."""
         return digest(list(self.words))
 
 
-# Turns as numbers: one small table per turn, and tensors for a batch of them.
-#
-# What holds for a whole episode is encoded once. Every token carries *match bits*, two per
-# segment: "this very name occurs there too", "this word does"; it does not count itself.
+# Parts of an episode that do not change are encoded once. Every token has *match bits*, two per
+# segment: whether its name, and whether its word, also occurs there.
 
 
 SEGMENTS: Final = ("task", "skill", "scene", "held", "here", "visited", "latest")
@@ -228,24 +219,24 @@ Table = NDArray[np.int32]
 
 MOST_TOKENS_OF_A_COMMAND: Final = 8
 MOST_FIXED_TOKENS: Final = 1024
-"""Longer skills are cut at their end."""
+"""Longer skills are truncated."""
 MOST_CHANGING_TOKENS: Final = 256
 
 GAP: Final = 8
-"""Empty tokens between the parts of a batch; no convolution reaches further."""
+"""Empty tokens between the parts of a batch; at least the reach of a convolution."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fixed:
-    """What holds for a whole episode.
+    """The parts of an episode that do not change.
 
     Attributes:
-        name: Equal for equal texts, in every process.
+        name: Digest of the texts.
         prompt: Token table of task and skill, ``[tokens, 6]``.
-        sentences: How many tokens each of its sentences has, ``[sentences]``.
-        scene: Word ids of the scene, each once, ``[words]``.
-        once: Token name or kind -> segments with it, as bits.
-        twice: Token name or kind -> segments that have it more than once.
+        sentences: Tokens of each sentence, ``[sentences]``.
+        scene: Distinct word ids of the scene, ``[words]``.
+        once: Segments that contain a token name or kind, as bits.
+        twice: Segments that contain it more than once.
     """
 
     name: str
@@ -258,14 +249,14 @@ class Fixed:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A turn.
+    """An encoded turn.
 
     Attributes:
         fixed: Shared by all turns with the same task, skill and scene.
-        prompt: Token table of what changes, ``[tokens, 6]``.
-        sentences: How many tokens each of its sentences has, ``[sentences]``.
+        prompt: Token table of the other segments, ``[tokens, 6]``.
+        sentences: Tokens of each sentence, ``[sentences]``.
         words: Token table of the distinct tokens of all commands, ``[tokens, 6]``.
-        commands: Rows of ``words`` that make up each command, ``[commands, 8]``; -1 is padding.
+        commands: Rows of ``words`` per command, ``[commands, 8]``; -1 is padding.
     """
 
     fixed: Fixed
@@ -279,7 +270,7 @@ _NO_SCENE: Final[Table] = np.zeros(0, dtype=np.int32)
 
 
 class Encoder:
-    """Encodes readings; repeated texts are read once."""
+    """Encodes readings; repeated texts are cached."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
@@ -346,7 +337,7 @@ def _occurrences(
     once, twice = once.copy(), twice.copy()
     for index, tokens in enumerate(segments, start=first):
         bit = 1 << index
-        # A name equals a kind only where a token has no number, and then it means the same.
+        # A name equals a kind only if the token has no number.
         names = Counter(token.name for token in tokens)
         kinds = Counter(token.kind for token in tokens)
         for found, shift in ((names, 0), (kinds, len(SEGMENTS))):
@@ -373,18 +364,17 @@ def _table(rows: Sequence[tuple[int, ...]]) -> Table:
 class Batch:
     """Turns as tensors; B turns, T tokens of the longest prompt, W distinct tokens of commands.
 
-    All prompts' tokens are in one long row, L tokens, with `GAP` empty ones around each part, so
-    that convolutions neither mix parts nor run over padding. A part that turns share is there
-    once.
+    The tokens of all prompts form one sequence of L tokens, with `GAP` empty ones around each part,
+    so
+    that convolutions neither mix parts nor process padding. Shared parts occur once.
 
     Attributes:
         tokens: Token table, ``[L, 6]``.
-        sentences: How many tokens each sentence has, and each gap, in the order of ``tokens``:
-            ``[sentences]``, and L in all.
-        sentence_of: Its sentence per token, ``[L]``.
-        scene_of: Row of ``scenes`` per token, ``[L]``; 0 is the empty scene.
+        sentences: Tokens of each sentence and gap, in the order of ``tokens``; L in total.
+        sentence_of: Sentence of each token, ``[L]``.
+        scene_of: Row of ``scenes`` of each token, ``[L]``; 0 is the empty scene.
         scenes: Word ids, ``[scenes, words]``, padded with 0.
-        prompt: Rows of ``tokens`` that make up each turn's prompt, ``[B, T]``; 0 is padding.
+        prompt: Rows of ``tokens`` of each turn's prompt, ``[B, T]``; 0 is padding.
         words: Token tables of the commands' tokens, ``[B, W, 6]``, padded with 0.
         commands: Rows of ``words``, ``[B, commands, 8]``; -1 is padding.
     """
@@ -400,7 +390,7 @@ class Batch:
 
 
 def collate(turns: Sequence[Encoded]) -> Batch:
-    """Put turns into one batch."""
+    """Combine turns into one batch."""
     distinct = {turn.fixed.name: turn.fixed for turn in turns}
     whole: list[Fixed | Encoded] = [*distinct.values(), *turns]
     parts = [one.prompt for one in whole]

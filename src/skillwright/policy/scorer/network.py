@@ -1,7 +1,7 @@
-"""The network: match bits, sentences, convolutions, attention from commands to prompt.
+"""The scorer's network: match bits, sentences, convolutions, attention from commands to prompt.
 
-A turn's scores do not depend on what it is padded to. Source: measured designs of our own; the
-attention is that of arXiv:1706.03762 with a learned bias for equal words.
+A turn's scores do not depend on padding. Source: our own measured designs; the attention is that of
+arXiv:1706.03762 with a learned bias for equal words.
 """
 
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ from skillwright.policy.scorer.encoding import (
     Vocabulary,
 )
 
-# exp() of it, times a few hundred keys, is far from the largest float32.
+# exp() of this, times a few hundred keys, is far below the largest float32.
 _MOST_LOGIT = 30.0
 
-# Where there is nothing to average, zero is divided by this.
+# Divisor of an average over nothing.
 _LEAST_WEIGHT = 1e-20
 
 _MOST_REACH = 2 * GAP + 1
@@ -93,9 +93,9 @@ class CommandScorer(nn.Module):
         for table, scale in ((self.word, 0.3), (self.number, 0.3), (self.segment, 0.1)):
             nn.init.normal_(table.weight, std=scale)
         self.bits = nn.Linear(MATCH_BITS, width, bias=False)
-        # Louder than word and number: where a word occurs says more than which one it is.
+        # Larger than word and number: where a word occurs is more informative than which one it is.
         nn.init.normal_(self.bits.weight, std=0.6)
-        # How telling a word is where it matches: learned, as no count of texts says it as well.
+        # Informativeness of a matching word; learned, as no count of texts predicts it as well.
         self.gate = nn.Parameter(torch.ones(vocabulary.size))
         self.affinity_word = nn.Linear(width, shape.affinities, bias=False)
         self.affinity_scene = nn.Linear(width, shape.affinities, bias=False)
@@ -119,7 +119,7 @@ class CommandScorer(nn.Module):
         half = shape.heads // 2
         self.same = nn.Parameter(torch.tensor([2.0] * half + [0.5] * half))
         self.token = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, width))
-        # What a word says of its command depends on where it stands: what is taken, or where from.
+        # The role of a word depends on its position: the object, or its source.
         self.slots = nn.Parameter(torch.eye(width).repeat(MOST_TOKENS_OF_A_COMMAND, 1, 1))
         self.prompt_pool = nn.Linear(width, 1)
         self.commands_pool = nn.Linear(width, 1)
@@ -187,9 +187,9 @@ class CommandScorer(nn.Module):
         return normed
 
     def _mentions(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """Tell each token what any token of its sentence has, ``[L, width]``.
+        """Give each token features of all tokens of its sentence, ``[L, width]``.
 
-        A list may be long, and no convolution reaches from a thing to the place at its end.
+        A list may be longer than the reach of a convolution.
         """
         most = torch.segment_reduce(
             self.mention(hidden), "max", lengths=batch.sentences, axis=0, unsafe=True
@@ -197,7 +197,7 @@ class CommandScorer(nn.Module):
         return functional.embedding(batch.sentence_of, most)
 
     def _attended(self, words: Tensor, batch: Batch, encoded: Tensor, present: Tensor) -> Tensor:
-        """Let the commands' tokens look at the prompt, ``[B, W, width]``."""
+        """Attend from the commands' tokens to the prompt, ``[B, W, width]``."""
         heads = self.shape.heads
         query = functional.normalize(_split(self.query(words), heads), dim=-1)
         query = query * self.sharpness.view(-1, 1, 1)
@@ -207,7 +207,7 @@ class CommandScorer(nn.Module):
         logits = query @ keys.transpose(2, 3)
         same = self._equal(batch).repeat_interleave(heads // 2, dim=1)
         logits = torch.addcmul(logits, same, self.same.view(-1, 1, 1))
-        # No maximum is taken off first: unit vectors keep the logits small.
+        # No maximum is subtracted: unit vectors keep the logits small.
         weights = logits.exp()
         there = present.unsqueeze(1)
         sums = weights @ torch.cat([values * there, there.expand(-1, heads, -1, -1)], dim=-1)
@@ -215,7 +215,7 @@ class CommandScorer(nn.Module):
         return mixed.transpose(1, 2).flatten(2)
 
     def _pooled_segments(self, batch: Batch, encoded: Tensor, present: Tensor) -> Tensor:
-        """Sum up each segment by attention, ``[B, segments, width]``."""
+        """Pool each segment by attention, ``[B, segments, width]``."""
         segments = torch.arange(len(SEGMENTS))
         mine = (batch.tokens[:, SEGMENT, None] == segments).to(encoded.dtype)
         weights = _attention(self.prompt_pool(encoded)) * mine
@@ -224,9 +224,9 @@ class CommandScorer(nn.Module):
         return _pooled(picked[..., :width], picked[..., width:] * present)
 
     def _equal(self, batch: Batch) -> Tensor:
-        """Tell where names, and words, of commands and prompt are equal, ``[B, 2, W, T]``.
+        """Return where names, and words, of commands and prompt are equal, ``[B, 2, W, T]``.
 
-        One where they are, times the gate of the word.
+        The value is the gate of the word.
         """
         theirs = batch.tokens[batch.prompt][..., NAME : KIND + 1].transpose(1, 2)
         mine = batch.words[..., NAME : KIND + 1].transpose(1, 2)
@@ -235,14 +235,14 @@ class CommandScorer(nn.Module):
         return equal
 
     def _commands(self, tokens: Tensor, commands: Tensor) -> Tensor:
-        """Sum each command's token vectors, each seen from its slot, ``[B, commands, width]``."""
+        """Sum each command's token vectors, depending on their slot, ``[B, commands, width]``."""
         turns = torch.arange(len(commands)).view(-1, 1, 1)
         picked = tokens[turns, commands.clamp(min=0)] * (commands >= 0).unsqueeze(-1)
         return picked.flatten(2) @ self.slots.flatten(0, 1)
 
 
 def _split(vectors: Tensor, heads: int) -> Tensor:
-    """Turn ``[B, T, width]`` into ``[B, heads, T, width / heads]``."""
+    """Reshape ``[B, T, width]`` to ``[B, heads, T, width / heads]``."""
     return vectors.view(*vectors.shape[:-1], heads, -1).transpose(1, 2)
 
 

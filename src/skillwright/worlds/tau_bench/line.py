@@ -27,7 +27,7 @@ from skillwright.worlds.tau_bench.users import STOP
 
 
 _RECITED_WORDS: Final = 12
-"""So many words in a row are no accident: people who paraphrase share fewer with a text."""
+"""Consecutive equal words that show a copy: a paraphrase shares fewer with its source."""
 
 _WORD: Final = re.compile(r"[#\w]+")
 _AGENT_TALK: Final = re.compile(

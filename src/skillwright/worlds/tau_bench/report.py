@@ -118,7 +118,7 @@ def lines(facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
 
 
 def published(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Say whether the score may stand beside tau-bench's own figures, and if not, why."""
+    """Say whether the score may be compared with tau-bench's own figures, and if not, why."""
     departed = facts["departures"]
     if not departed:
         user = escape(str(facts["settings"]["user"]["model"]))

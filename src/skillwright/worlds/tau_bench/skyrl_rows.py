@@ -57,6 +57,6 @@ def expected_tokens(env_config: object | None = None, max_turns: int = DEFAULT_T
     env = TauBenchEnv(env_config, {"task_index": 0, "task_split": split, **script})
     opening, _ = env.init([])
     chars = sum(len(message["content"]) for message in opening)
-    # Every turn at its longest would be a conversation that nobody has; half of them is a long one.
+    # Every turn at its longest would be unrealistically long; half of them is a long conversation.
     turns = max_turns * (_TURN_TOKENS + store.domain.longest_observation / _CHARS_PER_TOKEN / 2)
     return round(chars / _CHARS_PER_TOKEN + turns)

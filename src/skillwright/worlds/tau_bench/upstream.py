@@ -401,7 +401,7 @@ def _place(made: Path, into: Path, domain: Domain) -> None:
     """Put a folder in the place of another, which comes back if that fails."""
     _refuse_foreign(into, domain)  # once more: a download takes its time
     into.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its target, since a folder can only be renamed within one file system.
+    # Next to its target, since a folder can only be renamed within one file system.
     new, old = (into.with_name(f".{into.name}.{os.getpid()}.{which}") for which in ("new", "old"))
     try:
         shutil.copytree(made, new)

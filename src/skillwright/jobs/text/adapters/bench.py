@@ -1,4 +1,4 @@
-"""The bench of somebody else's benchmark: an `EnvAdapter`, of either release of the contract.
+"""The bench of a third party's benchmark: an `EnvAdapter`, of either release of the contract.
 
 Its folders are those that SkillOpt's adapters know (``steps/step_0001/rollout``, ...), below
 ``adapter/`` in the run's folder. They are named by what is rolled out, so an adapter that continues
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Self
 from skillwright.config.env import AdapterData
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, SkillwrightError
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
-from skillwright.core.protocols import together
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import DrawCount, Draws
 from skillwright.jobs.run.bank_source import refuse_bank
@@ -343,7 +343,7 @@ class AdapterBench:
             foreign=foreign,
             name=config.env.name,
             # With the adapter's name and every path as they are written: from files that were
-            # moved, everything is rolled out again, and nobody has to prove that they are the same.
+            # moved, everything is rolled out again, without a proof that they are the same.
             identity=digest([config.env.name, version, as_json(asked)]),
             memory=memory,
             root=Path(settings["out_root"]),
@@ -552,7 +552,7 @@ async def _train_size(planner: AdapterPlanner, config: RunConfig) -> int:
         )
     if not (known or given):
         raise ConfigError(
-            f"nobody says how many episodes an epoch of adapter {config.env.name!r} has: set "
+            f"the number of episodes per epoch of adapter {config.env.name!r} is unknown: set "
             "env.data.train, or let its data loader tell by get_train_size()"
         )
     return int(known or given or 0)

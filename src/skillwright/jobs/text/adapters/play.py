@@ -56,7 +56,7 @@ _ACTS = frozenset({"action", "assistant", "agent"})
 
 
 def trajectory_of(transcript: Transcript) -> Trajectory:
-    """Return what happened, one turn per act of the agent; what nobody answered is not lost.
+    """Return what happened, one turn per agent message, unanswered ones included.
 
     What came before the first act is the opening; an adapter records neither prompts nor tokens.
     """
@@ -220,9 +220,9 @@ class AdapterMemory:
 
 PREDICTIONS = "predictions"
 MOST_LOST_BATCHES = 3
-"""So many batches in a row without one score, and the run stops: nothing can continue."""
+"""Consecutive batches without a score that stop the run."""
 WINDOW = 6
-"""Over so many of the latest batches, each as heavy as the other, the share of failures is taken: a
+"""Number of latest batches, equally weighted, over which the share of failures is taken: a
 text that breaks the adapter is no reason to stop, and its batch is one between others."""
 
 _log = logging.getLogger(__name__)

@@ -306,7 +306,7 @@ def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> 
 _PROMPTS = ("analyst_error", "analyst_success")
 _FORMS = ("_rewrite", "_full_rewrite")
 MOST_LOST_REFLECTIONS = 3
-"""So many faults of an adapter's own analysts in a row, and the run stops: each costs a step."""
+"""Consecutive faults of an adapter's own analysts that stop the run: each costs a step."""
 
 _log = logging.getLogger(__name__)
 
@@ -394,7 +394,7 @@ class _OwnAnalysts:
                 f"{said}. That is {player.lost_reflections} times in a row; mend it, and the run "
                 "continues."
             ) from error
-        # Analysts call nobody but an endpoint; its faults end the step's run, as ours would.
+        # Analysts only call endpoints, whose faults end the run, as with our own analysts.
         lost = isinstance(error, ConnectionError)
         cause = FailureCause.MODEL if lost else Failure.of(error).cause
         return AnalystFault(f"{context.name}.a0", Failure(cause, said), "")

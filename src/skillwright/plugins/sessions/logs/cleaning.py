@@ -23,7 +23,7 @@ from skillwright.core.secrets import REDACTED, is_secret_name, redact
 LONGEST_MESSAGE: Final = 4_000
 """Characters of a message that are looked at; what is longer was pasted."""
 MOST_LINES: Final = 10
-"""Lines of a message that somebody types; of a longer one only the first is looked at."""
+"""Lines of a typed message; of a longer one only the first is read."""
 LONGEST_SENTENCE: Final = 300
 QUOTED_WORDS: Final = 6
 """A run of this many words that a tool had said is a quotation, and not the user's own."""

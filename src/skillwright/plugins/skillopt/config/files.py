@@ -271,7 +271,7 @@ def translate(
     Args:
         flat: What `resolve_layers` returned.
         environ: Where an OpenAI-compatible backend finds its base URL.
-        quiet: Names of which nothing is said where they have no effect: nobody chose them.
+        quiet: Names without a warning where they have no effect, since they were not chosen.
 
     Raises:
         ConfigError: A backend or mode is not part of this version, or something needed is blank.
@@ -307,7 +307,7 @@ def _is_their_base(layer: Layer) -> bool:
 
 
 def _names_an_adapter(layers: Sequence[Layer]) -> bool:
-    """Tell whether what is played is somebody's adapter, which has keys of its own."""
+    """Tell whether the environment is a third party's adapter, which has keys of its own."""
     name = compat = ""
     for layer in layers:
         env = layer.values.get("env")
@@ -321,7 +321,7 @@ def flatten_layer(layer: Layer, may_own: bool = False) -> Values:
 
     Args:
         layer: The file.
-        may_own: An adapter reads it, so that keys that nobody lists may be its own.
+        may_own: An adapter reads it, so unlisted keys may be the adapter's.
 
     Raises:
         ConfigError: A key is misspelled.
@@ -377,7 +377,7 @@ def _flat_of_plain(name: str, value: Any, path: Path, may_own: bool) -> str:
 
 
 def _settle_roles(flat: Values, layer_of: Mapping[str, int]) -> None:
-    """Let ``model.backend`` fill the roles for which no backend was chosen beside or after it.
+    """Let ``model.backend`` fill the roles for which no backend was chosen with or after it.
 
     The shipped base file names both roles' backends, so a file that inherits from it and only
     sets ``model.backend`` has to win over its base; within one file the role's own key wins.

@@ -53,7 +53,7 @@ def _worked_out(prefix: str, default: Any = UNSET, **ours: str) -> list[Key]:
 
 
 _PROFILE = "a profile lies in your own folder, which no run of the program sees"
-_COMMAND = "the program itself is run, and asks nobody for leave"
+_COMMAND = "the program itself is run, and asks for no permission"
 _TRACE = "the optimizer reads what the agent answered, not its trace"
 _ELSEWHERE = "Copilot and Cursor are not supported"
 _ENTRA = "signing in to Azure without a key is not part of this version"
@@ -207,7 +207,7 @@ _ENV = [
     Key("env.exec_timeout", 120, "models.target.timeout_s", copied=False),
 ]
 
-_HUMAN = "nobody is asked at a gate here"
+_HUMAN = "no person is asked at a gate here"
 _FEEDBACK = [
     Key("human_feedback.enabled", reason=_HUMAN, flat="human_feedback_enabled", quiet=(False,)),
     *(
@@ -266,7 +266,7 @@ DEFAULT_MODELS: Final = {
     "copilot_chat": "gpt-4o",
     "openai_compatible": "gpt-4o-mini",
 }
-"""Backend -> the model that replaces a placeholder which nobody chose for it."""
+"""Backend -> model that replaces an unchosen placeholder."""
 
 
 def _by_value(aliases: Mapping[str, StrEnum]) -> dict[str, tuple[str, ...]]:

@@ -153,7 +153,7 @@ def sort_options(
     ``options`` (``--cfg-options``) are in their names first.
 
     Raises:
-        ConfigError: One of ``options`` has no ``=``, or a name that is nobody's.
+        ConfigError: One of ``options`` has no ``=``, or an unknown name.
     """
     paths, ours, theirs = set(known), [], Values()
     for option in options:

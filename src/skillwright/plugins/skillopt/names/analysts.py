@@ -270,7 +270,7 @@ def rank_and_select(
     """Cut a patch to a number of items, the most valuable first; the first ones where that fails.
 
     Returns:
-        The patch; where somebody was asked, with ``ranking_details``.
+        The patch; with ``ranking_details`` where a model was called.
     """
     del kwargs
     key, items = payload_key(update_mode), get_payload_items(patch, update_mode)

@@ -125,7 +125,7 @@ def _without_prompt(name: str, env: str, folders: Sequence[Path]) -> str:
 
 
 def _prompt_folders(env: str) -> list[Path]:
-    """Return where an environment's prompts may lie: beside its package, imported or not."""
+    """Return where an environment's prompts may lie: next to its package, imported or not."""
     name = f"skillopt.envs.{env}"
     loaded = getattr(sys.modules.get(name), "__path__", None)
     beside = getattr(sys.modules.get("skillopt.envs"), "__path__", ())

@@ -420,7 +420,7 @@ def _configured_elsewhere(name: str) -> Callable[..., None]:
 
 
 def _some_name(name: str) -> Any:
-    """Return ``configure_*`` and ``set_*`` functions, which nobody could list."""
+    """Return ``configure_*`` and ``set_*`` functions, which cannot be listed."""
     if name.startswith(("configure_", "set_")):
         return _configured_elsewhere(name)
     raise AttributeError(f"skillopt.model has no {name!r}")

@@ -271,7 +271,7 @@ class Belief:
         }
 
     def was_searched(self, place: str) -> bool:
-        """The place was reached, or its contents were seen from beside it."""
+        """The place was reached, or its contents were seen from next to it."""
         return place in self.visits or place in self.contents or place in self.doors
 
     @property

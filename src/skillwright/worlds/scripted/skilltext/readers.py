@@ -152,7 +152,7 @@ def _is_treating(near: str) -> bool:
 def _near(said: Statement, head: re.Pattern[str]) -> Iterator[tuple[Clause, str]]:
     """Yield the clauses with a doing, each with the words that tell what it is done to.
 
-    These are the clause, the subordinate clauses beside it, and where it only says "it" or "them",
+    These are the clause, the subordinate clauses next to it, and where it only says "it" or "them",
     the clause or sentence before it.
     """
     for at, clause in enumerate(said.clauses):

@@ -323,7 +323,7 @@ def _with_lists_denied(clauses: list[Clause]) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-# A sentence as advice: does it tell anybody to do anything, and what does it ask for?
+# A sentence as advice: does it give an instruction, and which?
 
 
 # Other trades have closed tickets, hot pans and searches too.
@@ -358,7 +358,7 @@ _TASK_TALK: Final = concept("""
 _SHORT = 40
 """A text of fewer words says too little to tell what it is about."""
 _DENSITY = 20
-"""In a text about household tasks, one word in so many belongs to them."""
+"""In a text about household tasks, at least one word in this many is about them."""
 
 _NARRATIVE = re.compile(
     r"\b(?:did|went|took|saw|came|said|thought|felt|stood|lay|hummed|became|got"
@@ -424,7 +424,7 @@ class Statement:
 
     @property
     def is_advice(self) -> bool:
-        """It tells somebody what to do, about no trade but housekeeping, and tells no story."""
+        """Whether it instructs, concerns only housekeeping, and tells no story."""
         if FOREIGN.search(self.text) or _NARRATIVE.search(self.text):
             return False
         if any(_IMPERATIVE.match(clause.text) for clause in self.clauses):
@@ -487,7 +487,7 @@ def _discouraged(answer: bool, text: str) -> bool:
 
 
 def tells_story(text: str) -> bool:
-    """Tell whether a sentence tells what somebody did."""
+    """Tell whether a sentence reports what a person did."""
     past = _PAST.search(VISITED.sub("", text))  # "was already searched" is no story
     return bool(past or _NARRATIVE.search(text))
 

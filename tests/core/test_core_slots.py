@@ -1,8 +1,8 @@
-"""Places are given first come, first served."""
+"""Slots are given first come, first served."""
 
 import asyncio
 
-from skillwright.core.paths import Places
+from skillwright.core.slots import Slots
 
 
 async def settle():
@@ -29,7 +29,7 @@ class Room:
 
 
 async def test_places_are_given_in_order_of_arrival():
-    room = Room(Places(1))
+    room = Room(Slots(1))
     tasks = [room.begin("first"), room.begin("second"), room.begin("third")]
     await settle()
     for name in ("first", "second", "third"):
@@ -41,7 +41,7 @@ async def test_places_are_given_in_order_of_arrival():
 
 
 async def test_who_is_cancelled_in_the_queue_takes_no_place():
-    room = Room(Places(1))
+    room = Room(Slots(1))
     first = room.begin("first")
     await settle()
     second, third = room.begin("second"), room.begin("third")

@@ -24,8 +24,8 @@ import torch
 
 from skillwright.core import ConfigError, RunError
 from skillwright.core.waits import waiting
-from skillwright.policy.hf.policy import HfPolicy
-from skillwright.policy.hf.saving import merged, save_folder
+from skillwright.policy.hf import HfPolicy, save_folder
+from skillwright.policy.hf.saving import merged
 
 EngineKind = Literal["vllm", "sglang"]
 
@@ -164,19 +164,6 @@ _LIBRARIES: Final[dict[EngineKind, Callable[[str, str, int | None, float], _Libr
 }
 
 
-def refuse_missing_engine(kind: EngineKind) -> None:
-    """Say what to install, where the engine is not there.
-
-    Raises:
-        ConfigError: It is not.
-    """
-    if find_spec(kind) is None:
-        raise ConfigError(
-            f"policy.sampler is {kind!r}, which is not installed here. Run:  pip install {kind}  "
-            "(it brings a torch of its own), or set policy.sampler: own"
-        )
-
-
 class Engine:
     """An engine with a policy's weights; it is started when it is first asked.
 
@@ -196,6 +183,19 @@ class Engine:
         weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         self._folder = Path(scratch) / "weights"
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=kind)
+
+    @staticmethod
+    def refuse_missing(kind: str) -> None:
+        """Refuse an engine whose package is not installed.
+
+        Raises:
+            ConfigError: The message says what to install.
+        """
+        if find_spec(kind) is None:
+            raise ConfigError(
+                f"policy.sampler is {kind!r}, which is not installed here. Run:  pip install "
+                f"{kind}  (it brings a torch of its own), or set policy.sampler: own"
+            )
 
     def answers(
         self,

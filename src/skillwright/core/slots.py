@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Places:
+class Slots:
     """Lets in at most ``limit`` tasks of one event loop at a time, in order of arrival.
 
     Attributes:
@@ -24,7 +24,7 @@ class Places:
         return self._limit
 
     def enter_at_once(self) -> bool:
-        """Take a place if one is free and no task waits for it; end with `leave`."""
+        """Take a slot if one is free and no task waits for it; end with `leave`."""
         if self.in_flight >= self.limit or self._queue:
             return False
         self.in_flight += 1
@@ -32,7 +32,7 @@ class Places:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a place, and hand it over when the block ends."""
+        """Wait for a slot, and hand it over when the block ends."""
         await self._enter()
         try:
             yield

@@ -13,8 +13,9 @@ from rl_world import recipe
 from skillwright.core import ConfigError, RunError, TurnContext
 from skillwright.jobs.weights import supervised
 from skillwright.jobs.weights.wiring import PolicyMaker
+from skillwright.plugins.samplers.engines import Engine
 from skillwright.policy import SftLoss
-from skillwright.policy.hf import Engine, HfPolicy, HfSettings, LoraSettings
+from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
 
 KINDS = ("vllm", "sglang")
 LORA = LoraSettings(rank=4, alpha=8)
@@ -23,7 +24,7 @@ LORA = LoraSettings(rank=4, alpha=8)
 @pytest.fixture(params=KINDS)
 def kind(request, monkeypatch):
     """The name of an engine, whose stand-in is installed and forgotten again."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "fake_engines"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "fake_engines"))
     yield request.param
     for name in (*KINDS, "answering"):
         sys.modules.pop(name, None)

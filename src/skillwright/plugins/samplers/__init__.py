@@ -1,0 +1,1 @@
+"""Engines that sample for a policy: vLLM and SGLang."""
