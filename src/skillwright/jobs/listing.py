@@ -57,13 +57,13 @@ class ListedRun:
         scored, failed = counts["episodes"], counts["failures"]
         if made["job"] == SERVE:
             judged = f"{scored} conversations judged, {failed} not"
-            standing = _Standing(judged, is_finished=True)
+            outcome = _Outcome(judged, is_finished=True)
         elif made["job"] == RL:
-            standing = _weights(events)
+            outcome = _weights(events)
         elif made["job"] == "eval":
-            standing = _evaluation(events)
+            outcome = _evaluation(events)
         else:
-            standing = _training(events, bool(made.get("two_levels")))
+            outcome = _training(events, bool(made.get("two_levels")))
         return cls(
             name=folder.name,
             path=folder.path,
@@ -71,11 +71,11 @@ class ListedRun:
             started=_time(events[0].time),
             episodes=scored,
             failures=failed,
-            steps=standing.steps,
-            accepted=standing.accepted,
-            is_finished=standing.is_finished,
+            steps=outcome.steps,
+            accepted=outcome.accepted,
+            is_finished=outcome.is_finished,
             is_scripted=bool(made.get("scripted")),
-            result=standing.result,
+            result=outcome.result,
         )
 
     @classmethod
@@ -121,21 +121,21 @@ def _without_beginning(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _Outcome:
     result: str
     steps: int = 0
     accepted: int = 0
     is_finished: bool = False
 
 
-def _evaluation(events: Sequence[Event]) -> _Standing:
+def _evaluation(events: Sequence[Event]) -> _Outcome:
     report = _last(events, EVALUATED)
     if report is None:
-        return _Standing("not finished")
-    return _Standing(f"{_solved(report['table'])} solved", is_finished=True)
+        return _Outcome("not finished")
+    return _Outcome(f"{_solved(report['table'])} solved", is_finished=True)
 
 
-def _training(events: Sequence[Event], two_levels: bool) -> _Standing:
+def _training(events: Sequence[Event], two_levels: bool) -> _Outcome:
     judged = [one.payload for one in events if one.kind in (Kind.STEP, Kind.EPOCH)]
     accepted = sum(
         any(_is_accepted(record.get(name)) for name in ("verdict", "best_verdict"))
@@ -151,7 +151,7 @@ def _training(events: Sequence[Event], two_levels: bool) -> _Standing:
         kinds = [one.kind for one in events if one.kind in (Kind.TEST, Kind.FINAL)]
         best = "final" if final and kinds[-1] == Kind.FINAL else "best"
         result = _gain(report, "initial", best)
-    return _Standing(
+    return _Outcome(
         result,
         steps=0 if step is None else step["step"],
         accepted=accepted + (final and not two_levels),
@@ -159,7 +159,7 @@ def _training(events: Sequence[Event], two_levels: bool) -> _Standing:
     )
 
 
-def _weights(events: Sequence[Event]) -> _Standing:
+def _weights(events: Sequence[Event]) -> _Outcome:
     evolutions = {
         one.payload["iteration"]: one.payload["action"]
         for one in events
@@ -174,7 +174,7 @@ def _weights(events: Sequence[Event]) -> _Standing:
         result = "finished, not tested"
     else:
         result = f"not finished: iteration {max(played, default=0)}"
-    return _Standing(
+    return _Outcome(
         result,
         steps=len(evolutions),
         accepted=list(evolutions.values()).count("accept"),
