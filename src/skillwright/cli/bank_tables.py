@@ -66,9 +66,6 @@ def words(category: str) -> str:
     return escape(category.replace("_", " ")) if category else _EVERY
 
 
-# search
-
-
 def show_answer(console: Console, answer: Answer) -> None:
     """Show what would be injected for a task."""
     found = answer.retrieved
@@ -120,9 +117,6 @@ def _title(category: str) -> str:
 
 def _line(one: Scored) -> str:
     return escape(skill_line(one.skill).partition("] ")[2])
-
-
-# show
 
 
 def show_history(console: Console, found: SkillHistory) -> None:
@@ -199,9 +193,6 @@ def history_json(found: SkillHistory) -> dict[str, Any]:
     }
 
 
-# stats
-
-
 def show_statistics(console: Console, found: BankStatistics) -> None:
     """Show what a bank is and how it grew."""
     headline = f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}"
@@ -273,9 +264,6 @@ def sparkline(series: Sequence[int]) -> str:
     return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in shown)
 
 
-# lint
-
-
 def show_findings(console: Console, found: Sequence[tuple[BankSkill, tuple[Finding, ...]]]) -> None:
     """Explain each finding."""
     if not found:
@@ -299,9 +287,6 @@ def findings_json(skill: BankSkill, findings: Sequence[Finding]) -> dict[str, An
         "name": skill.name,
         "findings": [asdict(one) | {"blocks": one.blocks} for one in findings],
     }
-
-
-# log, diff
 
 
 def show_log(console: Console, entries: Sequence[LogEntry]) -> None:
@@ -373,9 +358,6 @@ def diff_json(found: BankDiff) -> dict[str, Any]:
             for one in found.refined
         ],
     }
-
-
-# What commands that change or measure a bank print at their end.
 
 
 _ACTIONS = {
@@ -505,9 +487,6 @@ def show_export(console: Console, bank: Bank, to: Path, written: Mapping[str, An
     for skill, why in written["left_out"].items():
         line = f"{skill} was left out: {'; '.join(why)}"
         print_indented(console, 2, Text(line, style="yellow"))
-
-
-# calibrate
 
 
 def show_calibration(console: Console, found: Calibration) -> None:

@@ -48,10 +48,8 @@ class Tally:
     """Everything the display knows: rebuilt from the events, with the clock of the display.
 
     Attributes:
-        started_s: The display's clock when the run began.
         fresh: Episodes that were really run; reused ones cost nothing and say nothing of speed.
         current: Mean reward on val of the skill that was accepted last.
-        models: Who is asked, with their prices.
     """
 
     started_s: float

@@ -35,9 +35,6 @@ from skillwright.jobs.weights import (
     weights_name,
 )
 
-# The recipe's reports as tables that fit a terminal.
-
-
 _MOST_LINES = 12
 
 ITERATION_COLUMNS = (
@@ -247,9 +244,6 @@ def internalized_text(record: InternalizedRecord) -> str:
 def number_text(value: float | None, digits: int) -> str:
     """Format a number with a number of decimals; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-# What is shown of the recipe while it runs, in addition to what every job shows.
 
 
 _SHOWN = 10  # iterations

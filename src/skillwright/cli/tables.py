@@ -391,9 +391,6 @@ def _cell(score: Score | None, between: str = " ") -> str:
     return f"{score.success_rate:.0%}{between}\\[{100 * low:.0f}, {100 * high:.0f}]"
 
 
-# A study as a table: one line per seed, and what they say together.
-
-
 def show_study(console: Console, study: StudySummary) -> None:
     """Show a study's seeds, the mean gain with its interval, and how far the seeds lie apart."""
     name = f"\n[bold]{escape(study.name)}[/]  {escape(str(study.path))}"

@@ -23,9 +23,6 @@ from rich.text import Text
 from skillwright.cli.streams import OwnOutput
 from skillwright.core.fence import without_controls
 
-# Words that every command writes in the same way, and none that a terminal would obey.
-
-
 _READER_GONE = 141
 """128 and the number of SIGPIPE, as a shell has it."""
 
@@ -155,9 +152,6 @@ def _breaks(text: str, room: int) -> list[int]:
     return found
 
 
-# Tables are as wide as their words need, and where that is too wide, each row is a few lines.
-
-
 _ENDLESS = 10_000
 _OF_IDS = Column(overflow="fold").overflow
 _LEAST_ID = 16  # columns of an id, before rows are written as lines
@@ -253,9 +247,6 @@ def _as_lines(console: Console, table: Table, width: int) -> RenderableType:
 
 def _plain(console: Console, cell: RenderableType) -> Text:
     return cell.copy() if isinstance(cell, Text) else console.render_str(str(cell), emoji=False)
-
-
-# Long texts on a terminal go through its pager; elsewhere they are printed.
 
 
 # Leave at once where one screen is enough, show colors, and leave the text on the screen.

@@ -31,9 +31,6 @@ from skillwright.rollout import PlayLimits
 from skillwright.rollout.workers import ENGINES, Cluster
 from skillwright.textopt import EditTerms, ReflectTerms
 
-# Sections that every job has: name and seed, models, how episodes are played, a budget.
-
-
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -176,9 +173,6 @@ class Reported(Settings):
     """Maximum test tasks; unset, all."""
 
 
-# What a run may use up, as a configuration says it.
-
-
 class BudgetSection(Settings):
     """Bounds of the whole run, over all its resumes; what is reached first stops it, resumable.
 
@@ -196,9 +190,6 @@ class BudgetSection(Settings):
     def is_set(self) -> bool:
         """Whether there is any bound."""
         return any(bound is not None for bound in (self.usd, self.tokens, self.minutes))
-
-
-# How much is trained, and how proposals change the skill.
 
 
 class TrainSection(Settings):
@@ -278,9 +269,6 @@ class OptimizerSection(EditTerms):
                 f"({self.learning_rate}); swap them, or use lr_scheduler 'constant'"
             )
         return self
-
-
-# What decides, and what is reported, as a configuration says it.
 
 
 class EvaluationSection(Reported):
@@ -441,10 +429,6 @@ class RunConfig(Settings):
 
 def validated(values: Mapping[str, Any], where: str) -> RunConfig:
     """Check plain values against the schema.
-
-    Args:
-        values: Sections, as YAML gives them.
-        where: What they come from, for messages.
 
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem.

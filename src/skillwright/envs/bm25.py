@@ -4,9 +4,8 @@ What a word adds to the score of a text is worked out once, when the index is ma
 adds up some slices. Building holds one piece of the texts in memory, and of the whole only the
 words.
 
-Sources: BM25 as in Robertson and Zaragoza (2009), with the ``k1`` and ``b`` that Anserini uses
-for passages; eager scores from BM25S (Lù, arXiv:2407.03618); plurals are taken off as in Harman
-(1991).
+Sources: BM25 as in Robertson and Zaragoza (2009), with the ``k1`` and ``b`` that Anserini uses for
+passages; eager scores from BM25S (Lù, arXiv:2407.03618); plurals are taken off as in Harman (1991).
 """
 
 import hashlib

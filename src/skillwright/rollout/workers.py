@@ -1,7 +1,7 @@
-"""Engines that play episodes outside of this process: what one provides, and how it is found.
+"""Engines that play episodes outside of this process: their interface and lookup.
 
-A package adds an engine by an entry point of ``skillwright.engines`` that names its class. The name
-is what ``rollout.engine`` says.
+A package adds an engine by an entry point of ``skillwright.engines`` that names its class; its name
+is the value of ``rollout.engine``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,6 @@ from skillwright.rollout.engine import Engine
 from skillwright.rollout.local import LocalEngine
 
 ENGINES = "skillwright.engines"
-"""The entry points of engines."""
 
 MakeAgent = Callable[[HttpClient], Agent]
 """Makes an agent on a worker; sent there as a pickle."""
@@ -28,10 +27,10 @@ class Cluster:
     """Where workers run.
 
     Attributes:
-        address: The head, ``host:port``, or ``auto`` for a cluster that runs on this machine;
-            ``None`` for the engine's own choice.
-        workers: How many; ``None`` for one per CPU of the nodes that the labels allow.
-        labels: Labels that the node of a worker must have.
+        address: Address of the head, ``host:port``; ``auto`` for a cluster on this machine;
+            ``None`` for the engine's default.
+        workers: Number of workers; ``None`` for one per CPU of the nodes with ``labels``.
+        labels: Labels that a worker's node must have.
     """
 
     address: str | None = None
@@ -49,12 +48,12 @@ class Workers(Protocol):
         environ: Mapping[str, str],
         files: Sequence[Path],
     ) -> Engine:
-        """Return an engine that gives the results of ``local``, from episodes on the workers.
+        """Return an engine that gives the results of ``local`` but plays on the workers.
 
         Args:
-            local: Plays in this process; its keys, memory, limits and order stay.
+            local: Keeps its keys, recorder, limits and order.
             make_agent: Makes the agent of ``local`` on a worker.
-            environ: Environment variables for the workers, such as keys of endpoints.
+            environ: Environment variables for the workers, such as endpoint keys.
             files: Files that episodes read; sent to workers on other machines.
 
         Raises:
@@ -67,7 +66,7 @@ class WorkerEngine(Protocol):
     """A way to play episodes outside of this process."""
 
     def refuse_missing(self, what: str) -> None:
-        """Refuse to do something that needs the engine's library, where it is not installed.
+        """Raise an error if the engine's library is not installed.
 
         Raises:
             ConfigError: It is not installed; the message has the command that installs it.

@@ -16,9 +16,6 @@ from skillwright.core.jsonio import canonical, digest, inflate
 from skillwright.core.secrets import Redactor
 from skillwright.runs.database import Database
 
-# How values are in columns.
-
-
 _COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
@@ -60,9 +57,6 @@ def digest_column(digest: str) -> bytes | None:
 def read_digest(column: bytes | None) -> str:
     """Read what `digest_column` wrote."""
     return "" if column is None else column.hex()
-
-
-# Messages as JSON that refers to stored texts.
 
 
 def contents(messages: Iterable[Message]) -> list[str]:

@@ -9,9 +9,6 @@ from skillwright.core import Completion, Message, Purpose, ToolCall, Usage
 from skillwright.runs.archive import RunTable, read_digest, storable, to_json
 from skillwright.runs.database import Database
 
-# What was spent, on what: one ledger for episodes and optimizer calls.
-
-
 _FIELDS = tuple(one.name for one in fields(Usage))
 _COUNTS = tuple(name for name in _FIELDS if name != "cost_usd")
 _NOTHING = Usage().to_dict()
@@ -50,10 +47,8 @@ class Bill:
 
     Attributes:
         tokens: Prompts and answers together, as far as they are known.
-        known_usd: What is known to have been paid.
         unknown_calls: Calls without a known cost, or recorded together with such a call.
         dearest_usd: The most that a call of a known entry cost on average; ``None``: none is known.
-        latest: The number of the latest entry.
     """
 
     tokens: int = 0
@@ -161,7 +156,6 @@ class CallSummary:
     Attributes:
         wall_s: Seconds from the question to the answer; 0 where that is not known.
         ended_at: Seconds since 1970, UTC.
-        identity: Who was asked.
         model: The model that answered, as the endpoint names it; "" where there was no answer.
         finish_reason: How the answer ended; "" where there is none.
         error: Why there is no answer, or ``None``.

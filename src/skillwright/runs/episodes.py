@@ -50,7 +50,6 @@ class EpisodeSummary:
     Attributes:
         reward: In [0, 1], or ``None`` with a failure.
         hard: What the benchmark itself calls its success, or ``None``.
-        turns: How many turns the last attempt took.
         usage: What it consumed, a simulated user included.
         wall_s: Seconds from the start to the end.
         started_at: Seconds since 1970, UTC.
@@ -193,11 +192,6 @@ class EpisodeTable(RunTable):
         """Return an episode with some of its turns, and of prompts that of its first turn alone.
 
         The rest is not unpacked, so that a large episode is shown at once.
-
-        Args:
-            episode: Its number.
-            first: The first turn, from 0.
-            most: How many turns.
 
         Raises:
             RunError: There is none, or it is damaged.

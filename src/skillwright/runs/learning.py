@@ -30,7 +30,6 @@ class SkillVersion:
 
     Attributes:
         version: From 0, which is the initial skill.
-        hash: `skill_hash` of the text.
         parent: The version that it was made from, or ``None``.
         origin: What wrote it (``initial_skill``, ``step_0003``).
         created_at: Seconds since 1970, UTC.
@@ -74,7 +73,6 @@ class EditRecord:
 
     Attributes:
         edit: What it does; support, source and merge level are in it.
-        stage: How far it came.
         parents: Ids of the edits that it was merged from.
         evidence: The trajectories behind it: (task id, turns), no turns meaning all.
         prompt_digest: The prompt that it answers, or ``""``.
@@ -101,7 +99,6 @@ class VerdictRecord:
 
     Attributes:
         origin: What was judged: ``step``, or another stage that makes candidates.
-        candidate: The candidate's `skill_hash`.
         body: The verdict as a JSON object. ``decision`` and ``reason`` are needed; ``effect``,
             ``interval``, ``p_value`` and ``rollouts`` can be queried where they are there.
     """

@@ -32,7 +32,6 @@ class Event:
 
     Attributes:
         id: From 1, rising.
-        payload: The facts, as JSON values.
         time: Seconds since 1970, UTC; for people, never for decisions.
     """
 

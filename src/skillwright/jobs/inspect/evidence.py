@@ -42,7 +42,7 @@ from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.text.state import TrainState, beginning
-from skillwright.rollout.engine import skill_in
+from skillwright.rollout.prompt import skill_in
 from skillwright.runs import EpisodeSummary, RunStore
 
 _CLOSE, _P_CLOSE = 1e-6, 2e-3  # random signs are drawn alike, summed in the machine's own order

@@ -19,7 +19,7 @@ from skillwright.core import (
 )
 from skillwright.jobs.run.launch import find_run
 from skillwright.policy import Coverage, PolicyBackend, Row
-from skillwright.rollout.engine import skill_in, with_other_skill
+from skillwright.rollout.prompt import skill_in, with_other_skill
 from skillwright.runs import RunFolder, RunStore
 
 CHATS: Final = ".jsonl"

@@ -12,7 +12,7 @@ from skillwright.jobs.run.resume import TASKS
 from skillwright.jobs.weights.launch import rl_has_scripted_models
 from skillwright.jobs.weights.starting_weights import RunWeights
 from skillwright.jobs.weights.state import RlState, weights_name
-from skillwright.rollout.engine import SKILL_HEADING
+from skillwright.rollout.prompt import SKILL_HEADING
 from skillwright.runs import RunStore
 from skillwright.version import __version__
 

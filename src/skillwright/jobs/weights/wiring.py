@@ -64,8 +64,8 @@ from skillwright.policy import (
 )
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
 from skillwright.rollout import Engine, EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
-from skillwright.rollout.engine import render
 from skillwright.rollout.player import Mode
+from skillwright.rollout.prompt import render
 from skillwright.runs import RunStore
 
 # The policy that a configuration names, as a backend that samples and learns.
