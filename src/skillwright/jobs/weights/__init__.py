@@ -1,7 +1,7 @@
 """The recipe of SkillRL as a job: a bank of skills, and a policy that is trained with it.
 
-Everything here is imported without torch. What needs torch lies in `recipe` (the training),
-`wiring`, `preflight`, `start` and `saving`, and is imported from there when a run begins.
+Everything here is imported without torch. `recipe`, `wiring`, `preflight` and `saving` need torch,
+and are imported when a run begins.
 """
 
 from skillwright.jobs.kinds import RlKind as RlKind

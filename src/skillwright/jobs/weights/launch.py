@@ -175,7 +175,7 @@ async def run_rl(
         return RlReport(state, selected(run.config, state))
     refuse_without_torch()
     from skillwright.jobs.weights.recipe import rl
-    from skillwright.jobs.weights.wiring import workshop
+    from skillwright.jobs.weights.wiring import rl_parts
 
     follow = tracked(
         run.config.run.trackers,
@@ -189,7 +189,7 @@ async def run_rl(
     with session(run.store):
         async with (
             follow as seen,
-            workshop(run.config, run.store, seen, make, maker) as parts,
+            rl_parts(run.config, run.store, seen, make, maker) as parts,
         ):
             return await rl(parts, run.folder)
 

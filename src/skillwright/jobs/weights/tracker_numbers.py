@@ -1,4 +1,4 @@
-"""Numbers of a run of the recipe for experiment trackers."""
+"""The numbers of a run of the recipe for experiment trackers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ class RlMeasures(Measures):
     """Turns events of the recipe into numbers; steps are iterations."""
 
     def of(self, event: object) -> list[Update]:
-        """Return what to send; nothing for events that say nothing in numbers."""
+        """Return the numbers of an event, if it has any."""
         match event:
             case IterationEnded():
                 return [self._iteration(event)]
@@ -121,7 +121,7 @@ def _cold(series: str, step: int, values: Mapping[str, float]) -> Numbers:
 
 
 def past_events(config: RlConfig, store: RunStore) -> Iterator[RlEvent]:
-    """Return what was said of all that is decided, in its order, each iteration once."""
+    """Yield the events of all decisions in the store, in order, each iteration once."""
     state, done = RlState(config.ledger), 0
     for event in store.events():
         state = state.after(event.kind, event.payload)
