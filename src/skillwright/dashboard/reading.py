@@ -15,9 +15,9 @@ from typing import Any
 from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank import threshold_of
+from skillwright.jobs.kinds import RL
 from skillwright.jobs.run import MADE
 from skillwright.jobs.text import Kind
-from skillwright.jobs.weights import JOB as RL
 from skillwright.jobs.weights import TEST_EPISODES, RlKind, weights_name
 from skillwright.runs import RunStore
 from skillwright.runs.database import Database

@@ -17,11 +17,12 @@ from skillwright.evaluation import (
     release_draws,
     selection_bias,
 )
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import StepRef, terms_of
 from skillwright.jobs.run.progress import ReleaseTested, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.text.history import epoch_ended, scores_of
-from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, Kind, TrainState
+from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, TrainState
 from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown
 from skillwright.runs import VerdictRecord
