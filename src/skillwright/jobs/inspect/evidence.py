@@ -39,8 +39,9 @@ from skillwright.evaluation import (
 )
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.text.state import Kind, TrainState, beginning
+from skillwright.jobs.text.state import TrainState, beginning
 from skillwright.rollout.prompt import skill_in
 from skillwright.runs import EpisodeSummary, RunStore
 

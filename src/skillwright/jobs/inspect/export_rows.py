@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from skillwright.core import ConfigError, RunError, Usage
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
+from skillwright.jobs.kinds import Kind, RlKind
 from skillwright.jobs.run.spans import SERVICE, Span, call_span, episode_spans
-from skillwright.jobs.text.state import Kind
-from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
+from skillwright.jobs.weights.state import TEST_EPISODES
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import STORE_NAME
 from skillwright.version import __version__

@@ -14,6 +14,7 @@ from skillwright.evaluation import (
     pass_hat_k,
     pass_hat_k_interval,
 )
+from skillwright.jobs.kinds import EVALUATED
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.run.progress import RunStarted, Scored, StageStarted
@@ -25,7 +26,6 @@ from skillwright.jobs.text.wiring import RunParts
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
-EVALUATED = "evaluated"
 MOST_FAILURES = 0.1
 """Default share of failed episodes above which an evaluation fails."""
 

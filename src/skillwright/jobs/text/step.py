@@ -12,13 +12,14 @@ from typing import Any
 from skillwright.core.concurrency import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.progress import Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.text.history import step_decided
 from skillwright.jobs.text.records import edit_records, patch_records
-from skillwright.jobs.text.state import Kind, StepRecord, TrainState
+from skillwright.jobs.text.state import StepRecord, TrainState
 from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown, refuse_no_score
 from skillwright.textopt import (

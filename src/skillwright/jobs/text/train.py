@@ -18,13 +18,14 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import encode
 from skillwright.evaluation import SplitReport
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
 from skillwright.jobs.run.progress import RunStarted, Scored
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, run_release_test
-from skillwright.jobs.text.state import Kind, TrainState, restore
+from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
 from skillwright.runs import RunFolder, RunStore

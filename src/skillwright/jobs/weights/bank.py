@@ -23,6 +23,7 @@ from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.distill import Distillation, distill
 from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import ConfigError, EpisodeResult, PlainSkill, Task
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bank_source import read_injected_bank
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.engine import make_env
@@ -31,13 +32,7 @@ from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.injected import TrajectorySource
 from skillwright.jobs.weights.starting_weights import released_bank
-from skillwright.jobs.weights.state import (
-    BankEvolved,
-    EvolutionRecord,
-    FirstBankMade,
-    RlKind,
-    RlState,
-)
+from skillwright.jobs.weights.state import BankEvolved, EvolutionRecord, FirstBankMade, RlState
 from skillwright.jobs.weights.wiring import RlParts, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
 from skillwright.runs import VerdictRecord

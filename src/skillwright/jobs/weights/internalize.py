@@ -26,6 +26,7 @@ from skillwright.core import (
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import release_draws
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
@@ -33,13 +34,7 @@ from skillwright.jobs.weights.bank import bank_without
 from skillwright.jobs.weights.demonstrations import as_read
 from skillwright.jobs.weights.injected import Remembered
 from skillwright.jobs.weights.starting_weights import released_bank, run_weights
-from skillwright.jobs.weights.state import (
-    INTERNALIZED,
-    RlKind,
-    RlReport,
-    RlState,
-    selected,
-)
+from skillwright.jobs.weights.state import INTERNALIZED, RlReport, RlState, selected
 from skillwright.jobs.weights.validation import Checkpoints, Version, WeightsDuel
 from skillwright.jobs.weights.verdicts import InternalizedRecord, SkillsInternalized
 from skillwright.jobs.weights.wiring import RlParts, as_commands

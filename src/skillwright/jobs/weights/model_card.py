@@ -7,7 +7,7 @@ from skillwright.bank import Bank
 from skillwright.config.rl import HfPolicyConfig, RlConfig
 from skillwright.core.jsonio import dumps
 from skillwright.evaluation import Score, Verdict
-from skillwright.jobs.run.launch import MADE
+from skillwright.jobs.kinds import MADE
 from skillwright.jobs.run.resume import TASKS
 from skillwright.jobs.weights.launch import rl_has_scripted_models
 from skillwright.jobs.weights.starting_weights import RunWeights

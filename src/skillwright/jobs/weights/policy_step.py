@@ -1,10 +1,11 @@
 """A policy step: the weights of the latest iterations against those before them, on val."""
 
 from skillwright.evaluation import Draws
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
-from skillwright.jobs.weights.state import CANDIDATE, RlKind, RlState
+from skillwright.jobs.weights.state import CANDIDATE, RlState
 from skillwright.jobs.weights.validation import Checkpoints, Version, WeightsDuel
 from skillwright.jobs.weights.verdicts import PolicyJudged, PolicyStepRecord
 from skillwright.jobs.weights.wiring import RlParts

@@ -37,6 +37,7 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.engine import make_env
 from skillwright.jobs.run.progress import RunStarted, StageStarted
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
@@ -53,7 +54,6 @@ from skillwright.jobs.weights.state import (
     ColdStartEnded,
     IterationEnded,
     IterationRecord,
-    RlKind,
     RlReport,
     RlState,
     restore,

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Literal, Protocol, Self
 
 from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
 from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import Event
 from skillwright.jobs.run.resume import rebuild
 from skillwright.jobs.weights.verdicts import (
@@ -41,30 +41,6 @@ def checkpoint_name(iteration: int) -> str:
 def weights_name(iteration: int) -> str:
     """Return the display name of the weights after an iteration."""
     return {**_NAMES, 0: "cold start"}.get(iteration, f"iteration {iteration}")
-
-
-class RlKind(StrEnum):
-    """The kinds of events of a run."""
-
-    BANK = "first_bank"
-    POLICY = "policy"
-    """The policy is built, and has learned nothing yet."""
-    COLD_START = "cold_start"
-    """The policy has learned from the expert; its weights are now the reference."""
-    ITERATION = "iteration"
-    EVOLUTION = "evolution"
-    """An update of the bank is decided."""
-    POLICY_STEP = "policy_step"
-    """The gate has judged the weights of a policy step."""
-    VALIDATION = "validation"
-    RELEASE = "rl_release"
-    """The selected weights were tested against the baseline."""
-    INTERNALIZED = "internalized"
-    """It is decided whether skills that were distilled into the weights are retired."""
-    TEST_OPENED = "rl_test_opened"
-    """The sealed tasks are opened; the artifacts to score are fixed."""
-    TEST = "rl_test"
-    FINISHED = "rl_finished"
 
 
 _FIELDS = {RlKind.BANK: "bank", RlKind.POLICY: "policy", RlKind.COLD_START: "cold_start"}

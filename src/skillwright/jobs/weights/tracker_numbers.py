@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from skillwright.config.rl import RlConfig
 from skillwright.evaluation import Score, Verdict
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import ReleaseTested, Scored
 from skillwright.jobs.run.tracking import (
     Measures,
@@ -20,7 +21,6 @@ from skillwright.jobs.weights.state import (
     ColdStartStep,
     IterationEnded,
     RlEvent,
-    RlKind,
     RlState,
     Validated,
 )

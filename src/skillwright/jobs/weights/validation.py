@@ -25,6 +25,7 @@ from skillwright.evaluation import (
     differing,
     release_draws,
 )
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import ReleaseTested, Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
@@ -34,7 +35,6 @@ from skillwright.jobs.weights.state import (
     INTERNALIZED,
     START,
     TEST_EPISODES,
-    RlKind,
     RlState,
     Validated,
     Validation,
