@@ -11,7 +11,7 @@ from functools import lru_cache
 from desks.env import DESKS
 from desks.shops import TOPICS, Topic
 from skillwright.core import Message
-from skillwright.rollout.engine import SKILL_HEADING
+from skillwright.rollout.prompt import SKILL_HEADING
 
 _DESK = re.compile("|".join(DESKS))
 

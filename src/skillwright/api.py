@@ -64,7 +64,7 @@ from skillwright.jobs.weights import (
     run_rl,
     start_rl,
 )
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 from skillwright.runs import RunFolder, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 

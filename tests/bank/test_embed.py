@@ -20,7 +20,7 @@ from skillwright.bank import (
 from skillwright.bank.embedding.embedders import unit_rows, words_of
 from skillwright.core import ConfigError, ModelRefused
 from skillwright.models import EndpointFault
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 
 TEXTS = st.lists(st.text(max_size=40), max_size=5)
 

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 
 
 async def where():

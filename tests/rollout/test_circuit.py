@@ -15,7 +15,7 @@ from skillwright.core import (
     Task,
 )
 from skillwright.rollout import EngineDown, Limits, LocalEngine, MemoryRecorder
-from skillwright.rollout.local import LEAST_EPISODES, WINDOW, Circuit
+from skillwright.rollout.circuit import LEAST_EPISODES, WINDOW, Circuit
 
 SPEC = EpisodeSpec(Task("t", env="toy"), seed=1)
 FAILED = EpisodeResult(SPEC, failure=Failure(FailureCause.MODEL, "the line is dead."))

@@ -21,8 +21,8 @@ from skillwright.core import (
 )
 from skillwright.envs import TextEnv
 from skillwright.rollout import Limits, LocalEngine, PromptStyle, render
-from skillwright.rollout.engine import recorded_skill
 from skillwright.rollout.playback import RecordedStart, continuing, play_back
+from skillwright.rollout.prompt import recorded_skill
 
 LIMITS = Limits(max_turns=9, retries=0)
 WHOLE = PromptStyle()

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from skillwright.core import Act, ConfigError, Turn
 from skillwright.rollout import PromptStyle, render
-from skillwright.rollout.engine import with_other_skill
+from skillwright.rollout.prompt import with_other_skill
 
 SYSTEM = {"role": "system", "content": "Play."}
 USER = {"role": "user", "content": "A room."}

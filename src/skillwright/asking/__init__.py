@@ -33,22 +33,18 @@ class Asked(Protocol):
     @property
     def model(self) -> ChatModel:
         """Who is asked."""
-        ...
 
     @property
     def sampling(self) -> Sampling:
         """How it decodes; the seed is set per question."""
-        ...
 
     @property
     def max_prompt_tokens(self) -> int:
         """A prompt that is longer is not sent (by `estimate_tokens`)."""
-        ...
 
     @property
     def repair_rounds(self) -> int:
         """How often an unusable reply is asked for again."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

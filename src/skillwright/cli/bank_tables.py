@@ -1,4 +1,4 @@
-"""What commands about banks print."""
+"""Output of the commands about banks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -48,7 +48,7 @@ _MOST_POINTS = 40
 
 
 def bank_table(*names: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table; numbers stand on the right."""
+    """Return an empty table, with numbers right-aligned."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in names:
         is_text = name in ("skill", "category", "what", "why", "because", "reason")
@@ -64,9 +64,6 @@ def bank_table(*names: str, right: Sequence[str] = ()) -> Table:
 def words(category: str) -> str:
     """Write a category as words."""
     return escape(category.replace("_", " ")) if category else _EVERY
-
-
-# search
 
 
 def show_answer(console: Console, answer: Answer) -> None:
@@ -122,11 +119,8 @@ def _line(one: Scored) -> str:
     return escape(skill_line(one.skill).partition("] ")[2])
 
 
-# show
-
-
 def show_history(console: Console, found: SkillHistory) -> None:
-    """Show a skill and all that happened to it."""
+    """Show a skill and its history."""
     skill, said = found.skill, found.skill.counterfactual
     console.print(f"[bold]{skill.id}  {escape(skill.name)}[/]")
     where = f", only in {skill.scope}" if skill.scope else ""
@@ -199,11 +193,8 @@ def history_json(found: SkillHistory) -> dict[str, Any]:
     }
 
 
-# stats
-
-
 def show_statistics(console: Console, found: BankStatistics) -> None:
-    """Show what a bank is and how it grew."""
+    """Show a bank's statistics and growth."""
     headline = f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}"
     print_words(console, headline, markup=True)
     console.print(f"{found.pending} pending, {found.retired} retired")
@@ -267,13 +258,10 @@ def _show_use(console: Console, found: BankStatistics) -> None:
 
 
 def sparkline(series: Sequence[int]) -> str:
-    """Draw numbers as bars, the highest of them full; a long series by its last points."""
+    """Draw the last numbers of a series as bars."""
     shown = series[-_MOST_POINTS:]
     top = max(shown, default=0) or 1
     return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in shown)
-
-
-# lint
 
 
 def show_findings(console: Console, found: Sequence[tuple[BankSkill, tuple[Finding, ...]]]) -> None:
@@ -293,7 +281,7 @@ def show_findings(console: Console, found: Sequence[tuple[BankSkill, tuple[Findi
 
 
 def findings_json(skill: BankSkill, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return what lint finds in a skill as a JSON object."""
+    """Return the lint findings of a skill as a JSON object."""
     return {
         "skill": skill.id,
         "name": skill.name,
@@ -301,11 +289,8 @@ def findings_json(skill: BankSkill, findings: Sequence[Finding]) -> dict[str, An
     }
 
 
-# log, diff
-
-
 def show_log(console: Console, entries: Sequence[LogEntry]) -> None:
-    """List what happened."""
+    """List the log's entries."""
     for one in entries:
         when = datetime.fromtimestamp(one.time, UTC).strftime("%Y-%m-%d %H:%M")
         event = str(one.event).replace("_", " ")
@@ -338,7 +323,7 @@ def entry_json(entry: LogEntry) -> dict[str, Any]:
 
 
 def show_diff(console: Console, found: BankDiff) -> None:
-    """Show what differs between two versions."""
+    """Show the differences between two versions."""
     if found.is_empty:
         console.print(f"versions {found.before} and {found.after} say the same")
     for sign, style, skills in _groups(found):
@@ -362,7 +347,7 @@ def _groups(found: BankDiff) -> tuple[tuple[str, str, tuple[BankSkill, ...]], ..
 
 
 def diff_json(found: BankDiff) -> dict[str, Any]:
-    """Return what differs as a JSON object."""
+    """Return the differences as a JSON object."""
     named = ("added", "retired", "approved", "restored", "removed")
     return {
         "before": found.before,
@@ -373,9 +358,6 @@ def diff_json(found: BankDiff) -> dict[str, Any]:
             for one in found.refined
         ],
     }
-
-
-# What commands that change or measure a bank print at their end.
 
 
 _ACTIONS = {
@@ -416,7 +398,7 @@ def show_distilled(console: Console, outcome: DistillOutcome) -> None:
 
 
 def show_evolution(console: Console, report: EvolveReport) -> None:
-    """Show each round: success by category, what was proposed, what the gate said, growth."""
+    """Show each round: success by category, proposals, verdict, growth."""
     for one in report.rounds:
         _show_round(console, one)
     categories = sorted({name for one in report.rounds for name in one.growth})
@@ -460,7 +442,7 @@ def _show_round(console: Console, one: EvolutionRound) -> None:
 
 
 def show_import(console: Console, report: MoveReport, bank: str) -> None:
-    """Show what became of skills that came in."""
+    """Show the outcome of an import."""
     skills = count_skills(report.bank).headline
     at = f"[bold]{escape(bank)}[/] is at version {report.bank.version}"
     console.print(f"{at}: {skills}")
@@ -479,7 +461,7 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
 
 
 def show_approval(console: Console, report: MoveReport) -> None:
-    """Show which skills were approved, and which were not and why."""
+    """Show approved and refused skills with reasons."""
     if report.verdict is not None:
         print_words(console, f"gate: {report.verdict.reason}")
     if report.refused:
@@ -496,7 +478,7 @@ def show_approval(console: Console, report: MoveReport) -> None:
 
 
 def show_export(console: Console, bank: Bank, to: Path, written: Mapping[str, Any]) -> None:
-    """Show what was written."""
+    """Show the written files."""
     print_words(
         console,
         f"version {bank.version} was written to {to} as {written['format']} "
@@ -505,9 +487,6 @@ def show_export(console: Console, bank: Bank, to: Path, written: Mapping[str, An
     for skill, why in written["left_out"].items():
         line = f"{skill} was left out: {'; '.join(why)}"
         print_indented(console, 2, Text(line, style="yellow"))
-
-
-# calibrate
 
 
 def show_calibration(console: Console, found: Calibration) -> None:

@@ -20,9 +20,6 @@ from skillwright.core.settings import Settings
 from skillwright.datasets import parse_ratio
 from skillwright.envs import spec
 
-# SkillOpt's own benchmarks by name, and how each is played by its own adapter.
-
-
 BENCHMARKS: Final = {
     "alfworld": "ALFWorldAdapter",
     "docvqa": "DocVQAAdapter",

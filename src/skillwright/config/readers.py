@@ -24,12 +24,10 @@ class Reading:
     """A configuration while it is read.
 
     Attributes:
-        path: The file.
         layers: The file and those that it inherits from, the base first.
         values: What they say together, in our sections after the reading.
         overrides: ``section.key=value`` settings over the file.
         their_options: The same in the names of another system (``--cfg-options``).
-        warnings: What has no effect here.
     """
 
     path: Path
@@ -45,7 +43,6 @@ class Mode(NamedTuple):
 
     Attributes:
         lines: The mode in a line, then the settings that differ.
-        facts: The same as a JSON object.
     """
 
     lines: tuple[str, ...] = ()

@@ -49,8 +49,6 @@ from skillwright.evaluation import (
 from skillwright.models import ModelConfig
 from skillwright.models.validation import Share
 
-# The policy and how its weights are trained, as a configuration says it.
-
 
 class ScorerPolicyConfig(Settings):
     """A small network that scores the commands on offer; it learns on a laptop."""
@@ -398,10 +396,6 @@ class RlConfig(Settings):
 
 def validated_rl(values: Mapping[str, Any], where: str) -> RlConfig:
     """Check plain values against the schema.
-
-    Args:
-        values: Sections, as YAML gives them.
-        where: What they come from, for messages.
 
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem.

@@ -31,9 +31,6 @@ from skillwright.rollout import PlayLimits
 from skillwright.rollout.workers import ENGINES, Cluster
 from skillwright.textopt import EditTerms, ReflectTerms
 
-# Sections that every job has: name and seed, models, how episodes are played, a budget.
-
-
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -123,42 +120,16 @@ def _with_prices(model: Any, table: Mapping[str, Any]) -> Any:
     return model if listed is None or model.get("prices") else {**model, "prices": listed}
 
 
-def _check_head(address: str) -> str:
-    if "://" in address:
-        raise ValueError(
-            f"{address!r} is no address of a head; write 'host:6379', or 'auto'. From a machine "
-            "outside of the cluster, hand the whole command over: `ray job submit -- skillwright "
-            "train ...`"
-        )
-    return address
-
-
-class RaySection(Settings):
-    """Where episodes are played with ``engine: ray``."""
-
-    address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
-    """Head ``host:port``, or ``auto``; unset, ``$RAY_ADDRESS`` or a Ray started for the run."""
-    workers: PositiveInt | None = None
-    """Worker processes, one CPU each; unset, one per CPU."""
-    labels: dict[str, str] = Field(default_factory=dict)
-    """Required node labels, such as ``{"pool": "rollouts"}``."""
-
-
 class PlayedEpisodes(PlayLimits):
     """How episodes are played."""
 
     engine: EngineName = "local"
     """``local`` plays in this process, ``ray`` on a cluster with equal results; policies always
     play locally."""
-    ray: RaySection = RaySection()
+    ray: Cluster = Cluster()
     """Cluster for ``engine: ray``."""
     history_turns: PositiveInt | None = None
     """Turns that the prompt holds after the opening; unset, all."""
-
-    @property
-    def cluster(self) -> Cluster:
-        """Where the workers of an engine run."""
-        return Cluster(self.ray.address, self.ray.workers, self.ray.labels)
 
 
 class Reported(Settings):
@@ -174,9 +145,6 @@ class Reported(Settings):
     """Open the test split at the end."""
     test_tasks: PositiveInt | None = None
     """Maximum test tasks; unset, all."""
-
-
-# What a run may use up, as a configuration says it.
 
 
 class BudgetSection(Settings):
@@ -196,9 +164,6 @@ class BudgetSection(Settings):
     def is_set(self) -> bool:
         """Whether there is any bound."""
         return any(bound is not None for bound in (self.usd, self.tokens, self.minutes))
-
-
-# How much is trained, and how proposals change the skill.
 
 
 class TrainSection(Settings):
@@ -278,9 +243,6 @@ class OptimizerSection(EditTerms):
                 f"({self.learning_rate}); swap them, or use lr_scheduler 'constant'"
             )
         return self
-
-
-# What decides, and what is reported, as a configuration says it.
 
 
 class EvaluationSection(Reported):
@@ -441,10 +403,6 @@ class RunConfig(Settings):
 
 def validated(values: Mapping[str, Any], where: str) -> RunConfig:
     """Check plain values against the schema.
-
-    Args:
-        values: Sections, as YAML gives them.
-        where: What they come from, for messages.
 
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem.

@@ -15,9 +15,6 @@ from skillwright.core.fence import escaped_controls
 from skillwright.core.jsonio import read_text
 from skillwright.models import explain_validation_error
 
-# What all sections of a configuration share, and every path that a schema may set.
-
-
 S = TypeVar("S", bound=BaseModel)
 
 
@@ -42,9 +39,6 @@ def kind_unless_given(kind: str) -> BeforeValidator:
         return {"kind": kind, **value} if isinstance(value, Mapping) else value
 
     return BeforeValidator(fill)
-
-
-# Every dotted path that a configuration may set, read off its schema.
 
 
 class KeyPath(NamedTuple):

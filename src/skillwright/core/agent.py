@@ -144,9 +144,6 @@ STRICT_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no
 """Reads what a model wrote as JSON; NaN and numbers without end are none."""
 
 
-# Who acts in an environment: a chat model, a policy with weights, or an executor.
-
-
 # How models that are served without a parser for their calls write them.
 _CALL_MARKS: Final = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 
@@ -259,9 +256,6 @@ class Agent(Protocol):
         Raises:
             ModelError: The endpoint behind the agent failed; nothing was chosen for any context.
         """
-
-
-# The action in an answer, for all who carry it out, learn from it or tell of it.
 
 
 # An inner tag closes itself: of "<action><action>look</action>" the action is "look".

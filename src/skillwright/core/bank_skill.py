@@ -46,8 +46,6 @@ class Counterfactual:
 
     Attributes:
         failure_point: The moment at which the episode was lost.
-        flawed_reasoning: What the agent must have believed there.
-        corrective_action: What it should have done instead.
     """
 
     failure_point: str

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 
-# JSON, digests and files: the same bytes for the same value, and never half a file.
-
-
 # Built once: making an encoder takes longer than encoding a message.
 _CANONICAL = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
@@ -109,9 +106,6 @@ def _why(path: Path, error: OSError) -> str:
     if path.is_dir():
         return "it is a folder; name the file inside it."
     return f"{error.strerror}."
-
-
-# Dataclasses as JSON values and back: one codec for what a store, an event or a report holds.
 
 
 T = TypeVar("T")
@@ -220,9 +214,6 @@ def _adapter(kind: Any) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
-
-
-# Compressed text that may come from others: a megabyte of it can stand for a thousand.
 
 
 MOST_BYTES: Final = 64 << 20

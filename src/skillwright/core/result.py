@@ -20,8 +20,6 @@ from skillwright.core.errors import (
 from skillwright.core.jsonio import JsonRecord, encode_fields
 from skillwright.core.skill import Patch
 
-# A fault of the infrastructure, kept apart from every score.
-
 
 class FailureCause(StrEnum):
     """The boundary that a fault crossed."""
@@ -75,9 +73,6 @@ def _cause(fault: BaseException) -> FailureCause:
             return FailureCause.ENVIRONMENT
 
 
-# One job to do, and one attempt at it.
-
-
 @dataclass(frozen=True, slots=True)
 class Task:
     """A job in an environment.
@@ -87,7 +82,6 @@ class Task:
         env: The name under which the environment is registered.
         extras: What the environment needs to build this task; plain JSON values.
         task_type: The task type that results are broken down by; ``""`` for none.
-        description: One line for people.
         split: ``train``, ``val`` or ``test``.
     """
 
@@ -104,7 +98,6 @@ class EpisodeSpec:
     """One attempt at a task.
 
     Attributes:
-        seed: The randomness of this attempt.
         draw: Which of several attempts at the same task this is, from 0.
         phase: What the attempt is for (``train``, ``gate``, ``test``, ...); recorded only.
         step: The training step that asks for it, or ``None``; recorded only.
@@ -116,8 +109,6 @@ class EpisodeSpec:
     phase: str = ""
     step: int | None = None
 
-
-# What happened in an episode, turn by turn.
 
 USER_TURN: Final = "user_simulator"
 """Where an environment with a simulated user reports that user's turn in its metadata."""
@@ -148,7 +139,6 @@ class Turn:
         observation: The environment's raw text, without what was added for the prompt.
         metadata: Facts that the environment reported besides its text.
         messages: The environment's reply as it enters the next prompt.
-        seed: The seed that the agent was given.
     """
 
     index: int
@@ -167,7 +157,6 @@ class Trajectory:
 
     Attributes:
         opening: The environment's first raw text (the task statement is in it).
-        metadata: What the environment reported when it started.
     """
 
     opening: str

@@ -121,7 +121,6 @@ class Edit:
         target: The exact text to find; ignored by ``append``.
         support_count: Trajectories behind the edit, counted from the patches that it came from.
         merge_level: The level of the merge tree at which it was written, or ``None``.
-        update_origin: Which stage wrote it.
         update_target: Which part of the skill it is meant for.
     """
 

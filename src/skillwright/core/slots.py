@@ -7,11 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class Slots:
-    """Lets in at most ``limit`` tasks of one event loop at a time, in order of arrival.
-
-    Attributes:
-        in_flight: Tasks that are in.
-    """
+    """Lets in at most ``limit`` tasks of one event loop at a time, in order of arrival."""
 
     def __init__(self, limit: int) -> None:
         self.in_flight = 0

@@ -70,11 +70,9 @@ class Schema:
     """The tables of a kind of file.
 
     Attributes:
-        kind: What the file belongs to: "run".
         holder: What it is called when it is closed: "store".
         application_id: Marks the file for `file` and for us; other SQLite files are refused.
         version: Version of the tables; a file of another one is refused.
-        tables: Statements that create them.
         error: Error that is raised for a file that cannot be used.
         if_empty: End of the message about a file without tables.
     """

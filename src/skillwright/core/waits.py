@@ -16,7 +16,6 @@ class Wait:
     Attributes:
         what: What is done meanwhile, or who is asked: ``loading torch``.
         then: What happens next, or "".
-        since_s: When it began, on the monotonic clock.
     """
 
     what: str

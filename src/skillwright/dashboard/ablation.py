@@ -1,4 +1,4 @@
-"""What each section of a skill is worth, as `skill ablate` measured it; the file is untrusted."""
+"""Values of a skill's sections, as measured by `skill ablate`; the file is untrusted."""
 
 import json
 import math
@@ -15,17 +15,14 @@ _MOST_BYTES = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class SectionValue(JsonRecord):
-    """What is lost without a section.
+    """The value of a section.
 
     Attributes:
-        title: What the section is called.
-        first_line: Where it begins in the skill, from 1.
-        last_line: Where it ends; this line is a part of it.
-        value: Mean reward with it less without it; ``None`` where nothing was scored.
-        interval: Its bounds, which hold together with those of the other sections, or ``None``.
-        pairs: Pairs of episodes that were compared.
-        lost: Pairs that a fault left without a score.
-        proposal: What `skill ablate` proposes.
+        first_line: First line in the skill, from 1.
+        last_line: Last line, inclusive.
+        value: Mean reward with the section minus without it; ``None`` without scores.
+        interval: Bounds, simultaneous over all sections, or ``None``.
+        lost: Pairs without a score because of a fault.
     """
 
     title: str
@@ -43,10 +40,7 @@ class Ablation(JsonRecord):
     """The measured values of a skill's sections.
 
     Attributes:
-        skill: The name of its file.
-        skill_version: The hash of its text.
-        split: Where it was measured.
-        sections: From the first line on.
+        skill_version: Hash of the skill's text.
     """
 
     skill: str
@@ -55,16 +49,16 @@ class Ablation(JsonRecord):
     sections: tuple[SectionValue, ...]
 
     def at(self, line: int) -> SectionValue | None:
-        """Return the section that a line is in, the innermost of several, or ``None``."""
+        """Return the innermost section of a line, or ``None``."""
         inside = [one for one in self.sections if one.first_line <= line <= one.last_line]
         return min(inside, key=lambda one: one.last_line - one.first_line, default=None)
 
 
 def read_ablation(folder: Path) -> Ablation | None:
-    """Read what was measured in a run; ``None`` where nothing was.
+    """Read a run's ablation, or return ``None``.
 
     Raises:
-        RunError: The file is not what `skill ablate` writes.
+        RunError: The file is malformed.
     """
     path = folder / ABLATION_NAME
     if not path.is_file():

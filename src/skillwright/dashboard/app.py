@@ -68,9 +68,9 @@ def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
     """Make the app.
 
     Args:
-        root: The folder that holds runs.
+        root: Folder that holds runs.
         paths: Further runs and banks to show.
-        token: What a request must carry: as ``?token=`` once, later as a cookie.
+        token: Token of every request, as ``?token=`` or a cookie.
     """
     site = Site(root, tuple(paths), time.time)
     routes: list[Any] = [Route(path, _answer(site, page)) for path, page in _PAGES]
@@ -93,11 +93,11 @@ def _answer(site: Site, page: pages.Page) -> Any:
             status = 404
             text = _filled(filled, site, request, "problem.html", {"problem": str(error)})
         except DAMAGE as error:
-            # A damaged row reads as anything; the other pages of the run may well be whole.
+            # A damaged row may contain anything; other pages of the run may still work.
             logger.exception("%s cannot be shown", request.url.path)
             status, said = 500, {"problem": damaged(error)}
             text = _filled(filled, site, request, "problem.html", said)
-        # What a model wrote may hold half of a character, which no page can show.
+        # Model output may hold lone surrogates, which cannot be encoded.
         return HTMLResponse(text.encode("utf-8", "replace"), status)
 
     return answer
@@ -113,7 +113,7 @@ def _filled(
 
 
 def _live(site: Site) -> Any:
-    """Send an event whenever something was recorded in a run."""
+    """Send an event whenever a run's store changes."""
 
     async def moments(request: Request, path: Path, seen: str) -> AsyncIterator[str]:
         while not await request.is_disconnected():

@@ -35,25 +35,23 @@ from skillwright.dashboard.site import Site
 _ROWS = 100
 """Skills of a page."""
 _VERSIONS = 60
-"""Most versions of the growth chart; more are thinned out evenly."""
+"""Maximum versions of the growth chart; more are thinned evenly."""
 _COMPARED = 2_000
 """Skills that are compared for near-duplicates."""
 _NEARLY = 0.7
 _LONGEST = 2_000
 _FOUND = 40
-"""Skills of a kind that a search shows."""
+"""Skills per kind in a search result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of a bank's file.
+    """Contents of a bank's page.
 
     Attributes:
-        bank: The newest version.
-        growth: The counts of each version, rising.
-        log: What happened, the latest first.
-        totals: How often each skill was retrieved, by id.
-        near: Pairs of skills that share most of their words, with the share.
+        growth: Counts per version, in ascending order.
+        totals: Number of retrievals per skill id.
+        near: Near-duplicate pairs with their share of common words.
     """
 
     bank: Bank
@@ -64,7 +62,7 @@ class Shown:
 
     @property
     def never(self) -> list[BankSkill]:
-        """Active skills that no episode was given."""
+        """Active skills that were never injected."""
         return [one for one in self.bank.active if one.id not in self.totals]
 
 
@@ -75,7 +73,7 @@ def bank(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     if path is None:
         return "bank.html", {"bank": None, "name": run}
     shown = site.once(path, "bank", lambda: _read(path))
-    if not shown.growth:  # a copy counts nothing: the run knows what it injected
+    if not shown.growth:  # a copy has no counts; the run's store has
         shown = replace(shown, totals=site.once(path, "use", lambda: _injected(path.parent)))
     settings, env = BankSection(), ""
     if run:
@@ -129,9 +127,9 @@ def _injected(folder: Path) -> dict[str, SkillStats]:
 
 
 def _settings(folder: Path) -> tuple[BankSection, str]:
-    """Return how much a run injects, and its environment where that is one of ours.
+    """Return a run's bank settings, and its environment if it is built in.
 
-    The rules of another environment are code of the user's, which viewing must not execute.
+    Viewing must not execute the code of a user's environment.
     """
     with reading(folder) as reader:
         is_rl = reader.trains_weights
@@ -141,12 +139,10 @@ def _settings(folder: Path) -> tuple[BankSection, str]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A skill that a search looked at.
+    """A skill in a search result.
 
     Attributes:
-        skill: The skill.
-        score: Its similarity to the query.
-        outcome: ``injected``, or why it is not.
+        outcome: ``injected``, or the reason against it.
     """
 
     skill: BankSkill
@@ -156,15 +152,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a query finds.
+    """The result of a query.
 
     Attributes:
-        named: The query's category, and how it was found.
-        delta: The similarity that must be exceeded.
-        above: Skills that exceed it, by falling score.
-        below: The next ones.
-        general: How many general skills are injected whatever is asked.
-        tokens: The length of what is injected.
+        named: Category of the query, and its source.
+        delta: Similarity threshold (exclusive).
+        general: Number of general skills, always injected.
     """
 
     named: Named
@@ -176,7 +169,7 @@ class Search:
 
 
 def _search(index: BankIndex, query: str, settings: BankSection, env: str, scope: str) -> Search:
-    """Say what would be injected for a query, by words, and what comes close."""
+    """Find the skills that would be injected for a query, and the nearest others."""
     named = classify(query, index.bank, env, index.encoder)
     embedder = index.encoder.embedder
     own = settings.embedder == "lexical"
@@ -234,7 +227,7 @@ def _growth(shown: Shown) -> Any:
 
 
 def _rounds(site: Site, run: str) -> list[dict[str, Any]]:
-    """Return what became of each update of the bank that a training of weights made."""
+    """Return the outcome of each bank update of a weights training."""
     if not run:
         return []
     with reading(site.folder(run)) as reader:
@@ -254,7 +247,7 @@ def _near(skills: tuple[BankSkill, ...]) -> tuple[tuple[BankSkill, BankSkill, fl
     both = has @ has.T
     sizes = np.diag(both)
     union = np.maximum(sizes[:, None] + sizes[None, :] - both, 1)
-    # Facts about two places may well have the same words.
+    # Facts about two households may share their words.
     kinds = np.unique([f"{one.kind} {one.scope}" for one in some], return_inverse=True)[1]
     share = np.triu(both / union * (kinds[:, None] == kinds[None, :]), k=1)
     pairs = np.argwhere(share >= _NEARLY)
@@ -263,7 +256,7 @@ def _near(skills: tuple[BankSkill, ...]) -> tuple[tuple[BankSkill, BankSkill, fl
 
 
 def _by_category(shown: Shown) -> list[tuple[str, int, int]]:
-    """List (category, active skills, of them never retrieved)."""
+    """List (category, active skills, never retrieved ones)."""
     every = Counter(one.category for one in shown.bank.active)
     never = Counter(one.category for one in shown.never)
     return [(name, every[name], never[name]) for name in sorted(every)]

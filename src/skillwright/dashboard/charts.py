@@ -1,7 +1,6 @@
-"""Charts as SVG, drawn on the server: they work without scripts, in mails and in print.
+"""SVG charts, drawn on the server, so that they work without scripts.
 
-Colors are classes, so that a style sheet can give them for light and dark. Every chart has a title
-that a screen reader says; pages put its numbers in a table below.
+Colors are CSS classes. Every chart has a title for screen readers.
 """
 
 import math
@@ -22,13 +21,11 @@ class Mark:
     """A point with an interval.
 
     Attributes:
-        label: What stands below it.
-        value: Where it is; ``None`` draws nothing.
-        low: The interval's lower end, or ``None``.
-        high: Its upper end, or ``None``.
-        kind: ``accept``, ``reject`` or another word; a class of the style sheet.
-        link: Where a click leads, or "".
-        title: What is said when the pointer rests on it.
+        value: Height; ``None`` draws nothing.
+        low: Lower end of the interval, or ``None``.
+        high: Upper end, or ``None``.
+        kind: CSS class, such as ``accept`` or ``reject``.
+        title: Tooltip.
     """
 
     label: str
@@ -46,8 +43,8 @@ def lines(
     """Draw lines over steps or iterations.
 
     Args:
-        title: What is shown.
-        series: (x, y) by name; points whose y is ``None`` or no number are gaps.
+        title: Title of the chart.
+        series: (x, y) by name; ``None`` and NaN are gaps.
         percent: Write y as percentages, from 0 to 100.
     """
     points = [(x, y) for one in series.values() for x, y in one if _is_number(y)]
@@ -74,7 +71,7 @@ def lines(
 
 
 def steps(title: str, moments: Sequence[Moment]) -> Markup:
-    """Draw what the current and the released version scored, with their intervals."""
+    """Draw scores of the current and released versions with intervals."""
     sides = {
         name: [(one.at, getattr(one, name)) for one in moments] for name in ("current", "released")
     }
@@ -121,7 +118,7 @@ def marks(title: str, points: Sequence[Mark]) -> Markup:
                 f'<text class="tick" x="{x:.1f}" y="{_HEIGHT - 10}" text-anchor="middle">'
                 f"{escape(one.label)}</text>"
             )
-    # A picture may hold no links: what does is a group.
+    # role=img allows no links, so charts with links are groups.
     return _svg(title, "".join(parts), "group" if any(one.link for one in points) else "img")
 
 
@@ -200,7 +197,7 @@ def _round_values(low: float, high: float, about: int) -> list[float]:
 
 
 def _runs(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float, float]]]:
-    """Split points where one is missing."""
+    """Split points at gaps."""
     found: list[list[tuple[float, float]]] = [[]]
     for x, y in points:
         if y is None or not _is_number(y):

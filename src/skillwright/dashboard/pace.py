@@ -1,4 +1,4 @@
-"""Whether a process works on a run, how long it has worked, and how much is left to do."""
+"""Status, progress, working time and remaining time of a run."""
 
 import time
 from collections.abc import Sequence
@@ -14,20 +14,18 @@ from skillwright.runs import Event
 from skillwright.runs.folder import is_at_work
 
 _LATEST = 100
-"""Episodes that say how fast they come."""
+"""Latest episodes that the rate is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
-        unit: What is counted: ``steps``, ``iterations`` or ``episodes``.
-        done: How many are over.
-        expected: How many there will be; ``None`` where that is not known.
-        worked_s: Seconds in which processes worked on it; pauses between them do not count.
-        left_s: Seconds that are left at this pace; ``None`` where no process works on it, or
-            nothing says how fast.
+        unit: ``steps``, ``iterations`` or ``episodes``.
+        expected: Total number, or ``None`` if unknown.
+        worked_s: Seconds of work, without pauses between sessions.
+        left_s: Estimated seconds left; ``None`` if no process works on it or the rate is unknown.
     """
 
     unit: str
@@ -38,7 +36,7 @@ class Pace:
 
 
 def status_of(one: RunSummary) -> str:
-    """Say how a run stands: running, stopped, finished, or unreadable."""
+    """Return running, stopped, finished, or unreadable."""
     if one.problem:
         return "unreadable"
     if one.is_finished:
@@ -48,7 +46,7 @@ def status_of(one: RunSummary) -> str:
 
 
 def pace_of(one: RunSummary, reader: RunReader) -> Pace:
-    """Say how far a run is, and how long the rest will take."""
+    """Estimate a run's progress and remaining time."""
     events = reader.store.events()
     latest = reader.latest(_LATEST)
     began = sessions_of(events)
@@ -71,7 +69,7 @@ def pace_of(one: RunSummary, reader: RunReader) -> Pace:
 def _planned(
     one: RunSummary, reader: RunReader, events: Sequence[Event]
 ) -> tuple[str, int | None, float]:
-    """Return what is counted, how many of it there will be, and the episodes that follow it."""
+    """Return the unit, its expected number, and the episodes after the last unit."""
     path = reader.folder / "config.yaml"
     if one.rl is not None:
         return "iterations", load_rl_config(path).grpo.iterations, 0.0
@@ -95,7 +93,7 @@ def _planned(
 
 
 def _attempted(one: RunSummary, reader: RunReader) -> int:
-    """Count what an evaluation played for itself: not again, and not what it continues."""
+    """Count an evaluation's own attempts, without repetitions."""
     plan = read_plan(reader.store, reader.folder)
     return one.episodes if plan is None else reader.attempts(plan.phase)
 

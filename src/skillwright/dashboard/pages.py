@@ -1,4 +1,4 @@
-"""What each page shows: a function returns the values that its template is filled with."""
+"""The pages: each function returns its template and the values for it."""
 
 import difflib
 import re
@@ -49,7 +49,7 @@ def runs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show how a run stands: verdicts in order, the test, and what it consumed."""
+    """Show a run's verdicts in order, test scores and usage."""
     with _run(site, request) as (summary, reader):
         verdicts = in_order(reader.store.verdicts())
         ledger = getattr(summary.state or summary.rl, "ledger", None)
@@ -70,7 +70,7 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show tasks by versions, and those that two versions disagree about."""
+    """Show the heat map of tasks by versions, and tasks that flipped between two."""
     asked = request.query_params
     with _run(site, request) as (summary, reader):
         known = [one for one in reader.values_of("phase") if one]
@@ -99,7 +99,7 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def side_by_side(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show two episodes of a run side by side, of the same task or not."""
+    """Show two episodes of a run side by side."""
     name, asked = request.path_params["run"], request.query_params
     path = site.folder(name)
     sides = [f"e{_number(asked, side)}" for side in ("a", "b")]
@@ -108,7 +108,7 @@ def side_by_side(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def between_runs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show how two runs that are compared played a task: the first scored attempt of each."""
+    """Show the first scored attempts of two runs at a task."""
     asked, pair = request.query_params, []
     for label, side in (("A", "a"), ("B", "b")):
         name, task = asked.get(side, ""), asked.get("task", "")
@@ -152,7 +152,7 @@ def skill(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def edits(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show how many edits were proposed, merged, selected and judged, and each of a step."""
+    """Show the counts of proposed, merged, selected and judged edits, per step."""
     with _run(site, request) as (_, reader):
         funnel = reader.funnel()
         steps = [one["step"] for one in funnel]
@@ -220,7 +220,7 @@ def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show what failed by cause, and what everything consumed."""
+    """Show failures by cause, and usage."""
     with _run(site, request) as (summary, reader):
         return "costs.html", {
             "faults": reader.faults(),
@@ -302,7 +302,7 @@ def _curves(
 
 
 def _recent_share(rows: list[dict[str, Any]], task_type: str) -> float | None:
-    """Return the share that some iterations solved of a task type."""
+    """Return the success rate of a task type over some iterations."""
     counts = [one["task_types"].get(task_type) or (0, 0) for one in rows]
     scored = sum(each for _, each in counts)
     return sum(solved for solved, _ in counts) / scored if scored else None
@@ -317,7 +317,7 @@ def _val_scores(reader: RunReader) -> dict[str, tuple[int, int]]:
 
 
 def ends_of(summary: RunSummary, reader: RunReader, found: HeatMap) -> tuple[str, str]:
-    """Return the versions that a run began and ended with, of those that were played."""
+    """Return the first and last versions of a run among the played ones."""
     if not found.versions:
         return "", ""
     versions = reader.versions
@@ -333,7 +333,7 @@ def ends_of(summary: RunSummary, reader: RunReader, found: HeatMap) -> tuple[str
 
 
 def _chosen(summary: RunSummary, reader: RunReader) -> int:
-    """Return after which iteration the weights are that a run ends with, as far as it knows."""
+    """Return the iteration of the selected weights, as far as it is known."""
     opened = reader.payloads(RlKind.TEST_OPENED)
     if opened:
         return int(opened[-1]["artifacts"]["final"])
@@ -342,7 +342,7 @@ def _chosen(summary: RunSummary, reader: RunReader) -> int:
 
 
 def _marks(summary: RunSummary, reader: RunReader) -> dict[str, str]:
-    """Say which versions are released or current, by what they are called."""
+    """Mark the released and current versions by label."""
     if rl := summary.rl:
         chosen = _chosen(summary, reader)
         ended = weights_name(chosen)
@@ -361,7 +361,7 @@ def _marks(summary: RunSummary, reader: RunReader) -> dict[str, str]:
 
 
 def _measured(reader: RunReader, version: str) -> dict[str, Any]:
-    """Return what `skill ablate` measured of a version; ``None`` where it did not."""
+    """Return a version's ablation, or ``None``."""
     try:
         found, problem = read_ablation(reader.folder), ""
     except RunError as error:
@@ -395,7 +395,7 @@ def _age_s(one: RunSummary, now: float) -> float | None:
 
 
 def gain_of(one: RunSummary) -> Any:
-    """Return what the released artifact gained on test, or ``None``."""
+    """Return the gain of the released artifact on test, or ``None``."""
     report = _report(one)
     if report is None:
         return None
@@ -416,7 +416,7 @@ def _number(asked: Mapping[str, str], name: str, default: int | None = None) -> 
 
 
 class _run:
-    """A run of an address, open for one request."""
+    """The run of a URL, open for one request."""
 
     def __init__(self, site: Site, request: Request) -> None:
         self._path = site.folder(request.path_params["run"])

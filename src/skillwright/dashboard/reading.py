@@ -1,4 +1,4 @@
-"""A run's store, read for pages: sums are made in SQL, and nothing is loaded that is not shown."""
+"""Reads a run's store for pages; aggregates are computed in SQL."""
 
 import json
 import re
@@ -16,9 +16,9 @@ from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank import threshold_of
 from skillwright.jobs.inspect import is_flipped
+from skillwright.jobs.kinds import RL
 from skillwright.jobs.run import MADE
 from skillwright.jobs.text import Kind
-from skillwright.jobs.weights import JOB as RL
 from skillwright.jobs.weights import TEST_EPISODES, RlKind, weights_name
 from skillwright.runs import RunStore
 from skillwright.runs.database import Database
@@ -28,7 +28,7 @@ from skillwright.runs.window import find_in
 PAGE = 50
 """Rows of a page."""
 _AROUND = 60
-"""Characters that are shown on either side of what was found."""
+"""Characters around a match."""
 _BANK_VERSION = re.compile(r"(\d+):[0-9a-f]{12}")
 _OTHER_SCOPE = "other_scope"
 # One control has the weights and the bank of what it is compared with: only the test's own event
@@ -39,12 +39,12 @@ _IN_OTHER_SCOPE = (
     f"e.key IN {_TESTED % _OTHER_SCOPE} AND e.key NOT IN {_TESTED % 'final'} THEN '{_OTHER_SCOPE}'"
 )
 _SEARCH_S = 0.04
-"""Seconds that one request may search; the next one continues where it stopped."""
+"""Maximum seconds of a search per request; the next request continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How a task went under a version of the skill; not there where it was not played."""
+    """Results of a task under a version of the skill."""
 
     scored: int
     solved: int
@@ -53,7 +53,7 @@ class Cell:
 
     @property
     def share(self) -> float | None:
-        """Share of the scored attempts that were solved; ``None`` where all failed."""
+        """Share of scored attempts that were solved; ``None`` without a score."""
         return self.solved / self.scored if self.scored else None
 
 
@@ -85,15 +85,15 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What was played with, and what it is called.
+    """Labels of the versions that were played.
 
     A version is a text's hash. In a run that trains weights it is a policy and a text, with a line
     break between them: there the text stays the same while the weights change.
 
     Attributes:
-        labels: What texts and tested artifacts are called, by hash.
-        iterations: After which iteration a policy was measured, by its identity; 0 is the cold
-            start. ``None`` where no weights are trained.
+        labels: Labels of texts and tested artifacts, by hash.
+        iterations: Iteration by identity of the policy, 0 after the cold start; ``None`` where
+            no weights are trained.
     """
 
     labels: Mapping[str, str]
@@ -107,7 +107,7 @@ class Versions:
         return f"e.agent || char(10) || CASE WHEN {_IN_OTHER_SCOPE} ELSE e.skill_version END"
 
     def label(self, version: str) -> str:
-        """Return what a version is called."""
+        """Return the label of a version."""
         if self.iterations is None:
             return self._text(version) or "none"
         agent, _, text = version.partition("\n")
@@ -115,7 +115,7 @@ class Versions:
         return f"{self._agent(agent)}, {text}" if text else self._agent(agent)
 
     def place(self, version: str) -> int:
-        """Return the place of a version in order; those that are not known come last."""
+        """Return the position of a version; unknown ones come last."""
         if self.iterations is None:
             known = list(self.labels)
             return known.index(version) if version in known else len(known)
@@ -141,7 +141,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which episodes a list shows; what is empty is no condition."""
+    """Conditions on episodes; empty ones are ignored."""
 
     phase: str = ""
     split: str = ""
@@ -156,7 +156,7 @@ class Filter:
         """Return an SQL condition on ``episodes e``, and its values.
 
         Args:
-            threshold: The score from which an episode counts as solved.
+            threshold: Minimum score of success.
             version: `Versions.column`.
         """
         parts, values = ["1"], list[Any]()
@@ -188,10 +188,9 @@ class EpisodePage:
     """A page of a list of episodes, the latest first.
 
     Attributes:
-        rows: What each row shows.
-        total: How many fit the filter; ``None`` for a search, which does not know.
-        next_before: List on below this number; ``None`` at the end.
-        seen: How many episodes the search has read so far.
+        total: Matching episodes; ``None`` for a search.
+        next_before: Number below which the next page starts; ``None`` at the end.
+        seen: Episodes that the search has read so far.
     """
 
     rows: list[dict[str, Any]]
@@ -202,11 +201,10 @@ class EpisodePage:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What failed, by cause.
+    """Failures by cause.
 
     Attributes:
         episodes: (cause, message of one, how many, number of the latest).
-        calls: (purpose, error of one, how many).
     """
 
     episodes: list[tuple[str, str, int, int]] = field(default_factory=list)
@@ -231,7 +229,7 @@ class RunReader:
 
     @cached_property
     def versions(self) -> Versions:
-        """What was played with in this run."""
+        """Versions that were played in this run."""
         if not self.trains_weights:
             numbers = {one.hash: f"v{one.version}" for one in reversed(self.store.skills())}
             tested = [event.payload["skills"] for event in self.store.events(Kind.TEST_OPENED)]
@@ -254,7 +252,7 @@ class RunReader:
         return [row["v"] for row in rows]
 
     def heat_map(self, phases: Sequence[str]) -> HeatMap:
-        """Say how each task went under each version, in some phases."""
+        """Return the results of each task under each version, in some phases."""
         marks = ",".join("?" * len(phases))
         rows = self._database.rows(
             f"""SELECT task_id, max(task_type) AS task_type, {self.versions.column} AS version,
@@ -334,7 +332,7 @@ class RunReader:
         return [row["ended_at"] for row in rows]
 
     def attempts(self, phase: str) -> int:
-        """Count what was attempted in a phase; an attempt that was played again is one."""
+        """Count the attempts of a phase, without repetitions."""
         rows = self._database.rows(
             """SELECT count(*) FROM
                 (SELECT DISTINCT task_id, draw, skill_version FROM episodes WHERE phase = ?)""",
@@ -376,7 +374,7 @@ class RunReader:
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def faults(self) -> Faults:
-        """Count what failed, by cause."""
+        """Count failures by cause."""
         episodes = self._database.rows(
             """SELECT failure_cause AS cause, failure_message AS message, count(*) AS n,
                     max(id) AS latest
@@ -405,7 +403,7 @@ class RunReader:
         return [{**dict(row), "verdict": verdicts.get(row["step"])} for row in rows]
 
     def moment(self) -> str:
-        """Return what changes whenever something is recorded."""
+        """Return a value that changes with the store."""
         row = self._database.rows(
             "SELECT (SELECT max(id) FROM events), (SELECT max(id) FROM episodes),"
             " (SELECT max(id) FROM calls)"
@@ -413,7 +411,7 @@ class RunReader:
         return "-".join(str(part or 0) for part in row)
 
     def payloads(self, kind: str) -> list[dict[str, Any]]:
-        """Return what the events of a kind say, in order."""
+        """Return the payloads of events of a kind, in order."""
         return [event.payload for event in self.store.events(kind)]
 
 
@@ -424,7 +422,7 @@ def plain(text: Any) -> str:
 
 @contextmanager
 def reading(folder: Path) -> Iterator[RunReader]:
-    """Open a run's file for one request; it may be written meanwhile.
+    """Open a run's store, which may be written meanwhile, for one request.
 
     Raises:
         RunError: The file is missing, no run, damaged, or written by a newer version.
@@ -437,8 +435,8 @@ def reading(folder: Path) -> Iterator[RunReader]:
 
 
 def _match(row: sqlite3.Row, needle: str) -> str:
-    """Return the place where an episode holds a text, or ``""``."""
-    # What is stored is JSON text: a quote or line break in it is written with a backslash.
+    """Return the context of a text in an episode, or ``""``."""
+    # The stored text is JSON, in which quotes and line breaks are escaped.
     needles = tuple(dict.fromkeys((needle, json.dumps(needle, ensure_ascii=False)[1:-1])))
     plain = zlib.compress(row["task_description"].encode("utf-8", "surrogatepass"), 0)
     for body in (plain, row["opening"], row["said"]):

@@ -1,7 +1,6 @@
 """A run as one file: HTML that can be mailed, or Markdown for a pull request.
 
-The HTML is made of the same pages that `skillwright view` serves. Links and forms need the server,
-so they are left out; the style sheet is inside, scripts are not, and nothing is fetched.
+The HTML holds the pages of `skillwright view` without links, forms and scripts; it loads nothing.
 """
 
 import difflib
@@ -35,7 +34,7 @@ _MOST_LINES = 400
 
 
 def html_report(folder: Path) -> str:
-    """Write a run as one HTML file that needs nothing else.
+    """Write a run as one self-contained HTML file.
 
     Raises:
         RunError: The folder holds no run, or its store cannot be read.
@@ -61,7 +60,7 @@ def html_report(folder: Path) -> str:
 
 
 def markdown_report(folder: Path) -> str:
-    """Write what a pull request needs: the gain, the diff of the skill, three flipped tasks.
+    """Write a summary for a pull request: gain, diff of the skill, three flipped tasks.
 
     Raises:
         RunError: The folder holds no run, or its store cannot be read.
@@ -96,7 +95,7 @@ def _is_tested(summary: RunSummary) -> bool:
 
 
 def _main(filled: Any, template: str, values: dict[str, Any]) -> Any:
-    """Render the main block of a page, without what needs the server."""
+    """Render the main block of a page without links and forms."""
     found = filled.get_template(template)
     context = found.new_context({**values, "path": "", "has_bank": False})
     return _SERVED.sub("", "".join(found.blocks["main"](context)))
@@ -120,7 +119,7 @@ def _flipped(found: FlipList) -> str:
         f"Flipped test tasks, {found.before} -> {found.after}: {gained} solved now, "
         f"{len(found.flips) - gained} no longer, of {found.tasks}:"
     )
-    # What is no longer solved is what a reviewer has to see.
+    # Tasks that are no longer solved come first.
     shown = sorted(found.flips, key=lambda one: one.is_gain)[:_MOST_FLIPPED]
     rows = [
         f"- `{_code(one.task.task_id)}` ({_code(one.task.task_type) or 'no type'}): "

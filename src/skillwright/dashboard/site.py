@@ -1,4 +1,4 @@
-"""What pages share: where runs and banks are, their summaries, and how a template is filled."""
+"""Shared by all pages: runs, banks, summaries, templates."""
 
 import re
 import zlib
@@ -24,13 +24,13 @@ from skillwright.runs.folder import STORE_NAME
 T = TypeVar("T")
 
 NONE = "\N{EN DASH}"
-"""What stands for a number that is not known."""
+"""Shown for an unknown number."""
 RUN_BANK = "bank/bank.sqlite"
-"""Where a run that evolves a bank has it."""
+"""Path of an evolving run's bank."""
 DAMAGE = (zlib.error, ValueError, TypeError, LookupError)
-"""What reading a damaged row may raise: it holds anything."""
+"""Errors that reading a damaged row may raise."""
 _HELD = 64
-"""Things made of files that are kept; the oldest goes first."""
+"""Maximum number of cached results."""
 
 
 @dataclass(slots=True)
@@ -49,12 +49,12 @@ class Site:
     _held: dict[tuple[Path, str], tuple[object, Any]] = field(default_factory=dict)
 
     def runs(self) -> dict[str, Path]:
-        """Return the folders of runs by the name they have in addresses."""
+        """Return folders of runs by their name in URLs."""
         found = [folder.path for folder in list_runs(self.root)]
         return _named([*found, *(one for one in self.paths if _is_run(one))])
 
     def banks(self) -> dict[str, Path]:
-        """Return the files of banks that belong to no run, by the name they have in addresses."""
+        """Return files of banks outside of runs by their name in URLs."""
         folders = (self.root, self.root.absolute().parent)
         found = [path for one in folders if one.is_dir() for path in sorted(one.glob("*.sqlite"))]
         return _named(path for path in (*found, *self.paths) if is_bank(path))
@@ -63,7 +63,7 @@ class Site:
         """Return a run's folder.
 
         Raises:
-            RunError: There is no such run; the message names the nearest.
+            RunError: No such run; the message names the nearest.
         """
         return _find(self.runs(), name, "run")
 
@@ -71,22 +71,22 @@ class Site:
         """Return a bank's file.
 
         Raises:
-            RunError: There is no such bank; the message names the nearest.
+            RunError: No such bank; the message names the nearest.
         """
         return _find(self.banks(), name, "bank")
 
     def bank_of(self, run: str) -> Path | None:
-        """Return the file of a run's bank, or of the copy that it began with; ``None``: no bank."""
+        """Return the file of a run's bank or of its initial copy, or ``None``."""
         folder = self.runs().get(run)
         places = (folder / name for name in (RUN_BANK, KEPT_BANK)) if folder is not None else ()
         return next((path for path in places if path.is_file()), None)
 
     def summary(self, path: Path) -> RunSummary:
-        """Summarize a run; it is read again only after its files changed."""
+        """Summarize a run; cached until its files change."""
         return self.once(path / STORE_NAME, "summary", lambda: _read(path))
 
     def once(self, file: Path, what: str, make: Callable[[], T]) -> T:
-        """Return what was made of a file before, or make it anew after the file changed."""
+        """Return a value computed from a file, cached until the file changes."""
         state = tuple(
             (one.stat().st_mtime_ns, one.stat().st_size)
             for one in (file, log_of(file))
@@ -108,7 +108,7 @@ class Site:
 
 
 def damaged(error: Exception) -> str:
-    """Say that what is stored cannot be read."""
+    """Return a message about a damaged store."""
     return (
         f"something stored here cannot be read ({type(error).__name__}: {error}). The file is "
         "damaged; restore it from a copy"
@@ -151,11 +151,11 @@ def _read(path: Path) -> RunSummary:
         return read_folder(RunFolder.look(path))
     except (SkillwrightError, *DAMAGE) as error:
         problem = str(error) if isinstance(error, SkillwrightError) else damaged(error)
-        return RunSummary(path.name, path, "", "", 0, 0, {}, problem=problem)
+        return RunSummary.unreadable(path, problem)
 
 
 def templates() -> Environment:
-    """Return the templates; whatever is filled in is escaped, and loses its control characters."""
+    """Return the templates, which escape values and strip control characters."""
     found = Environment(
         loader=PackageLoader("skillwright.dashboard", "templates"),
         autoescape=select_autoescape(default=True),

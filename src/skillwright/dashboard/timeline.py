@@ -1,4 +1,4 @@
-"""The course of a run: its verdicts in order, the alpha that is left, current and released."""
+"""The course of a run: verdicts in order, remaining alpha, current and released versions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,18 +14,17 @@ from skillwright.runs import VerdictRecord
 from skillwright.textopt import StepMemory
 
 _LAST = {"final": 1, "release": 1, "internalize": 2}
-"""Origins of verdicts that come after all others, in their order."""
+"""Origins of the last verdicts, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a version scored on val, all draws of the run together.
+    """The val score of a version over all draws.
 
     Attributes:
-        name: What the version is called.
-        share: The share of its draws that was solved, or ``None``.
-        low: The lower end of the 95% interval, or ``None``.
-        high: The upper end, or ``None``.
+        share: Success rate, or ``None``.
+        low: Lower end of the 95% interval, or ``None``.
+        high: Upper end, or ``None``.
     """
 
     name: str
@@ -36,12 +35,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a run stood.
+    """Current and released versions at a step.
 
     Attributes:
-        at: The step or iteration; 0 is the beginning.
-        current: What training continued from.
-        released: What was released.
+        at: Step or iteration; 0 is the start.
     """
 
     at: int
@@ -55,7 +52,7 @@ def in_order(verdicts: Sequence[VerdictRecord]) -> list[VerdictRecord]:
 
 
 def alpha_left(verdicts: Sequence[VerdictRecord], ledger: AlphaLedger | None) -> list[float | None]:
-    """Return the alpha that is left after each verdict; ``None`` where the run has none."""
+    """Return the remaining alpha after each verdict, or ``None``."""
     if ledger is None:
         return [None] * len(verdicts)
     left: list[float | None] = []
@@ -68,7 +65,7 @@ def alpha_left(verdicts: Sequence[VerdictRecord], ledger: AlphaLedger | None) ->
 
 
 def course(summary: RunSummary, reader: RunReader) -> list[Moment]:
-    """Return where a run stood at its beginning and after each step or validation."""
+    """Return the versions at the start and after each step or validation."""
     if summary.rl is not None:
         return _of_weights(summary.rl)
     return _of_text(reader) if summary.state is not None else []

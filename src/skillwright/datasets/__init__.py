@@ -1,4 +1,4 @@
-"""Which tasks, in what order."""
+"""Read, split and order the tasks of a data set."""
 
 from skillwright.datasets.fetch import FetchError, FetchSettings, cache_dir, fetch_file
 from skillwright.datasets.on_disk import BaseDataLoader, SplitDataLoader

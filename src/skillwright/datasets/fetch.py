@@ -26,20 +26,20 @@ _NOT_SATISFIABLE: Final = 416
 
 
 class FetchError(DataError):
-    """A file could not be had from where it is, or is not what it must be."""
+    """A file cannot be fetched, or has another checksum."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How patient and how trusting a download is.
+    """Retries, timeouts and limits of a download.
 
     Attributes:
-        timeout_s: Seconds without a byte after which a server counts as silent.
-        attempts: How often it is asked, at least 1; faults that asking again cannot mend end it.
-        pause_s: Seconds before the second attempt, doubled before each further one.
-        limit_bytes: A larger file is refused.
+        timeout_s: Maximum seconds without a byte.
+        attempts: Maximum attempts, at least 1; permanent faults end it at once.
+        pause_s: Seconds before the second attempt, doubled each time.
+        limit_bytes: Maximum size of the file.
     """
 
     timeout_s: float = 30.0
@@ -52,7 +52,7 @@ DEFAULT_SETTINGS: Final = FetchSettings()
 
 
 def cache_dir() -> Path:
-    """Return the folder for what can be fetched again; it need not be there yet.
+    """Return the cache folder, which may not exist yet.
 
     ``$XDG_CACHE_HOME/skillwright``, or else ``~/.cache/skillwright``.
     """
@@ -67,23 +67,20 @@ def fetch_file(
     instead: str = "",
     settings: FetchSettings = DEFAULT_SETTINGS,
 ) -> Path:
-    """Put a file in its place, unless it is there already.
+    """Download or copy a file, unless it exists already.
 
     Args:
-        source: An ``http`` or ``https`` address, or a path.
-        target: Where it goes; its folder is made.
-        sha256: What it must be, 64 hexadecimal digits. A target that is this already is left as
-            it is; without a checksum it is fetched again.
-        instead: What a person can do where it cannot be had, a sentence for the message.
-        settings: Patience and bounds.
-
-    Returns:
-        The target.
+        source: An ``http`` or ``https`` URL, or a path.
+        target: Path to write to; its folder is created.
+        sha256: Expected checksum, 64 hexadecimal digits. An equal target is kept; without a
+            checksum it is fetched again.
+        instead: Advice for the error message, a sentence.
+        settings: Retries, timeouts and limits.
 
     Raises:
-        FetchError: A server cannot be reached, refuses it or breaks off, or the file is too large
-            or not what it must be. The target is as it was before.
-        DataError: There is no such address, or no such file.
+        FetchError: The download failed, or the file is too large or has another checksum. The
+            target is unchanged.
+        DataError: The URL is invalid, or there is no such file.
     """
     if sha256 and target.is_file() and digest_of(target) == sha256.lower():
         return target
@@ -110,7 +107,7 @@ def digest_of(path: Path) -> str:
 
 
 class _Broken(Exception):
-    """An attempt that another may mend."""
+    """A failed attempt that may be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +120,12 @@ class _Fetching:
 
     @property
     def part(self) -> Path:
-        # Named by its writer, so that two writers never share one.
+        # Its name has the process id, so that two writers never share one.
         return self.target.with_name(f".{self.target.name}.{os.getpid()}.part")
 
     @property
     def leftover(self) -> Path | None:
-        """Where a partial download is kept; ``None`` where it cannot be continued."""
+        """Path of the partial download; ``None`` if it cannot be continued."""
         if self.sha256 is None:
             return None
         return self.target.with_name(f".{self.target.name}.{self.sha256[:16]}.part")
@@ -150,7 +147,7 @@ class _Fetching:
         resumed = self._take_leftover()
         self._attempts()
         if resumed and digest_of(self.part) != self.sha256:
-            # The two halves were not of one file.
+            # The parts came from different files.
             self.part.unlink()
             self._attempts()
 
@@ -165,7 +162,7 @@ class _Fetching:
         self.part.replace(self.target)
 
     def leave(self) -> None:
-        """Keep what there is for the next one to ask, if its checksum can tell what it is."""
+        """Keep a partial download for the next call, if there is a checksum."""
         leftover = self.leftover if _is_address(self.source) else None
         if leftover and self.part.exists():
             self.part.replace(leftover)
@@ -222,7 +219,7 @@ class _Fetching:
             raise self._too_large()
         with self.part.open("ab" if start else "wb") as file:
             size = start + self._pour(reply, file, self.settings.limit_bytes - start)
-        # A connection that ends early looks like the end of the file.
+        # A connection that ends early reads as end of file.
         if whole is not None and size < whole:
             raise _Broken(f"the connection broke off after {size:,} of {whole:,} bytes")
 
@@ -239,7 +236,7 @@ class _Fetching:
 
     def _refused(self, error: urllib.error.HTTPError) -> None:
         if error.code == _NOT_SATISFIABLE and self.part.exists():
-            # The part has all the bytes that there are, or more; its checksum decides.
+            # The part is complete or too long; its checksum decides.
             if digest_of(self.part) == self.sha256:
                 return
             self.part.unlink()

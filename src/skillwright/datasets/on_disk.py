@@ -1,4 +1,4 @@
-"""On-disk splits train / val / test: read from folders, or cut from one file; and their loaders."""
+"""Splits on disk, read from folders or cut from one file, and their loaders."""
 
 import json
 import logging
@@ -30,9 +30,6 @@ from skillwright.datasets.split import (
     split_items,
 )
 
-# Items on disk: JSON and JSONL files in, generated split folders out.
-
-
 MANIFEST_NAME = "split_manifest.json"
 ITEMS_NAME = "items.json"
 
@@ -40,14 +37,14 @@ _DATA_SUFFIXES = (".json", ".jsonl")
 
 
 def read_raw_items(path: Path) -> list[Any]:
-    """Read a whole data set that is not split yet; `check_items` says whether it is one.
+    """Read an unsplit data set, without checking its items (`check_items`).
 
-    A file may be JSON, JSON Lines, CSV, TSV or Parquet; in a folder only the first two count.
+    A file is JSON, JSON Lines, CSV, TSV or Parquet; in a folder only the first two are read.
 
     Raises:
         SplitError: The folder is split already or holds several data files, or the file is
             malformed (the message gives line and column).
-        SplitFileMissing: There is nothing at the path, or no data file in the folder.
+        SplitFileMissing: The path or the folder's data file does not exist.
         DataError: The file cannot be read, or is not UTF-8.
     """
     file = _single_file(path) if path.is_dir() else path
@@ -63,12 +60,10 @@ def read_raw_items(path: Path) -> list[Any]:
 
 
 def read_split_folder(path: Path) -> tuple[list[Any], list[str]]:
-    """Read one split from the first ``.json`` file of its folder, by name.
-
-    Where there is none, the first ``.jsonl`` file is read.
+    """Read one split from the first ``.json``, or else ``.jsonl``, file of its folder, by name.
 
     Returns:
-        The items, and the names of further files of that kind, which are not read.
+        The items, and the names of further files, which are not read.
     """
     files = sorted(path.glob("*.json")) or sorted(path.glob("*.jsonl"))
     if not files:
@@ -80,11 +75,11 @@ def read_split_folder(path: Path) -> tuple[list[Any], list[str]]:
 
 
 def split_manifest(split: Split, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a split so that another machine can prove that it has the same one.
+    """Describe a split, so that equality can be checked elsewhere.
 
     Returns:
-        ``facts``, then per split ``counts``, ``ids`` in order, and ``sha256`` of the items, which
-        is ``None`` where they hold more than JSON values.
+        ``facts``, then per split ``counts``, ``ids`` in order, and ``sha256`` of the items
+        (``None`` if they are no JSON).
     """
     named = dict(split.named())
     return {
@@ -96,11 +91,11 @@ def split_manifest(split: Split, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_split(folder: Path, split: Split, manifest: Mapping[str, Any]) -> None:
-    """Write ``<split>/items.json`` and ``split_manifest.json``, each as a whole or not at all."""
+    """Write ``<split>/items.json`` and ``split_manifest.json`` atomically."""
     bodies = {name: _as_json(name, items) for name, items in split.named()}
     for name, body in bodies.items():
         write_text(folder / name / ITEMS_NAME, body + "\n")
-    # Last, so that a manifest always speaks of files that are there.
+    # Last, so that a manifest only names existing files.
     write_text(folder / MANIFEST_NAME, dumps(manifest, indent=2) + "\n")
 
 
@@ -182,7 +177,7 @@ def _kind(value: Any) -> str:
 # Loaders that plan the batches of a run over data on disk.
 #
 # Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``. Splits, shuffles, batches and seeds
-# are equal to its own; what it leaves silent is an error here.
+# are equal to SkillOpt's; what it ignores silently is an error here.
 
 
 _log = logging.getLogger(__name__)
@@ -200,23 +195,23 @@ class BaseDataLoader(ABC):
     """Plans batches from seeds alone; a loader over data is a `SplitDataLoader`."""
 
     def setup(self, cfg: dict[str, Any]) -> None:
-        """Take the run's flat configuration, once, before anything is planned."""
+        """Receive the run's flat configuration, once, before planning."""
         del cfg
 
     def set_out_root(self, out_root: str) -> None:
-        """Take the run's output folder, before `setup`."""
+        """Receive the run's output folder, before `setup`."""
         del out_root
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint must keep; planning is a function of seeds, so: nothing."""
+        """Return the state for a checkpoint: none, because planning only needs seeds."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what `state_dict` returned, when a run is resumed."""
+        """Restore the result of `state_dict`."""
         del state
 
     def get_train_size(self) -> int | None:
-        """Return how many train items there are, or ``None`` where it is not known."""
+        """Return the number of train items, or ``None`` if unknown."""
         return None
 
     @staticmethod
@@ -226,7 +221,7 @@ class BaseDataLoader(ABC):
 
     @staticmethod
     def shuffle_epoch_seeds(base_seeds: Sequence[int], epoch: int, seed: int) -> list[int]:
-        """Return a copy of the base seeds in the order of one epoch (epochs count from 1)."""
+        """Return the base seeds in the order of an epoch, from 1."""
         return shuffled(base_seeds, seed + epoch * EPOCH_STRIDE)
 
     def plan_train_epoch(
@@ -256,28 +251,26 @@ class BaseDataLoader(ABC):
 
 
 class SplitDataLoader(BaseDataLoader):
-    """A data set on disk, cut into train, val and test.
+    """A data set on disk, with splits train, val and test.
 
-    `setup` reads the items. What the constructor was given wins; the configuration fills what is
-    empty or 0. Unknown keyword arguments are ignored, so that adapters may pass all they have.
+    `setup` reads the items. The configuration fills arguments that are empty or 0. Unknown
+    keyword arguments are ignored.
 
     Args:
         split_dir: A folder with ``train/``, ``val/`` and ``test/``, for mode ``split_dir``.
         data_path: One data file, or a folder that holds one, for mode ``ratio``.
         split_mode: ``ratio`` or ``split_dir``.
         split_ratio: Weights of train, val and test.
-        split_seed: The seed of the cut; 0 means ``seed``.
-        split_output_dir: Where a generated split is written. Empty means
+        split_seed: Seed of the split; 0 means ``seed``.
+        split_output_dir: Folder for a generated split. Empty means
             ``<out_root or the working folder>/_generated_splits/<env>_<2-1-7>_seed<split_seed>``.
-        seed: The run's seed.
-        limit: Items to keep per split, of each split or by split name; 0 keeps all.
+        seed: Seed of the run.
+        limit: Maximum items of every split, or by split name; 0 keeps all.
 
     Attributes:
-        train_items: The items that are trained on; empty before `setup`, as are all of these.
-        val_items: The items that decide.
-        test_items: The items that are reported.
-        manifest: How the split came about: settings, and per split counts, ids and SHA-256 of all
-            its items, whatever the limit (``None`` where they hold more than JSON values).
+        train_items: Training items; like all attributes, empty before `setup`.
+        manifest: Settings of the split, and per split counts, ids and SHA-256 of all its items
+            (``None`` if they are no JSON), regardless of ``limit``.
     """
 
     def __init__(  # noqa: PLR0913 - the documented constructor, which adapters call by keyword
@@ -309,15 +302,15 @@ class SplitDataLoader(BaseDataLoader):
         self.manifest: dict[str, Any] = {}
 
     def set_out_root(self, out_root: str) -> None:
-        """Take the run's output folder; generated splits are written below it."""
+        """Receive the run's output folder, where generated splits are written."""
         self.out_root = str(out_root)
 
     def setup(self, cfg: dict[str, Any]) -> None:
         """Fill empty settings from the configuration, and read all three splits.
 
         Raises:
-            SplitError: A setting or the data is wrong; also a ValueError.
-            SplitFileMissing: A file is not there; also a FileNotFoundError.
+            SplitError: A setting or the data is invalid; also a ValueError.
+            SplitFileMissing: A file is missing; also a FileNotFoundError.
             DataError: A file cannot be read, or is not UTF-8.
         """
         self._fill_from(cfg)
@@ -334,7 +327,7 @@ class SplitDataLoader(BaseDataLoader):
         self.train_items, self.val_items, self.test_items = self._truncated(split)
 
     def get_train_size(self) -> int:
-        """Return how many train items there are."""
+        """Return the number of train items."""
         return len(self.train_items)
 
     def get_split_items(self, split: str) -> list[Item]:
@@ -347,11 +340,11 @@ class SplitDataLoader(BaseDataLoader):
         return dict(split_now.named())[canonical_split(split)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the hashes of the splits, so that a resumed run can tell changed data."""
+        """Return the hashes of the splits, to detect changed data on resume."""
         return {"split_sha256": self.manifest.get("sha256", {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Check that the data is what it was at the checkpoint.
+        """Check that the data equals that of the checkpoint.
 
         Raises:
             SplitError: The items of a split changed since.
@@ -369,7 +362,7 @@ class SplitDataLoader(BaseDataLoader):
         """Read the whole data set for mode ``ratio``; override for another format.
 
         Raises:
-            DataError: The path is missing, or what it holds is not a data set.
+            DataError: The path is missing or holds no data set.
         """
         return read_raw_items(Path(data_path))
 
@@ -394,7 +387,7 @@ class SplitDataLoader(BaseDataLoader):
         seed: int,
         **kwargs: Any,
     ) -> list[BatchSpec]:
-        """Plan an epoch over the train items, each once, in an order of its own.
+        """Plan an epoch over the train items, each once, in a seeded order.
 
         Micro-batches that would be empty at the end are refilled from a fresh shuffle.
         """
@@ -432,7 +425,7 @@ class SplitDataLoader(BaseDataLoader):
             if not mine and theirs:
                 setattr(self, name, theirs)
             elif theirs and theirs != mine and (name != "seed" or mine != _UNGIVEN):
-                # A run always has a seed; a loader that was given none has nothing to insist on.
+                # A run always has a seed; a loader without one accepts it.
                 _log.warning(
                     "%s=%r of the loader beats %r of the configuration", name, mine, theirs
                 )
@@ -448,7 +441,7 @@ class SplitDataLoader(BaseDataLoader):
 
     def _cut(self) -> Split:
         ratio = parse_ratio(self.split_ratio)
-        # An empty path would mean the working folder, whose only JSON file is rarely the data set.
+        # An empty path would mean the working folder.
         if not self.data_path:
             raise SplitError(
                 "data_path is empty: split_mode='ratio' needs the data file, or a folder with one. "

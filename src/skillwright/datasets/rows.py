@@ -1,4 +1,4 @@
-"""The rows of a file, one after the other: CSV, TSV, JSON, JSON Lines, Parquet.
+"""Read rows of CSV, TSV, JSON, JSON Lines and Parquet files one by one.
 
 Nothing is guessed that could change what a row says: a file that is damaged, or in an unknown
 encoding, is refused with the place and the next move. CSV cells are texts.
@@ -39,11 +39,11 @@ class Table:
     """A file of rows.
 
     Attributes:
-        path: The file; its suffix says what it holds.
-        encoding: What a text is written in; ``None`` for UTF-8, or what a byte order mark says.
+        path: The file; its suffix is its format.
+        encoding: Encoding of text; ``None``: UTF-8 or that of the byte order mark.
 
     Raises:
-        DataError: There is no such file, or its suffix is none of `SUFFIXES`.
+        DataError: The file is missing, or its suffix is not in `SUFFIXES`.
     """
 
     path: Path
@@ -60,10 +60,10 @@ class Table:
             raise DataError(f"there is no file {str(self.path)!r} in {str(Path.cwd())!r}")
 
     def rows(self) -> Iterator[Row]:
-        """Read the rows, in order, without holding them.
+        """Read the rows in order, one at a time.
 
         Raises:
-            DataError: The file is damaged; the message says where, and what to do.
+            DataError: The file is damaged; the message has the position and advice.
         """
         match self.path.suffix.lower():
             case ".csv" | ".tsv":
@@ -96,7 +96,7 @@ class Table:
             yield dict(zip(names, cells, strict=True))
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Read the lines that hold anything, with their numbers."""
+        """Read the nonempty lines with their numbers."""
         with self.path.open(encoding=self._encoding(), newline="") as file:
             reader = csv.reader(file, delimiter=self._delimiter(), strict=True)
             number = 0
@@ -218,12 +218,12 @@ class Table:
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
-    """Return the columns of rows, in the order in which they first appear."""
+    """Return the columns of rows, by first appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def is_blank(value: Any) -> bool:
-    """Tell whether a cell says nothing."""
+    """Tell whether a cell is empty."""
     return value is None or (isinstance(value, str) and not value.strip()) or value == []
 
 
@@ -240,12 +240,12 @@ def _parquet(path: Path) -> Iterator[Row]:
         for batch in file.iter_batches():
             for row in batch.to_pylist():
                 yield {name: _plain(value) for name, value in row.items()}
-    except (OSError, ValueError) as error:  # pyarrow's own errors are one of the two
+    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
         raise DataError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
 
 
 def _plain(value: Any) -> Any:
-    """Turn what Parquet holds and JSON does not, such as dates, into text."""
+    """Convert values that are no JSON, such as dates, to text."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

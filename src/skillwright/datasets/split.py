@@ -1,4 +1,4 @@
-"""How a data set is cut into train, val and test, and the order in which an epoch visits it."""
+"""Split a data set into train, val and test, and plan the order of an epoch."""
 
 import random
 from collections import Counter
@@ -8,9 +8,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from skillwright.core import DataError, RunError, Task, did_you_mean
 from skillwright.core.jsonio import digest
-
-# Which items a training epoch visits, in which order.
-
 
 T = TypeVar("T")
 
@@ -26,7 +23,7 @@ class PlannedBatch(Generic[T]):
 
 
 def shuffled(values: Sequence[T], seed: int) -> list[T]:
-    """Return the values in the order that a seed gives them."""
+    """Return the values in seeded order."""
     order = list(values)
     random.Random(seed).shuffle(order)
     return order
@@ -35,7 +32,7 @@ def shuffled(values: Sequence[T], seed: int) -> list[T]:
 def plan_epoch(
     items: Sequence[T], *, epoch: int, batches: int, batch_size: int, seed: int
 ) -> list[PlannedBatch[T]]:
-    """Plan an epoch over the items, each once, in an order of its own.
+    """Plan an epoch over the items, each once, in a seeded order.
 
     Micro-batches that would be empty at the end are refilled from a fresh shuffle.
 
@@ -57,10 +54,8 @@ def plan_epoch(
     return planned
 
 
-# How a data set is cut into train, val and test.
-#
-# Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``, equal bit for bit; but an id that
-# stands twice and a split without items are errors here.
+# Source: SkillOpt (microsoft/SkillOpt), ``datasets/base.py``, equal bit for bit; but duplicate
+# ids and empty splits are errors here.
 
 
 Item = dict[str, Any]
@@ -77,11 +72,11 @@ _ALIASES = {
 
 
 class SplitError(DataError, ValueError):
-    """A split cannot be made, read or named; the ValueError of the documented loader."""
+    """A split cannot be made, read or named; also a `ValueError`, as documented for loaders."""
 
 
 class SplitFileMissing(DataError, FileNotFoundError):
-    """A data file is not there; the FileNotFoundError of the documented loader."""
+    """A data file is missing; also a `FileNotFoundError`, as documented for loaders."""
 
 
 class Ratio(NamedTuple):
@@ -96,7 +91,7 @@ class Ratio(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many items each split gets."""
+    """Number of items per split."""
 
     train: int
     val: int
@@ -104,14 +99,14 @@ class Counts(NamedTuple):
 
 
 class Split(NamedTuple):
-    """The items of the three splits, in their order."""
+    """Items of the three splits, in order."""
 
     train: list[Item]
     val: list[Item]
     test: list[Item]
 
     def named(self) -> Iterator[tuple[str, list[Item]]]:
-        """Go through the splits with their names: train, val, test."""
+        """Iterate over names and items: train, val, test."""
         yield from zip(SPLIT_NAMES, self, strict=True)
 
 
@@ -121,7 +116,7 @@ def canonical_split(name: str) -> str:
     ``valid_seen`` and ``selection`` mean val, ``valid_unseen`` means test.
 
     Raises:
-        SplitError: The name is unknown. The original silently answers with val.
+        SplitError: The name is unknown, for which SkillOpt silently uses val.
     """
     try:
         return _ALIASES[name]
@@ -130,10 +125,10 @@ def canonical_split(name: str) -> str:
 
 
 def by_split(named: Mapping[str, T]) -> dict[str, T]:
-    """Return what is given by split under the splits' own names.
+    """Rename the keys of a mapping by split to the splits' own names.
 
     Raises:
-        SplitError: A name is unknown, or two of them mean the same split.
+        SplitError: A name is unknown, or two mean the same split.
     """
     given_as: dict[str, str] = {}
     for name in named:
@@ -147,8 +142,7 @@ def parse_ratio(text: str) -> Ratio:
     """Read ``"2:1:7"``.
 
     Raises:
-        SplitError: There are not three parts (an empty part counts, so ``1::2:3`` has four), or
-            a part is no integer, or it is below 1.
+        SplitError: There are not three parts, each an integer of at least 1.
     """
     parts = [part.strip() for part in text.split(":")]
     if len(parts) != len(SPLIT_NAMES) or not all(parts):
@@ -167,9 +161,9 @@ def parse_ratio(text: str) -> Ratio:
 
 
 def split_counts(n_items: int, ratio: Ratio) -> Counts:
-    """Share ``n_items`` by largest remainder; a tie goes to the larger weight, then to the first.
+    """Divide ``n_items`` by largest remainder; ties go to the larger weight, then to the first.
 
-    A count may be 0 where there are few items.
+    Counts may be 0.
     """
     total = sum(ratio)
     counts = [n_items * weight // total for weight in ratio]
@@ -184,7 +178,7 @@ def split_counts(n_items: int, ratio: Ratio) -> Counts:
 def split_items(items: Sequence[Item], ratio: Ratio, seed: int) -> Split:
     """Shuffle by ``Random(seed)`` and cut into train, val and test, in this order.
 
-    The input is left as it is. A split may be empty: see `refuse_empty`.
+    A split may be empty: see `refuse_empty`.
     """
     order = shuffled(items, seed)
     counts = split_counts(len(order), ratio)
@@ -193,7 +187,7 @@ def split_items(items: Sequence[Item], ratio: Ratio, seed: int) -> Split:
 
 
 def check_items(items: Sequence[object], where: str) -> None:
-    """Check that every item is an object with an id of its own.
+    """Check that every item is an object with a unique id.
 
     Raises:
         SplitError: An item is no object, has no ``id``, or repeats one.
@@ -229,7 +223,7 @@ def refuse_empty(split: Split, origin: str) -> None:
 
 
 def refuse_overlap(split: Split, origin: str) -> None:
-    """Check that no id stands twice, within a split or in two of them."""
+    """Check that all ids are unique over all splits."""
     home: dict[str, str] = {}
     for name, items in split.named():
         check_items(items, f"{origin}, split {name!r}")
@@ -243,22 +237,16 @@ def refuse_overlap(split: Split, origin: str) -> None:
                 )
 
 
-# One batch, as the trainer asks an adapter for it.
-
-
 @dataclass(slots=True)
 class BatchSpec:
-    """One batch request that the trainer hands to an adapter.
+    """A trainer's request of one batch to an adapter.
 
     Source: SkillOpt (microsoft/SkillOpt), API reference; mutable and slotted, as there.
 
     Attributes:
         phase: ``train`` or ``eval``.
-        split: The split's name as it was asked for, aliases included (``valid_seen``).
-        seed: The seed of this batch.
-        batch_size: Rows in the batch.
-        payload: What the loader produced, e.g. a list of items.
-        metadata: Whatever a loader wants to add.
+        split: The requested name of the split, possibly an alias (``valid_seen``).
+        payload: Data of the loader, such as a list of items.
     """
 
     phase: str
@@ -269,17 +257,14 @@ class BatchSpec:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-# Which tasks may be read by whom, as types.
-
-
 _WHEREABOUTS = frozenset({"game_file"})  # where a task lies, not what it is: files may be moved
 
 
 def tasks_digest(tasks: Sequence[Task]) -> str:
-    """Return the digest of what tasks are, in order: 64 hexadecimal digits.
+    """Return the digest of tasks in order, 64 hexadecimal digits.
 
     Raises:
-        DataError: The extras of a task are no JSON values.
+        DataError: The extras of a task are no JSON.
     """
     return digest([_digest(task) for task in tasks])
 
@@ -304,16 +289,10 @@ class StudyTasks:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionTasks:
-    """The study tasks on whose failures a skill bank evolves.
-
-    They can only be a part of study tasks, so none of them decides or is reported.
-
-    Attributes:
-        study: The study tasks.
-        ids: Which of them.
+    """The study tasks from whose failures a skill bank evolves.
 
     Raises:
-        DataError: There is no id, one stands twice, or one is no study task.
+        DataError: There are no ids, duplicates, or ids of other tasks.
     """
 
     study: StudyTasks
@@ -332,7 +311,7 @@ class EvolutionTasks:
 
     @classmethod
     def every(cls, study: StudyTasks, nth: int) -> "EvolutionTasks":
-        """Take every ``nth`` study task of each task type, the first of each to begin with.
+        """Take every ``nth`` study task of each task type, starting with the first.
 
         Raises:
             DataError: There are no study tasks, or ``nth`` is below 1.
@@ -373,7 +352,7 @@ class ValTasks:
 
 @dataclass(slots=True)
 class SealedTasks:
-    """Tasks that one job may open, once. That job may score several artifacts."""
+    """Tasks that one job may open once, to score any number of artifacts."""
 
     _tasks: tuple[Task, ...]
     _opened: bool = field(default=False, init=False)
@@ -383,7 +362,7 @@ class SealedTasks:
 
     @property
     def sha256(self) -> str:
-        """What is in them, as 64 hexadecimal digits; the seal is not broken. See `tasks_digest`."""
+        """Digest of the tasks (`tasks_digest`), without breaking the seal."""
         return tasks_digest(self._tasks)
 
     def open(self) -> tuple[Task, ...]:
@@ -407,8 +386,6 @@ class Splits:
 
     Attributes:
         train: What is trained on. The evolution split of a bank is a part of it.
-        val: What decides.
-        test: What is reported.
         confirm: Val tasks that no gate may draw: they show how far its choice was chance.
     """
 

@@ -1,4 +1,4 @@
-"""Models: chat models behind endpoints, scripted ones, and the agent that acts through them."""
+"""Models: endpoints, scripted models, Python code, and the agent that acts with a model."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -86,8 +86,7 @@ __all__ = [
     "weights_at_hand",
 ]
 
-# Loaded on first use: the network stack takes longer to import than all the rest, and a schedule,
-# a score or a parser needs none.
+# Loaded on first use: importing the network stack takes longer than all the rest.
 _NETWORKED = {
     "Dialect": "skillwright.models.http.endpoint",
     "EndpointDown": "skillwright.models.http.retry",

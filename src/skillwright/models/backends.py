@@ -1,9 +1,7 @@
-"""What a model backend is, and which ones are installed: built in, or by an entry point.
+"""Model backends: built-in ones, and those of packages, named by an entry point.
 
-A package adds one by naming a `Backend` in the group ``skillwright.backends``:
-
-    [project.entry-points."skillwright.backends"]
-    echo = "my_package:ECHO"
+[project.entry-points."skillwright.backends"]
+echo = "my_package:ECHO"
 """
 
 import os
@@ -28,11 +26,7 @@ GROUP: Final = "skillwright.backends"
 
 
 class ModelConfig(OpenUnion):
-    """The settings of any model that a configuration can name; ``backend`` chooses the class.
-
-    The properties are what the rest of the program has to know about a backend. A backend overrides
-    those that are different for it.
-    """
+    """Settings of a model; ``backend`` chooses the class. A backend overrides the properties."""
 
     backend: str
     model: str
@@ -51,12 +45,12 @@ class ModelConfig(OpenUnion):
 
     @property
     def is_scripted(self) -> bool:
-        """Whether it is a scripted model, which is noted next to every result."""
+        """Whether it is a scripted model; results say so."""
         return False
 
     @property
     def takes_seeds(self) -> bool:
-        """Whether the seeds of calls reach the model."""
+        """Whether calls pass their seeds on to the model."""
         return False
 
     @property
@@ -82,25 +76,20 @@ class ModelConfig(OpenUnion):
 
     @property
     def reports_cost(self) -> bool:
-        """Whether its answers say what they cost."""
+        """Whether its answers report their cost."""
         return False
 
     @property
     def why_here_only(self) -> str:
-        """Why it cannot act on other machines; "" where it can."""
+        """Why it cannot run on other machines; "" if it can."""
         return ""
 
     def secrets(self) -> list[str]:
-        """Return the keys in the settings and in the variables that they name."""
+        """Return the keys in the settings and in the environment variables they name."""
         return []
 
     def fenced(self, folder: Path, hidden: Sequence[Path]) -> Self:
-        """Return the settings for a run, for a backend that starts programs.
-
-        Args:
-            folder: The run's folder, for the output of programs that failed.
-            hidden: Files and folders that a program must not see.
-        """
+        """Return settings that hide files from programs and store the output of failed ones."""
         del folder, hidden
         return self
 
@@ -112,7 +101,7 @@ class ModelConfig(OpenUnion):
 class Keyed(ModelConfig):
     """Settings of a model that needs a key."""
 
-    # Besides the key, whose field excludes itself.
+    # In addition to the key, whose field is excluded anyway.
     no_answer_depends_on: ClassVar[frozenset[str]] = frozenset()
 
     @field_validator("api_key_env", check_fields=False)
@@ -159,10 +148,7 @@ class MakeModel(Protocol):
             config: Settings of the backend's class.
             client: The run's `skillwright.models.HttpClient`.
             sleep: Waits between attempts.
-            clock: Counts seconds.
-
-        Raises:
-            SkillwrightError: Something that it needs is missing.
+            clock: Monotonic clock, in seconds.
         """
 
 
@@ -170,10 +156,10 @@ class ModelServer(Protocol):
     """A server process for a model on this machine, which ends with its HTTP client."""
 
     key: str
-    """The bearer token that it asks for."""
+    """Bearer token of its requests."""
 
     def address(self, timeout_s: float) -> str:
-        """Return the server's address; start the server where it does not run."""
+        """Return the server's address; start the server if it does not run."""
 
 
 class FolderAgent(Protocol):
@@ -182,26 +168,26 @@ class FolderAgent(Protocol):
     async def work(
         self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
     ) -> Completion:
-        """Work on a copy of a folder; with ``keeps_edits`` copy what changed back into it."""
+        """Work on a copy of a folder; ``keeps_edits`` copies the changes back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One way to reach a model.
+    """A way to reach a model.
 
     Attributes:
-        name: The value of the key ``backend``.
+        name: Value of the key ``backend``.
         summary: What it talks to.
-        needs: What must be there before it answers.
-        config: Its settings.
-        make: Makes a model of its settings; ``None`` for an endpoint, whose model `dialect` makes.
-        dialect: For an endpoint, makes the `skillwright.models.Dialect` that it speaks.
-        serve: Makes a server for a file of weights, with a number of slots and an HTTP client.
+        needs: Prerequisites, as a phrase.
+        config: Settings class.
+        make: Makes a model from settings; ``None`` for an endpoint, whose model uses `dialect`.
+        dialect: For an endpoint, makes its `skillwright.models.Dialect`.
+        serve: Starts a server for a file of weights, given slots and an HTTP client.
         roles: ``agent`` acts in environments; ``optimizer`` reflects, merges and ranks.
-        other_names: Names in other systems; a message says to write ``name``.
-        aliases: Names that a configuration may write instead of ``name``.
-        requires: A package that it needs, such as ``xllamacpp>=2026.10``.
-        install: What to install for that; "" is the package itself.
+        other_names: Names in other systems; the error message suggests ``name``.
+        aliases: Names that a configuration may use instead of ``name``.
+        requires: Required package, such as ``xllamacpp>=2026.10``.
+        install: Package to install for it; "" is the required package.
     """
 
     name: str
@@ -218,11 +204,7 @@ class Backend:
     install: str = ""
 
     def check_package(self) -> None:
-        """Check that the package that it needs is there.
-
-        Raises:
-            ConfigError: It is missing or too old.
-        """
+        """Raise a `ConfigError` if the required package is missing or too old."""
         package, _, least = self.requires.partition(">=")
         if package and _numbers(_installed(package)) < (_numbers(least) or [0]):
             raise ConfigError(
@@ -242,8 +224,6 @@ def _numbers(release: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", release)]
 
 
-# The registry.
-
 _BUILT_IN: dict[str, Backend] = {}
 _NEVER = frozenset(
     {
@@ -254,12 +234,12 @@ _NEVER = frozenset(
 
 
 def register_backend(backend: Backend) -> None:
-    """Add a backend for this process; a package names it as an entry point instead."""
+    """Add a backend for this process; a package uses an entry point instead."""
     _BUILT_IN[backend.name] = backend
 
 
 def list_backends() -> tuple[Backend, ...]:
-    """Load all backends, built-in ones first; one that cannot be loaded is left out."""
+    """Load all backends, built-in ones first; skip those that fail to load."""
     found = dict(_BUILT_IN)
     for name in entry_points(GROUP):
         with suppress(DataError):
@@ -268,11 +248,7 @@ def list_backends() -> tuple[Backend, ...]:
 
 
 def find_backend(name: str) -> Backend:
-    """Find a backend by its name or an alias.
-
-    Raises:
-        DataError: There is none, or it cannot be loaded; the message says what to write instead.
-    """
+    """Find a backend by its name or an alias, or raise a `DataError` with a suggestion."""
     if name in _BUILT_IN:
         return _BUILT_IN[name]
     if name in entry_points(GROUP):
@@ -293,7 +269,7 @@ def find_backend(name: str) -> Backend:
 
 
 def true_name(name: str) -> str:
-    """Return the name of the backend that an alias stands for; any other name unchanged."""
+    """Resolve an alias of a backend; return other names unchanged."""
     try:
         return find_backend(name).name
     except DataError:
@@ -301,7 +277,7 @@ def true_name(name: str) -> str:
 
 
 def why_unusable(name: str) -> str:
-    """Say why no model can be made of a backend name, and what to write instead; else return ""."""
+    """Return why a backend name is unusable, with a suggestion, or ""."""
     try:
         find_backend(name)
     except DataError as error:

@@ -1,7 +1,6 @@
-"""A cache of replies: the same question to the same model is paid for once, for all callers.
+"""A cache of replies across runs: equal requests to the same model are paid for once.
 
-For several runs, and for work that is not a run. Calls without a seed are counted:
-the second time that a process asks the same, it wants a second answer.
+Requests without a seed are numbered per process, so that repeated requests get different answers.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS replies (
 
 
 class ReplyCache:
-    """Replies in one SQLite file, which several processes may read and write at once."""
+    """Replies in a SQLite file, which several processes may use at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,7 +71,7 @@ class ReplyCache:
         self._connection.close()
 
     def find(self, key: str) -> Completion | None:
-        """Return the reply to a question, or ``None``; one that cannot be read is none."""
+        """Return the reply to a request; ``None`` if there is none, or it is unreadable."""
         try:
             with closing(self._connection.cursor()) as cursor:
                 found = cursor.execute(
@@ -84,7 +83,7 @@ class ReplyCache:
             return None
 
     def keep(self, key: str, reply: Completion) -> None:
-        """Keep a reply; the first one to a question stays. A full disk loses no answer."""
+        """Store a reply unless there is one; a full disk is logged only."""
         try:
             written = orjson.dumps(_written(reply)).decode()
             body = zlib.compress(self._redactor.exact(written).encode())
@@ -109,7 +108,7 @@ class ReplyCache:
         if tell("application_id") != _APPLICATION_ID and tell("schema_version"):
             raise sqlite3.DatabaseError("it is an SQLite file of something else")
         self._connection.execute("PRAGMA journal_mode = WAL")
-        # A reply that is lost with the power is asked for again.
+        # A reply lost in a power failure is requested again.
         self._connection.execute("PRAGMA synchronous = OFF")
         self._connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         self._connection.execute(_TABLE)
@@ -122,10 +121,9 @@ class ReplyCache:
 
 
 class CachedModel:
-    """A model whose replies are kept; a hit is no call, and its usage says so.
+    """A model with cached replies; the usage of a cache hit counts no call.
 
-    Only whole answers are kept: an error is not, and neither is an answer that was withheld, that
-    ended at the bound on its length, or that says nothing.
+    Errors are not cached, nor are empty, truncated or withheld answers.
     """
 
     def __init__(self, model: ChatModel, cache: ReplyCache) -> None:
@@ -147,9 +145,9 @@ class CachedModel:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer from the cache, or ask the model and keep what it says."""
+        """Answer from the cache, or ask the model and store its answer."""
         key = self._key(messages, tools, sampling)
-        while key in self._open:  # asked at the same time, it is asked once
+        while key in self._open:  # concurrent equal requests are sent once
             await asyncio.shield(self._open[key])
         known = self._cache.find(key)
         if known is not None:
@@ -181,11 +179,7 @@ class CachedModel:
 
 @contextmanager
 def cached(model: ChatModel, path: str | None) -> Iterator[ChatModel]:
-    """Put a cache before a model where a file for it is named, until the block ends.
-
-    Raises:
-        ConfigError: The file cannot be the cache.
-    """
+    """Wrap a model in a cache until the block ends, if a path is given."""
     if path is None:
         yield model
         return

@@ -1,4 +1,4 @@
-"""An agent that acts by talking: any chat model, in any environment."""
+"""The agent that acts with a chat model, in any environment."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -19,7 +19,7 @@ from skillwright.core.jsonio import digest
 
 
 class ChatAgent:
-    """Acts through a `ChatModel`; the seed of ``sampling`` gives way to that of each turn."""
+    """Acts with a `ChatModel`; each turn's seed replaces that of ``sampling``."""
 
     takes_tools: ClassVar[bool] = True
 
@@ -35,11 +35,7 @@ class ChatAgent:
         return f"{self._model.identity}+{digest(asdict(self._sampling))[:12]}"
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
-        """Answer all contexts at once; the turns are in their order.
-
-        Raises:
-            ModelError: A call failed; the other calls are cancelled.
-        """
+        """Answer all contexts concurrently, in their order; an error cancels the other calls."""
         if len(contexts) == 1:
             return [await self._act(contexts[0])]
         return await together(self._act(context) for context in contexts)
@@ -56,12 +52,12 @@ class ChatAgent:
 
 
 def agent_of(model: ChatModel) -> Agent:
-    """Return the agent that acts with a model: the model itself where it has ``act_batch``."""
+    """Return the model itself if it has ``act_batch``, else a `ChatAgent` with it."""
     return cast("Agent", model) if hasattr(model, "act_batch") else ChatAgent(model)
 
 
 def _refuse_blocked(completion: Completion) -> None:
-    """A withheld answer is the endpoint's doing, so it may not count as a clumsy move."""
+    """Raise an error for an answer withheld by the endpoint: it is no move of the agent."""
     said = completion.text or completion.tool_calls
     if completion.finish_reason == "content_filter" and not said:
         raise RequestRefused(

@@ -1,4 +1,4 @@
-"""Settings of the models that run in this process: scripted ones, and the user's Python code."""
+"""Settings of the models in this process: scripted models and the user's Python code."""
 
 import re
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class PythonConfig(ModelConfig):
 
     @property
     def is_scripted(self) -> bool:
-        """Whether the settings say so."""
+        """Whether the settings declare it."""
         return self.scripted
 
     @property
@@ -54,7 +54,7 @@ class PythonConfig(ModelConfig):
         return True
 
     def secrets(self) -> list[str]:
-        """Return the values in the settings that look like secrets."""
+        """Return the settings' values that look like secrets."""
         return secrets_in(self.settings)
 
 
@@ -97,12 +97,7 @@ class ScriptedConfig(ModelConfig):
 
 
 def parse_model_config(settings: Mapping[str, Any], where: str = "") -> ModelConfig:
-    """Read the settings of one model.
-
-    Raises:
-        ConfigError: A key is unknown, missing or wrong; one line per problem, with the nearest
-            right name.
-    """
+    """Read the settings of one model, or raise a `ConfigError` with one line per problem."""
     try:
         return ModelConfig.model_validate(settings)
     except ValidationError as error:

@@ -18,7 +18,7 @@ _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _DEFAULT_ALIGNMENT = 32
 _SAMPLE = 4096  # bytes of each tensor
-# No header of a real model comes near these; damaged counts do, and would take hours to walk.
+# Above any real header; damaged counts would take hours to read.
 _MOST_KEYS, _MOST_TENSORS, _MOST_DIMENSIONS = 100_000, 1_000_000, 4
 
 _STRING, _ARRAY, _BOOL = 8, 9, 7
@@ -42,14 +42,13 @@ class GgufHeader:
     """The header of a GGUF file.
 
     Attributes:
-        version: Of the format: 2 or 3.
-        metadata: Its keys and values. Of an array only the length is kept, as
-            ``{"length": n}``: a vocabulary is long, and who needs it has a library for it.
+        version: Format version, 2 or 3.
+        metadata: Keys and values; an array is stored as its length, ``{"length": n}``.
         tensors: Number of tensors.
-        parameters: Numbers in all tensors together.
-        data_start: Offset in bytes at which the tensors begin.
-        fingerprint: A digest of the header and of the beginning of every tensor. Weights that were
-            trained differ in it; reading them all would take seconds per gigabyte.
+        parameters: Number of parameters in all tensors.
+        data_start: Offset of the tensors, in bytes.
+        fingerprint: Digest of the header and the start of each tensor, which training changes.
+            A digest of the whole file would take seconds per gigabyte.
     """
 
     version: int
@@ -61,7 +60,7 @@ class GgufHeader:
 
     @property
     def architecture(self) -> str:
-        """The kind of network, such as ``llama``, or ""."""
+        """Architecture, such as ``llama``, or ""."""
         return str(self.metadata.get("general.architecture", ""))
 
     @property
@@ -71,23 +70,19 @@ class GgufHeader:
 
     @property
     def context_length(self) -> int | None:
-        """Tokens that the model was trained to read at once."""
+        """Context length in training, in tokens."""
         length = self.metadata.get(f"{self.architecture}.context_length")
         return int(length) if isinstance(length, int) else None
 
     @property
     def chat_template(self) -> str | None:
-        """The Jinja template that makes one prompt of a conversation."""
+        """Jinja template of prompts."""
         template = self.metadata.get("tokenizer.chat_template")
         return template if isinstance(template, str) else None
 
 
 def read_gguf(path: Path) -> GgufHeader:
-    """Read the header, and check that the file is as long as its table of tensors says.
-
-    Raises:
-        DataError: There is no such file, it is no GGUF, or it ends too early.
-    """
+    """Read the header, and raise a `DataError` if the file is missing, no GGUF, or truncated."""
     try:
         state = path.stat()
     except OSError as error:
@@ -97,7 +92,7 @@ def read_gguf(path: Path) -> GgufHeader:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, size: int, changed_ns: int) -> GgufHeader:
-    """Read the header of a file as it was at a moment; a vocabulary takes a while to walk."""
+    """Read a file's header; cached by size and time, because vocabularies are slow to read."""
     del changed_ns
     try:
         with path.open("rb") as file:
@@ -110,7 +105,7 @@ def _read(path: Path, size: int, changed_ns: int) -> GgufHeader:
 
 
 class _Reader:
-    """Walks through the header; every read is checked against the end of the file."""
+    """Reads the header and checks every read against the file's end."""
 
     def __init__(self, view: mmap.mmap, path: Path) -> None:
         self._view = view
@@ -149,7 +144,7 @@ class _Reader:
         return found.hexdigest()
 
     def _tensors(self, count: int) -> tuple[int, int]:
-        """Read the table; return the numbers in all tensors, and where the last one ends."""
+        """Read the tensor table; return the number of parameters and the end of the last tensor."""
         parameters, end = 0, 0
         for _ in range(count):
             name = self._string()
@@ -160,7 +155,7 @@ class _Reader:
             kind, offset = self._number("I"), self._number("Q")
             block, size = _BLOCKS.get(
                 kind, (1, 0)
-            )  # a type newer than this table: its start counts
+            )  # for a type that is newer than this table, count its start
             parameters += numbers
             self._offsets.append(offset)
             end = max(end, offset + -(-numbers // block) * size)

@@ -1,4 +1,4 @@
-"""Settings whose class a tag chooses, such as ``backend`` or ``kind``; packages can add classes."""
+"""Unions of settings classes that packages can extend; a tag such as ``kind`` chooses the class."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -11,10 +11,10 @@ from skillwright.core.settings import Frozen
 
 
 class OpenUnion(Frozen):
-    """The root of a union of settings. A field of its type holds a member of the union.
+    """The base of a union of settings; a field of this type holds one of its members.
 
-    A member is loaded when its tag is read; the JSON schema, which messages and the documentation
-    are made from, loads all.
+    Members are loaded when their tag is read; the JSON schema, for messages and documentation,
+    loads all.
     """
 
     tag: ClassVar[str]
@@ -24,16 +24,12 @@ class OpenUnion(Frozen):
 
     @classmethod
     def member(cls, name: str) -> "type[OpenUnion]":
-        """Load the class of a tag.
-
-        Raises:
-            SkillwrightError: There is none, or it cannot be loaded.
-        """
+        """Load the class of a tag, or raise a `SkillwrightError`."""
         raise NotImplementedError
 
     @classmethod
     def members(cls) -> "Mapping[str, type[OpenUnion]]":
-        """Load the classes of all tags; one that cannot be loaded is left out."""
+        """Load the classes of all tags; skip those that fail to load."""
         raise NotImplementedError
 
     @classmethod

@@ -62,11 +62,7 @@ class Prices(TokenPrices):
 
 @cache
 def list_prices(model: str, base_url: str) -> Prices | None:
-    """Find the list prices of a model at its vendor's own address.
-
-    Returns:
-        ``None`` where the host is no vendor that the file knows, or the model is none of theirs.
-    """
+    """Find the list prices of a model at its vendor's own address, or ``None``."""
     vendor = _file()["hosts"].get(urlsplit(base_url).hostname)
     if vendor is None:
         return None

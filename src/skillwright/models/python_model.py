@@ -60,15 +60,10 @@ class _Function:
 
 
 class PythonModel:
-    """Answers by an instance of the class, or by the function, that a configuration names.
+    """Answers with a class or function of the user's code.
 
-    Its identity has a digest of the settings and of the class's file, so that stored answers of
-    another version are not reused. The digest leaves out what the file imports.
-
-    Raises:
-        DataError: The code is not found, or cannot be imported.
-        ConfigError: It is neither a class with ``complete`` nor a function, or a constructor
-            raised.
+    The identity has a digest of the settings and of the class's file, so that stored answers of
+    other versions are not reused. Imported files are not part of the digest.
     """
 
     def __init__(self, config: PythonConfig) -> None:
@@ -100,11 +95,9 @@ class PythonModel:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Ask the class or function.
+        """Call the class or function; its errors become a `ModelError`.
 
-        Raises:
-            ModelError: The class raised it, or the function failed.
-            ConfigError: ``complete`` is not async, or does not return a `Completion`.
+        A ``complete`` that is not async or returns no `Completion` is a `ConfigError`.
         """
         given: Any = self._model.complete(messages, tools=tools, sampling=sampling, purpose=purpose)
         answer = await given if isawaitable(given) else given

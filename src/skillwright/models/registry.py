@@ -1,4 +1,4 @@
-"""The built-in backends, and the one function that makes a model of any backend."""
+"""The built-in backends, and `make_model` for all backends."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skillwright.models.http.endpoint import Dialect
 
 TRANSPORTS: Final = "skillwright.transports"
-"""Entry points of other ways to reach a built-in backend; an object is a `MakeModel`."""
+"""Entry points (`MakeModel`) of alternative transports of a built-in backend."""
 
 
 def make_model(
@@ -34,13 +34,11 @@ def make_model(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> ChatModel:
-    """Make the model that a configuration names. Nothing is sent yet.
+    """Make the model of a configuration, without sending anything.
 
     Raises:
-        ConfigError: A key, a program or a package that the backend needs is missing, or the user's
-            class is no model.
-        DataError: The user's class, a scripted model or the weights of a local one are not
-            found, or are damaged.
+        ConfigError: A key, program or package is missing, or the user's class is no model.
+        DataError: The user's class, a scripted model or local weights are missing or damaged.
     """
     backend = find_backend(config.backend)
     backend.check_package()
@@ -50,7 +48,7 @@ def make_model(
 
 
 def dialect_of(config: EndpointConfig) -> "Dialect[EndpointConfig]":
-    """Return the dialect that the endpoint of a configuration speaks."""
+    """Return the dialect of a configured endpoint."""
     dialect = find_backend(config.backend).dialect
     if dialect is None:
         raise TypeError(f"no dialect is known for {type(config).__name__}")

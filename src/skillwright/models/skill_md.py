@@ -27,14 +27,8 @@ def render_skill_md(
 ) -> str:
     """Write a skill document as a SKILL.md: frontmatter, title, preamble, body.
 
-    Args:
-        content: The learned text, as it is.
-        name: 1 to 64 of ``a-z0-9-``; also the folder's name.
-        description: 1 to 1024 characters: what it is, and when to use it.
-        preamble: Stands before the body.
-
-    Raises:
-        DataError: The name or the description breaks the rules of Agent Skills.
+    ``name`` has 1 to 64 of ``a-z0-9-`` and ``description`` 1 to 1024 characters; otherwise a
+    `DataError` is raised.
     """
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise DataError(
@@ -47,7 +41,7 @@ def render_skill_md(
             f"skill {name!r}: its description has {len(shown)} characters; 1 to "
             f"{_LONGEST_DESCRIPTION} are allowed"
         )
-    # A JSON string is a quoted YAML string: colons, '#' and a leading '-' mean nothing in it.
+    # A JSON string is a quoted YAML string, in which colons, '#' and '-' are plain text.
     front = f"---\nname: {dumps(name)}\ndescription: {dumps(shown)}\n---\n"
     title = name.replace("-", " ").capitalize()
     body = content.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -55,6 +49,6 @@ def render_skill_md(
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text, whatever a model put into it; half a character becomes a question mark."""
+    """Write any text; lone surrogates become question marks."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode("utf-8", "replace"))

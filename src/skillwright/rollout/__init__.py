@@ -5,19 +5,15 @@ from skillwright.rollout.engine import (
     Engine,
     EngineDown,
     EpisodeFinished,
-    EpisodeRecorder,
-    Limits,
-    MemoryRecorder,
     Observer,
-    PlayLimits,
-    PromptStyle,
     TurnFinished,
-    episode_key,
     refuse_no_score,
-    render,
 )
 from skillwright.rollout.episode import MakeEnv
+from skillwright.rollout.limits import Limits, PlayLimits
 from skillwright.rollout.local import LocalEngine
+from skillwright.rollout.prompt import PromptStyle, render
+from skillwright.rollout.recorder import EpisodeRecorder, MemoryRecorder, episode_key
 from skillwright.rollout.rollout_file import read_rollouts, write_rollouts
 from skillwright.rollout.transcript import folder_name
 

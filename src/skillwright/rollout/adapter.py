@@ -1,92 +1,18 @@
-"""Any text environment and its tasks, as a benchmark adapter."""
+"""Play any text environment and its tasks through the adapter interface."""
 
-import asyncio
 import logging
 import random
-import threading
-import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, StopReason, Task
 from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.datasets import SplitError, by_split, canonical_split
 from skillwright.envs.adapter import EnvAdapter, Row
 from skillwright.rollout.engine import Engine, EngineDown
+from skillwright.rollout.loop_thread import LoopThread
 from skillwright.rollout.transcript import write_json, write_predictions
-
-# An event loop of its own, for callers that block.
-
-
-T = TypeVar("T")
-
-
-class _Serving(NamedTuple):
-    loop: asyncio.AbstractEventLoop
-    stop: asyncio.Event
-
-
-class LoopThread:
-    """Runs coroutines for blocking callers, whether or not they stand inside a running loop.
-
-    All of them run in one loop in one private thread, so that what belongs to a loop (semaphores,
-    connections) can be used by one call after the other. The thread starts with the first call;
-    it ends, cancelling what still runs, with `close`, with the last reference to this object, or
-    with the process.
-    """
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._serving: _Serving | None = None
-        self._end: Callable[[], object] | None = None
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result.
-
-        An interrupt of the caller (Ctrl-C) cancels the coroutine.
-        """
-        future = asyncio.run_coroutine_threadsafe(work, self._started().loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        """Cancel what runs and end the thread. Closing twice is allowed."""
-        with self._guard:
-            if self._end is not None:
-                self._end()
-            self._serving = self._end = None
-
-    def _started(self) -> _Serving:
-        with self._guard:
-            if self._serving is None:
-                ready: Future[_Serving] = Future()
-                thread = threading.Thread(
-                    target=lambda: asyncio.run(_serve(ready)), name="skillwright-loop", daemon=True
-                )
-                thread.start()
-                self._serving = ready.result()
-                self._end = weakref.finalize(self, _end, self._serving, thread)
-            return self._serving
-
-
-async def _serve(ready: "Future[_Serving]") -> None:
-    stop = asyncio.Event()
-    ready.set_result(_Serving(asyncio.get_running_loop(), stop))
-    # When this returns, asyncio.run cancels the other tasks, waits for them, and closes the loop.
-    await stop.wait()
-
-
-def _end(serving: _Serving, thread: threading.Thread) -> None:
-    serving.loop.call_soon_threadsafe(serving.stop.set)
-    # The garbage collector may find the last reference in any thread, that one included.
-    if thread is not threading.current_thread():
-        thread.join()
-
 
 FAILURES_FILE = "failures.json"
 
@@ -94,20 +20,19 @@ logger = logging.getLogger(__name__)
 
 
 class TextEnvAdapter(EnvAdapter):
-    """Plays the tasks of a text environment for a trainer that knows adapters only.
+    """Plays the tasks of a text environment for a trainer that only supports adapters.
 
-    An environment manager is a list of `EpisodeSpec`. Faults are never scored: an episode that
-    failed after its retries is left out of the rows, logged, and listed with its cause in
-    ``<out_dir>/failures.json``.
+    An environment manager is a list of `EpisodeSpec`. An episode that failed after its retries has
+    no row; it is logged and listed with its cause in ``<out_dir>/failures.json``.
 
     Args:
-        engine: Plays the episodes. `rollout` uses it in an event loop of its own, so an engine
-            that is handed to an adapter and used through `rollout` serves nothing else.
+        engine: Plays the episodes. `rollout` uses it in a private event loop, so an engine that is
+            used through `rollout` must not be used elsewhere.
         tasks: The tasks by split; aliases such as ``valid_seen`` are understood.
-        success_threshold: The reward from which an episode has passed.
+        success_threshold: The reward from which an episode is a success.
 
     Raises:
-        SplitError: A split's name is unknown, or two of them mean the same split.
+        SplitError: A split's name is unknown, or two names mean the same split.
     """
 
     def __init__(
@@ -139,10 +64,10 @@ class TextEnvAdapter(EnvAdapter):
     def build_eval_env(
         self, env_num: int, split: str, seed: int, **kwargs: Any
     ) -> list[EpisodeSpec]:
-        """Choose the first ``env_num`` tasks of a split, in its order; 0 chooses all.
+        """Choose the first ``env_num`` tasks of a split, in order; 0 chooses all.
 
         Raises:
-            SplitError: The split's name is unknown, it has no tasks, or ``env_num`` is negative.
+            SplitError: The split is unknown or empty, or ``env_num`` is negative.
         """
         del kwargs
         if env_num < 0:
@@ -167,11 +92,11 @@ class TextEnvAdapter(EnvAdapter):
 
         Returns:
             A row per scored episode, in the order of the specs, with ``id``, ``hard`` (0 or 1),
-            ``soft`` (the reward, cut to [0, 1]), ``n_turns``, ``task_type``,
+            ``soft`` (the reward, clipped to [0, 1]), ``n_turns``, ``task_type``,
             ``task_description`` and ``fail_reason``.
 
         Raises:
-            EngineDown: Every episode failed; no rows would read as a score of zero.
+            EngineDown: Every episode failed.
         """
         del kwargs
         results = self._loop.run(self.arollout(list(env_manager), PlainSkill(skill_content)))
@@ -192,7 +117,7 @@ class TextEnvAdapter(EnvAdapter):
 
     def _tasks_of(self, split: str) -> tuple[Task, ...]:
         tasks = self.tasks.get(split, ())
-        if not tasks:  # an empty batch would be scored, and its score would be zero
+        if not tasks:  # an empty batch would score zero
             given = ", ".join(name for name, some in self.tasks.items() if some) or "no split"
             raise SplitError(f"this adapter has no {split} tasks; it has tasks for: {given}")
         return tasks
@@ -216,7 +141,7 @@ class TextEnvAdapter(EnvAdapter):
             if result.failure is not None
         ]
         if not failures:
-            (out_dir / FAILURES_FILE).unlink(missing_ok=True)  # of an earlier rollout
+            (out_dir / FAILURES_FILE).unlink(missing_ok=True)  # left by an earlier rollout
             return
         write_json(out_dir / FAILURES_FILE, failures)
         latest = failures[-1]["message"]

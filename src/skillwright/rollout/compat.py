@@ -1,7 +1,7 @@
-"""Adapters that import another package: what runs them over our code, and how it is found.
+"""Compatibility layers: they run adapters that import another package, over our code.
 
 ``env.compat`` names an entry point of ``skillwright.compat``. Its class provides the module paths
-of the other package, and the functions there that ask the models of a run.
+of the other package, and its functions that call models use the models of the run.
 """
 
 import asyncio
@@ -19,11 +19,7 @@ Role = Literal["target", "optimizer"]
 
 @dataclass(frozen=True, slots=True)
 class SessionModel:
-    """The model of a role, made with the first question to it.
-
-    Attributes:
-        max_tokens: The limit on an answer that its settings name.
-    """
+    """The model of a role, created at its first call; ``max_tokens`` limits its answers."""
 
     name: str
     backend: str
@@ -33,44 +29,44 @@ class SessionModel:
 
 
 class Hearing(Protocol):
-    """The faults of models during one rollout of an adapter."""
+    """The model errors during one rollout of an adapter."""
 
     def refuse_missing(self) -> None:
         """Raise the error of a name or prompt that the other package has and ours does not."""
         ...
 
     def is_reported(self, error: Exception) -> bool:
-        """Tell whether an error of the adapter reports a fault of a model."""
+        """Tell whether an error of the adapter reports a model error."""
         ...
 
     def trust(self) -> None:
-        """Record that no score in the folder results from a fault."""
+        """Record that no score in the folder results from a model error."""
         ...
 
     def sift(self, rows: Any) -> Any:
-        """Return the rows of a rollout, without those that a fault scored."""
+        """Return the rows of a rollout without those that a model error scored."""
         ...
 
     def charge(self, result: EpisodeResult) -> EpisodeResult:
-        """Return an episode with its failure charged to the model, where its row was lost so."""
+        """Return an episode; attribute its failure to the model if a model error lost its row."""
         ...
 
 
 class ModelSession(Protocol):
-    """The models of one run, while adapters may ask them."""
+    """The models of one run, open to adapters."""
 
     reflector: Reflector | None
 
     def hear(self, folder: Path | None = None) -> AbstractContextManager[Hearing]:
-        """Charge what an adapter asks meanwhile to one rollout, which writes to a folder."""
+        """Attribute an adapter's model calls meanwhile to one rollout, which writes to a folder."""
         ...
 
     def forget_unanswered(self, folder: Path) -> None:
-        """Remove from an adapter's folder what a fault scored, so that it is not continued."""
+        """Remove results of model errors from an adapter's folder, so that they are not reused."""
         ...
 
     def close(self) -> None:
-        """End it: further questions are faults."""
+        """End the session; further calls raise errors."""
         ...
 
 
@@ -78,18 +74,14 @@ class Compat(Protocol):
     """Another package's module paths over our code."""
 
     no_run: str
-    """The message for a question outside of a run."""
+    """The message for a model call outside of a run."""
 
     def modules(self, file: Path | None) -> AbstractContextManager[None]:
-        """Provide the module paths until the block ends.
-
-        Args:
-            file: The adapter's file, whose neighbors are found too.
-        """
+        """Provide the module paths, and those next to an adapter's file, until the block ends."""
         ...
 
     def missing_names(self) -> AbstractContextManager[list[str]]:
-        """Collect the names that are looked for in this thread and not there, a sentence each."""
+        """Collect the names that this thread did not find, one sentence each."""
         ...
 
     def module_of(self, file: Path) -> str:
@@ -104,7 +96,7 @@ class Compat(Protocol):
 
 
 def compat(name: str) -> Compat:
-    """Return what runs the adapters of another package.
+    """Return the compatibility layer of a package.
 
     Raises:
         DataError: No installed package provides it.

@@ -43,7 +43,8 @@ from skillwright.envs.drive import (
     usage_of,
 )
 from skillwright.models import EndpointDown
-from skillwright.rollout.engine import Limits, PromptStyle, render
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle, render
 
 MakeEnv = Callable[[Task], TextEnv]
 
@@ -54,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An episode that is to be played, and the content address of its result."""
+    """An episode to play, and the content address of its result."""
 
     spec: EpisodeSpec
     skill: SkillContext
@@ -64,7 +65,7 @@ class Assignment:
         """Return the result of an equal assignment as the result of this one."""
         skill = self.skill
         if result.spec is self.spec and result.skill_version == skill.version:
-            return result  # played by itself, as nearly all are
+            return result  # the usual case: it was played for this assignment
         return replace(
             result,
             spec=self.spec,
@@ -77,8 +78,8 @@ class Assignment:
 class Attempt:
     """One attempt: `start`, then `advance` with an action per `context` while `live`, then `close`.
 
-    What the environment raises, or returns against its contract, comes out as `EnvError` or
-    `ContractError`; hand it to `fail`. Errors of any other kind are bugs of ours.
+    An error of the environment, or an invalid return value, becomes `EnvError` or `ContractError`;
+    hand it to `fail`. All other errors are our bugs.
     """
 
     def __init__(
@@ -118,19 +119,19 @@ class Attempt:
 
     @property
     def context(self) -> TurnContext:
-        """What the agent is shown next; only while `live`."""
+        """The agent's next prompt; only while `live`."""
         if self._context is None:
             raise RuntimeError("the episode is over; there is no next turn")
         return self._context
 
     @property
     def opening(self) -> Trajectory:
-        """What the environment started with, without turns."""
+        """The environment's opening, without turns."""
         return Trajectory(self._opening.raw_text, metadata=self._opening.metadata)
 
     @property
     def outside_metrics(self) -> frozenset[str]:
-        """Metrics that are not the environment's doing; see `AboutEnv`."""
+        """Metrics that the environment does not compute; see `AboutEnv`."""
         return getattr(self._opened(), "outside_metrics", frozenset())
 
     async def start(self) -> None:
@@ -145,7 +146,7 @@ class Attempt:
         self._show_next(self._opening.metadata)
 
     async def advance(self, act: Act) -> None:
-        """Take the agent's act."""
+        """Send an action to the environment."""
         context, index = self.context, len(self._turns)
         with self._charged_to_env(f"step {index}"):
             reply = await self._step(act, context)
@@ -168,7 +169,7 @@ class Attempt:
             self._end(StopReason.MAX_TURNS)
         else:
             self._show_next(reply.metadata)
-            # An agent and an environment that never wait would keep the loop to themselves.
+            # An agent and an environment that never wait would block the loop.
             await asyncio.sleep(0)
 
     async def _step(self, act: Act, context: TurnContext) -> Reply:
@@ -178,10 +179,9 @@ class Attempt:
         return await step_env_native(self._opened(), act.text, with_ids_of(act.tool_calls, sent))
 
     def cut(self, overflow: RequestRefused) -> None:
-        """End the attempt where its prompt outgrew the agent's context; its reward stands.
+        """End the attempt because its prompt exceeds the agent's context; the reward so far counts.
 
-        Before the first turn a reward would say nothing about the agent, so that is a failure; by
-        its stop reason it is distinguished from others.
+        Before the first turn this is a failure, with its own stop reason.
         """
         if self._turns:
             self._end(StopReason.CONTEXT)
@@ -190,7 +190,7 @@ class Attempt:
             self._stop = StopReason.CONTEXT
 
     def fail(self, fault: Exception) -> None:
-        """End the attempt with a fault."""
+        """End the attempt with an error."""
         self._context = None
         self._ended_at = asyncio.get_running_loop().time()
         self._stop = StopReason.TIMEOUT if isinstance(fault, TimeoutError) else StopReason.FAILURE
@@ -204,17 +204,17 @@ class Attempt:
             self._failure = Failure(FailureCause.USER, str(fault))
 
     def close(self) -> None:
-        """Release the environment, however the attempt ended. Closing twice is allowed."""
+        """Release the environment; closing twice is allowed."""
         env, self._env = self._env, None
         if env is None:
             return
         try:
             self._side_usage = usage_of(env)
-        except Exception:  # what a user cost must not take the reward away
+        except Exception:  # an error in the user's usage must not lose the reward
             logger.warning("environment %r lost count", self._task.env, exc_info=True)
         try:
             env.close()
-        except Exception:  # the reward is known by now; a leak must not take it away
+        except Exception:  # a leak must not lose the reward, which is known by now
             logger.warning("environment %r broke while closing", self._task.env, exc_info=True)
 
     def result(
@@ -270,7 +270,7 @@ class Attempt:
         self._stop = reason
         self._ended_at = asyncio.get_running_loop().time()
         with self._charged_to_env("at its end"):
-            # Step rewards may be partial, or penalties; their sum is the score.
+            # Step rewards may be partial or negative; their sum is the score.
             if not -_SLACK <= self._reward <= 1 + _SLACK:
                 raise ContractError(
                     f"the sum of the step rewards is {self._reward:g}, and an episode's reward "
@@ -307,16 +307,13 @@ class Attempt:
 
 
 def stops_the_run(fault: Exception) -> bool:
-    """Tell whether an endpoint refuses every request alike, or is down for good.
-
-    A wrong key does not mend itself, and for an endpoint that is down everybody has waited.
-    """
+    """Tell whether an endpoint refuses every request, or is down for good."""
     refused = isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
     return refused or (isinstance(fault, EndpointDown) and fault.for_good)
 
 
 def why_no_tools(env: str) -> str:
-    """Say why an agent cannot play an environment that offers its tools natively."""
+    """Explain why an agent cannot play an environment that offers its tools natively."""
     return (
         f"environment {env!r} offers its tools natively, and this agent takes none: native calls "
         "need a chat model behind an endpoint. For programs at a command line and for policies "
@@ -331,7 +328,7 @@ def _size(message: Message) -> int:
 
 
 def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:
-    """Fill the seed and the turn limit into the extras of a task."""
+    """Set the seed and the turn limit in the extras of a task."""
     extras = {"seed": spec.seed, **spec.task.extras}
     bounds = (extras.get("max_turns"), limits.max_turns)
     if given := [bound for bound in bounds if isinstance(bound, int)]:
@@ -340,7 +337,7 @@ def _bounded(spec: EpisodeSpec, limits: Limits) -> Task:
 
 
 def _comes_from_user(fault: Exception) -> bool:
-    # Besides a judge, the only model that an environment asks is its simulated user.
+    # Besides a judge, the only model that an environment calls is its simulated user.
     is_env = isinstance(fault, EnvError) and not isinstance(fault, JudgeError)
     return is_env and _stems_from_model(fault)
 

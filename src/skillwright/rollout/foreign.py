@@ -1,4 +1,8 @@
-"""A third party's adapter: built from a configuration, and called as it expects."""
+"""Third-party adapters: find, build and call them.
+
+Adapters block and are called from one thread, one call at a time. A method written ``async def`` is
+awaited in the loop instead, where calls may overlap.
+"""
 
 import asyncio
 import concurrent.futures
@@ -21,9 +25,6 @@ from skillwright.envs.adapter import EnvAdapter
 from skillwright.envs.registry import spec
 from skillwright.rollout.workers import worker_engine
 
-# What a person sees of a bug in an adapter: one line each time, its traceback once.
-
-
 _OURS = str(Path(__file__).parents[1])
 _BETWEEN = (
     _OURS,
@@ -31,16 +32,13 @@ _BETWEEN = (
     str(Path(concurrent.futures.__file__).parent),
     threading.__file__,
 )
-"""Whose frames lie between a run and the adapter's first line."""
+"""Files of stack frames between a run and the adapter's first line."""
 
 Bug = tuple[str, str, int | None]
 
 
 class FaultLog:
-    """Logs the faults of foreign code; an equal one does not show its traceback again.
-
-    Faults are equal where they are of one kind and come from one line.
-    """
+    """Logs errors of an adapter; shows the traceback once per type of error and line."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -48,7 +46,7 @@ class FaultLog:
         self._said: set[tuple[str, Bug]] = set()
 
     def warn(self, said: str, fault: BaseException, *, once: bool = False) -> None:
-        """Log a fault in one line, and the first of its kind with the adapter's own frames."""
+        """Log an error in one line, the first of its kind with the adapter's stack frames."""
         theirs, bug = _their_frames(fault), _bug(fault)
         if once and (said, bug) in self._said:
             return
@@ -71,7 +69,7 @@ def _bug(fault: BaseException) -> Bug:
 
 
 def _their_frames(fault: BaseException) -> TracebackType | None:
-    """Return a traceback from the adapter's first frame on; ``None`` where it has none."""
+    """Return a traceback from the adapter's first frame on, or ``None``."""
     frames = fault.__traceback__
     while frames and frames.tb_frame.f_code.co_filename.startswith(_BETWEEN):
         frames = frames.tb_next
@@ -79,14 +77,8 @@ def _their_frames(fault: BaseException) -> TracebackType | None:
 
 
 def _is_worth_showing(fault: BaseException, theirs: TracebackType | None) -> bool:
-    """Our own refusals of what an adapter returned say all there is in a sentence."""
+    """Tell whether a traceback helps: our own errors explain themselves."""
     return theirs is not None or not isinstance(fault, SkillwrightError)
-
-
-# A third party's adapter, called as it expects.
-#
-# Adapters block, and are called from one thread, one call after the other. A method that is
-# written ``async def`` is awaited in the loop instead, where several may overlap.
 
 
 T = TypeVar("T")
@@ -101,13 +93,13 @@ HELPERS = (
     "_load_env_prompt",
     "_env_name",
 )
-"""Methods with a default that is a function of its arguments."""
+"""Methods with a default implementation that depends only on the arguments."""
 
 Around = Callable[[], AbstractContextManager[object]]
-"""Makes what is held open while an adapter's code runs, such as the modules that it imports."""
+"""Makes the context in which an adapter's code runs, such as its import paths."""
 
 HEARTBEAT_S = 0.5
-"""How long a loop that waits for an adapter may sleep."""
+"""Maximum seconds that a loop waiting for an adapter sleeps."""
 
 _log = logging.getLogger(__name__)
 
@@ -119,10 +111,10 @@ class _Job(NamedTuple):
 
 
 class CallThread:
-    """Runs blocking calls one after the other in one thread, which starts with the first of them.
+    """Runs blocking calls one at a time in one thread, which starts with the first call.
 
-    The thread is a daemon, and a cancelled caller does not wait for it: Ctrl-C
-    ends the process even where foreign code never returns.
+    The thread is a daemon, and a cancelled caller does not wait for it, so Ctrl-C ends the process
+    even if the adapter never returns.
     """
 
     def __init__(self, name: str) -> None:
@@ -131,7 +123,7 @@ class CallThread:
         self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a call and return its result; context variables are those of the caller."""
+        """Run a call in the caller's context and return its result."""
         if self._thread is None:
             target = partial(_serve, self._jobs)
             self._thread = threading.Thread(target=target, name=self._name, daemon=True)
@@ -140,8 +132,8 @@ class CallThread:
         self._jobs.put(_Job(copy_context(), work, outcome))
         waiting = asyncio.wrap_future(outcome)
         try:
-            # A signal does not wake a loop that sleeps while another thread works: on some starts
-            # Ctrl-C went unheard for as long as the adapter blocked. So it looks up now and then.
+            # A signal does not wake a loop that sleeps while another thread works, so Ctrl-C needs
+            # this.
             while not waiting.done():
                 await asyncio.wait((waiting,), timeout=HEARTBEAT_S)
         finally:
@@ -149,17 +141,17 @@ class CallThread:
         return waiting.result()
 
     def close(self) -> None:
-        """Let the thread end after the calls that wait. It is not waited for."""
+        """End the thread after the waiting calls; do not wait for it."""
         self._jobs.put(None)
 
 
 def _serve(jobs: "queue.SimpleQueue[_Job | None]") -> None:
     while (job := jobs.get()) is not None:
         if not job.outcome.set_running_or_notify_cancel():
-            continue  # the caller is gone
+            continue  # the caller was cancelled
         try:
             result = job.context.run(job.work)
-        except StopIteration as error:  # a future cannot carry it, and its reader would hang
+        except StopIteration as error:  # a future cannot hold it
             job.outcome.set_exception(EnvError(f"StopIteration: {error}"))
         except Exception as error:  # noqa: BLE001 - raised again where the call is awaited
             job.outcome.set_exception(error)
@@ -171,11 +163,7 @@ def _serve(jobs: "queue.SimpleQueue[_Job | None]") -> None:
 
 
 class ForeignAdapter:
-    """An adapter behind calls that can be awaited.
-
-    Attributes:
-        faults: Tells a person of its bugs.
-    """
+    """An adapter with awaitable calls."""
 
     def __init__(
         self, adapter: EnvAdapter, thread: CallThread | None = None, around: Around = nullcontext
@@ -192,26 +180,18 @@ class ForeignAdapter:
         arguments: Mapping[str, Any],
         around: Around = nullcontext,
     ) -> "ForeignAdapter":
-        """Build an adapter in the thread that it will live in.
-
-        Raises:
-            Exception: Whatever its constructor raises.
-        """
+        """Build an adapter in its thread; errors of its constructor propagate."""
         thread = _thread_of(adapter_type)
         with around():
             return cls(await thread.run(partial(adapter_type, **arguments)), thread, around)
 
     def overrides(self, method: str) -> bool:
-        """Tell whether the adapter wrote this method itself."""
+        """Tell whether the adapter overrides a method."""
         own = inspect.getattr_static(self.adapter, method, None)
         return own is not inspect.getattr_static(EnvAdapter, method)
 
     async def call(self, method: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
-        """Call a method of the adapter, or of its loader, and await it where it is asynchronous.
-
-        Raises:
-            Exception: Whatever the method raises.
-        """
+        """Call a method of the adapter or its loader, and await it if it is asynchronous."""
         work = partial(method, *args, **_accepted(method, optional))
         with self._around():
             result = work() if inspect.iscoroutinefunction(method) else await self._thread.run(work)
@@ -220,10 +200,10 @@ class ForeignAdapter:
     async def consult(
         self, otherwise: T, method: Callable[..., Any], /, *args: Any, **named: Any
     ) -> T:
-        """Ask a helper of the contract; where it fails, say so and do without.
+        """Call a helper method; if it fails, log that and return ``otherwise``.
 
-        Helpers are functions of what they are given. Where an adapter keeps ours, they are asked
-        next to its thread, so that the rollout that is running in it delays nothing.
+        Helpers depend only on their arguments. If the adapter overrides none, they run outside its
+        thread and do not wait for a rollout.
         """
         try:
             if any(map(self.overrides, HELPERS)):
@@ -232,7 +212,7 @@ class ForeignAdapter:
                 with self._around():
                     answer = await asyncio.to_thread(method, *args, **named)
         except Exception as error:  # noqa: BLE001 - foreign code; logged with its traceback
-            # Once: it is asked for every item, and does not mend itself.
+            # Once: it is called for every item.
             self.faults.warn(f"{_name_of(method)} failed, and is done without", error, once=True)
             return otherwise
         if answer is None:
@@ -266,9 +246,6 @@ def _accepted(method: Callable[..., Any], named: Mapping[str, Any]) -> dict[str,
     return {name: value for name, value in named.items() if name in parameters}
 
 
-# An adapter, found by its name and built from a run's configuration.
-
-
 _NEVER_PASSED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -276,11 +253,11 @@ def load_adapter(name: str) -> type[EnvAdapter] | None:
     """Find the adapter class of a name, ``package.module:Class`` or ``path/to/file.py:Class``.
 
     Returns:
-        The class, or ``None`` where the name is that of a text environment.
+        The class, or ``None`` if the name is a text environment's.
 
     Raises:
-        DataError: Nothing is found under the name, or it cannot be imported.
-        ConfigError: The class is an adapter that leaves methods of the contract unwritten.
+        DataError: Nothing has this name, or it cannot be imported.
+        ConfigError: The class lacks methods of the interface.
     """
     found = spec(name).find()
     if not (isinstance(found, type) and issubclass(found, EnvAdapter)):
@@ -297,7 +274,7 @@ def load_adapter(name: str) -> type[EnvAdapter] | None:
 def constructor_arguments(
     adapter_type: type[EnvAdapter], cfg: Mapping[str, Any], name: str
 ) -> dict[str, Any]:
-    """Return what a constructor is given: each of its parameters that the configuration names."""
+    """Return the configuration values that a constructor takes."""
     parameters = [
         one
         for one in inspect.signature(adapter_type).parameters.values()
@@ -318,11 +295,10 @@ async def build_adapter(
     name: str,
     around: Around = nullcontext,
 ) -> ForeignAdapter:
-    """Build an adapter, and refuse one that cannot be run here.
+    """Build an adapter that can run here.
 
     Raises:
-        ConfigError: An argument is missing, the constructor raised, or the adapter needs Ray and
-            that is not installed.
+        ConfigError: An argument is missing, the constructor raised, or Ray is needed and missing.
     """
     arguments = constructor_arguments(adapter_type, cfg, name)
     try:

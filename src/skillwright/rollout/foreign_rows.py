@@ -1,6 +1,6 @@
-"""What an adapter's `rollout` returned, read once: a score or a Failure per episode.
+"""Read the rows of an adapter's `rollout`: a score or a Failure per episode.
 
-A row that breaks the contract costs that row and no other; nothing is guessed, and all is noted.
+An invalid row costs only that row; nothing is guessed, and every problem is noted.
 """
 
 import math
@@ -22,24 +22,21 @@ from skillwright.core import (
 Row = dict[str, Any]
 Item = Mapping[str, Any]
 
-_SLACK = 1e-9  # a mean of ones may be a hair above one
+_SLACK = 1e-9  # rounding error of a mean of ones
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RowsAbout:
-    """What a batch of rows belongs to.
+    """The batch that rows belong to.
 
     Attributes:
         env: The adapter's name.
         split: ``train``, ``val`` or ``test``.
-        phase: What the episodes are for.
-        seed: The batch's.
-        skill_version: Hash of the text that was rolled out.
-        key: Makes the content address of an episode of its row's id.
-        ids: The ids that were asked for, in order; ``None`` where only the adapter knows them.
-        items: What is known about them, by id.
-        draw: Which of several attempts this is, from 0.
+        skill_version: Hash of the skill text.
+        key: Makes an episode's content address from its row's id.
+        ids: The requested ids, in order; ``None`` if only the adapter knows them.
+        draw: Number of the attempt, from 0.
         step: The training step, or ``None``.
     """
 
@@ -57,12 +54,12 @@ class RowsAbout:
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """A batch as it was understood.
+    """The episodes read from a batch.
 
     Attributes:
-        results: One per episode: in the order of the ids asked for, else of the rows.
-        rows: The rows as they came, by id; only those that were scored.
-        notes: What was left out or missing, for the log and the store.
+        results: One per episode, in the order of the requested ids, or else of the rows.
+        rows: The scored rows, by id.
+        notes: Ignored and missing rows, for the log and the store.
     """
 
     results: tuple[EpisodeResult, ...]
@@ -76,19 +73,18 @@ class ReadBatch:
 
 
 def read_batch(returned: Any, about: RowsAbout) -> ReadBatch:
-    """Read the rows of one rollout.
+    """Read the rows of one rollout, joined to the requested ids.
 
-    Rows are joined to what was asked for by id. An id that was not asked for is dropped, of two
-    rows with one id the first counts, and a missing row is a Failure. So where no row has the id of
-    an item, all are Failures: nothing that is joined to items later could find them.
+    An unknown id is dropped, the first of two rows with one id counts, and a missing row is a
+    Failure.
 
     Raises:
-        ContractError: What was returned is no list of rows.
+        ContractError: ``returned`` is not a list of rows.
     """
     found, notes = _by_id(_as_rows(returned))
     asked = tuple(found) if about.ids is None else about.ids
     notes += _strangers(found, asked)
-    # Where nothing fits, each Failure says why: it is what stops the run that shows it.
+    # If no row fits, each Failure gives the reason: it is shown when the run stops.
     why = "".join(f" ({note})" for note in notes) if not found.keys() & set(asked) else ""
     missing = [row_id for row_id in asked if row_id not in found]
     if missing:
@@ -111,7 +107,7 @@ def read_batch(returned: Any, about: RowsAbout) -> ReadBatch:
 
 
 def all_failed(about: RowsAbout, fault: BaseException) -> ReadBatch:
-    """Return a batch whose rollout raised: a Failure per id that is known."""
+    """Return a Failure per known id of a batch whose rollout raised."""
     cause = Failure.of(fault)
     said = f"rollout raised {type(fault).__name__}: {cause.message}"
     results = tuple(failed(about, row_id, said, cause=cause.cause) for row_id in about.ids or ())
@@ -137,7 +133,7 @@ def failed(
 
 
 def items_by_id(items: Any) -> dict[str, Item] | None:
-    """Return items by id, in order, or ``None`` where these are no items with ids of their own."""
+    """Return items by id, in order, or ``None`` if they have no ids."""
     if not isinstance(items, Sequence) or isinstance(items, str | bytes):
         return None
     found = {str(item["id"]): item for item in items if isinstance(item, Mapping) and "id" in item}
@@ -145,7 +141,7 @@ def items_by_id(items: Any) -> dict[str, Item] | None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value as JSON can carry it; what it cannot is described, NaN is ``None``."""
+    """Convert a value to JSON; unsupported values become descriptions, NaN ``None``."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -174,7 +170,7 @@ def _as_rows(returned: Any) -> list[Any]:
 
 
 def _by_id(rows: Sequence[Any]) -> tuple[dict[str, Row], list[str]]:
-    """Return the first row of every id, and what was left out."""
+    """Return the first row of every id, and notes on the others."""
     found: dict[str, Row] = {}
     nothing: list[str] = []
     again: list[str] = []
@@ -195,7 +191,7 @@ def _by_id(rows: Sequence[Any]) -> tuple[dict[str, Row], list[str]]:
 
 
 def _strangers(found: Mapping[str, Row], asked: Sequence[str]) -> list[str]:
-    """Note the rows that were not asked for."""
+    """Note the rows that were not requested."""
     unknown = [row_id for row_id in found if row_id not in set(asked)]
     if not unknown:
         return []
@@ -209,7 +205,7 @@ def _strangers(found: Mapping[str, Row], asked: Sequence[str]) -> list[str]:
 
 
 def _in_one(what: str, said: Sequence[str]) -> list[str]:
-    """Return many notes of one kind as one: a bug that every row has is reported once a batch."""
+    """Merge notes of one kind, so that an error in every row is reported once per batch."""
     return [f"{len(said)} {what}; the first: {said[0]}"] if len(said) > 1 else list(said)
 
 
@@ -218,7 +214,7 @@ def _count(things: Sequence[str], one: str, more: str) -> str:
 
 
 def _as_dict(row: Any) -> Row | None:
-    """Return a row as a dict: as it came, or the attributes of an object."""
+    """Return a row as a dict: itself, or an object's attributes."""
     if isinstance(row, dict):
         return row
     if isinstance(row, RolloutResult):

@@ -1,7 +1,7 @@
-"""A recorded episode played back: what its agent said meets a fresh environment once more.
+"""Replay a recorded episode: send its agent's actions to a fresh environment.
 
-No model is called. The agent's turns are in the record, and so is what others answered, such as a
-simulated user (`TextEnv.use_record`).
+No model is called: the record also has the answers of others, such as a simulated user
+(`TextEnv.use_record`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,21 +28,22 @@ from skillwright.core import (
 from skillwright.core.jsonio import JsonRecord, dumps, encode
 from skillwright.core.result import USER_TURN
 from skillwright.envs import TextEnv
-from skillwright.rollout.engine import Limits, PromptStyle, recorded_skill
 from skillwright.rollout.episode import Assignment, Attempt, MakeEnv
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle, recorded_skill
 
-_AROUND: Final = 60  # characters that are quoted on either side of the first that differs
+_AROUND: Final = 60  # characters quoted on either side of the first difference
 
 
 @dataclass(frozen=True, slots=True)
 class Difference(JsonRecord):
-    """Where a record and the present environment part.
+    """A difference between a record and the replay.
 
     Attributes:
-        turn: From 0; ``None`` for what came before the first turn, or for the whole episode.
-        field: What differs: ``observation``, ``reward``, ``metadata.truncated``, ...
-        recorded: The value then, long ones cut around the first difference.
-        now: The value now.
+        turn: Turn from 0; ``None`` for the opening, or for the whole episode.
+        field: Name of the value: ``observation``, ``reward``, ``metadata.truncated``, ...
+        recorded: The recorded value, cut around the first difference.
+        now: The value in the replay.
     """
 
     turn: int | None
@@ -52,20 +53,20 @@ class Difference(JsonRecord):
 
     @property
     def parts_ways(self) -> bool:
-        """Whether the agent would have read something else, or nothing more, from there on."""
+        """Whether the agent would have read something else, or nothing, from there on."""
         return self.field in ("observation", "end", "environment")
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedBack:
-    """What became of a record.
+    """The result of a replay.
 
     Attributes:
-        turns: How many turns were taken.
-        last: The last of them as it is now, or ``None``.
-        reward: The final score now; ``None`` where the episode is not over, or had none.
-        skill: The skill text in its prompt; ``None`` where its first prompt was another.
-        differences: In order; nothing is played beyond one that parts ways.
+        turns: Number of turns taken.
+        last: The last of them in the replay, or ``None``.
+        reward: The final reward; ``None`` if the episode is not over or has none.
+        skill: The skill text in its prompt; ``None`` if its first prompt differs.
+        differences: In order; the replay stops at one that parts ways.
     """
 
     turns: int
@@ -76,7 +77,7 @@ class PlayedBack:
 
     @property
     def difference(self) -> Difference | None:
-        """The first one."""
+        """The first difference, or ``None``."""
         return self.differences[0] if self.differences else None
 
 
@@ -87,17 +88,17 @@ async def play_back(
     prompt: PromptStyle,
     turns: int | None = None,
 ) -> PlayedBack:
-    """Play a record in a fresh environment and compare turn by turn.
+    """Replay an episode in a fresh environment and compare turn by turn.
 
     Args:
-        episode: What was recorded.
+        episode: The recorded episode.
         make_env: Builds the environment of a task.
-        limits: Those that it was played under.
+        limits: The limits of the recorded episode.
         prompt: The style of its prompts.
-        turns: The number of first turns to play; ``None`` for the whole episode with its end.
+        turns: Number of turns to replay from the start; ``None`` for the whole episode.
 
     Raises:
-        UsageError: The environment cannot be built or opened: its data is not there.
+        UsageError: The environment cannot be built or opened.
     """
     taken: list[Turn] = []
     found: list[Difference] = []
@@ -155,7 +156,7 @@ def _opening(
 
 
 def _turn(then: Turn, now: Turn) -> list[Difference]:
-    """Return what differs in a turn; what the agent reads comes last where it parts ways."""
+    """Return the differences of a turn; one in the observation comes last."""
     found = [
         *_compared(then.index, "reward", then.reward, now.reward),
         *_compared(then.index, "messages", list(then.messages), list(now.messages)),
@@ -164,7 +165,7 @@ def _turn(then: Turn, now: Turn) -> list[Difference]:
     seen = list(_compared(then.index, "observation", then.observation, now.observation))
     if not seen:
         return found
-    # The same text is in the messages and in the metadata; one of them is enough.
+    # Messages and metadata repeat the text; one of them is enough.
     return [*(one for one in found if one.field == "reward"), *seen]
 
 
@@ -193,9 +194,6 @@ def _outcome(attempt: Attempt) -> EpisodeResult:
     return attempt.result(attempts=1, started_at=0.0, lost=Usage(), beside={})
 
 
-# Two JSON values: the first place where they differ.
-
-
 _ABSENT: Final = object()
 
 
@@ -207,11 +205,11 @@ def _compared(turn: int | None, field: str, then: Any, now: Any) -> Iterator[Dif
 
 
 def _first(name: str, then: Any, now: Any) -> tuple[str, Any, Any] | None:
-    """Return the first place where two JSON values differ, with both values there."""
+    """Return the name and both values of the first difference of two JSON values."""
     if isinstance(then, dict) and isinstance(now, dict):
         names = [*then, *(key for key in now if key not in then)]
         pairs = [(f"{name}.{key}", then.get(key, _ABSENT), now.get(key, _ABSENT)) for key in names]
-        # What a simulated user thought and used up is played back, so it says nothing.
+        # A simulated user's reasoning and usage are replayed, so they are not compared.
         pairs = [one for one in pairs if one[0] != f"metadata.{USER_TURN}"]
     elif isinstance(then, list) and isinstance(now, list):
         longest = range(max(len(then), len(now)))
@@ -240,21 +238,18 @@ def _cut(text: str, at: int) -> str:
     return f"{'...' * (start > 0)}{text[start:end]}{'...' * (end < len(text))}"
 
 
-# A record that is continued: its first turns are played back, the rest is played.
-
-
 def continuing(make_env: MakeEnv, record: Trajectory, turns: int | None = None) -> MakeEnv:
-    """Return what builds environments in which others answer from a record.
+    """Return a factory of environments in which others answer from a record.
 
     Args:
         make_env: Builds the environment of a task.
-        record: What was answered.
-        turns: The number of recorded turns; after them models answer anew. ``None`` for all.
+        record: The recorded answers.
+        turns: Number of recorded turns, after which models are called; ``None`` for all.
     """
 
     def build(task: Task) -> TextEnv:
         env = make_env(task)
-        if hasattr(env, "use_record"):  # one written for SkyRL-Gym calls no model
+        if hasattr(env, "use_record"):  # SkyRL-Gym environments call no model
             env.use_record(record, turns)
         return env
 
@@ -263,15 +258,10 @@ def continuing(make_env: MakeEnv, record: Trajectory, turns: int | None = None) 
 
 @dataclass(eq=False)
 class RecordedStart:
-    """An agent that repeats the first turns of a record, and from there on acts as another one.
+    """An agent that repeats the first ``turns`` turns of a record, then acts as ``agent``.
 
-    What it repeats costs nothing. An environment that answers otherwise than it did then ends the
-    episode with a `Failure`, as the rest would continue another episode.
-
-    Attributes:
-        agent: Who acts from there on.
-        episode: The record.
-        turns: How many of its turns are repeated.
+    Repeated turns cost nothing. If an environment answers differently from the record, the episode
+    ends with a `Failure`.
     """
 
     agent: Agent
@@ -280,19 +270,19 @@ class RecordedStart:
 
     @property
     def identity(self) -> str:
-        """Who acts, and what it begins with."""
+        """Identity of the agent and of the repeated record."""
         return f"{self.agent.identity} from turn {self.turns} of {self.episode.key}"
 
     @property
     def takes_tools(self) -> bool:
-        """Whether it can be offered tools natively."""
+        """Whether the agent can be offered tools natively."""
         return bool(getattr(self.agent, "takes_tools", False))
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
-        """Repeat, or ask the agent; in order.
+        """Repeat recorded acts or ask the agent, in order.
 
         Raises:
-            EnvError: An environment did not repeat itself.
+            EnvError: An environment answered differently from the record.
         """
         live = [one for one in contexts if one.turn >= self.turns]
         for one in contexts:

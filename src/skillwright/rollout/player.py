@@ -1,7 +1,4 @@
-"""Plays episodes that were begun, each to its result: attempts, second chances, deadlines.
-
-It knows no store and no other episodes; engines run it on any machine.
-"""
+"""Play episodes to their results, with retries and deadlines, on any machine."""
 
 import asyncio
 from collections import defaultdict
@@ -23,8 +20,10 @@ from skillwright.core import (
 )
 from skillwright.core.concurrency import together
 from skillwright.models import ContextOverflow
-from skillwright.rollout.engine import Limits, PromptStyle, TurnFinished
+from skillwright.rollout.engine import TurnFinished
 from skillwright.rollout.episode import Assignment, Attempt, MakeEnv, stops_the_run
+from skillwright.rollout.limits import Limits
+from skillwright.rollout.prompt import PromptStyle
 
 Mode = Literal["free", "lockstep"]
 OnTurn = Callable[[TurnFinished], None]
@@ -34,7 +33,7 @@ FAULTS: Final = (ModelError, EnvError, ContractError, TimeoutError)
 
 
 class Plays(Protocol):
-    """Plays what an engine has begun."""
+    """Plays episodes that an engine has started."""
 
     async def play(
         self, wave: Sequence[Assignment], on_turn: OnTurn, settle: OnResult, abandon: OnResult
@@ -42,10 +41,10 @@ class Plays(Protocol):
         """Play episodes to their ends.
 
         Args:
-            wave: What to play; several only in lockstep.
+            wave: Episodes to play; several only in lockstep.
             on_turn: Called after every turn.
-            settle: Called with the result of each episode as soon as it is over.
-            abandon: Called with what an episode was until then that was stopped on its way.
+            settle: Called with the result of each episode as soon as it ends.
+            abandon: Called with the partial result of each episode that was stopped.
 
         Raises:
             ModelRefused: An endpoint refuses the key or the model.
@@ -68,7 +67,7 @@ class Player:
     async def play(
         self, wave: Sequence[Assignment], on_turn: OnTurn, settle: OnResult, abandon: OnResult
     ) -> None:
-        """Play episodes; play those that failed again, each in a fresh environment."""
+        """Play episodes; retry those that failed, each in a fresh environment."""
         started_at = asyncio.get_running_loop().time()
         lost: dict[str, Usage] = defaultdict(Usage)
         beside: dict[str, Mapping[str, Usage]] = defaultdict(dict)
@@ -82,7 +81,7 @@ class Player:
                 )
 
             try:
-                # Where nothing ever waits, this is where a cancelled run notices that it is one.
+                # If nothing ever waits, a cancelled run notices it here.
                 await asyncio.sleep(0)
                 await self._play_once(attempts)
             except BaseException:
@@ -131,12 +130,13 @@ class Player:
                 async with asyncio.timeout(self.limits.episode_timeout_s):
                     acts = await self.agent.act_batch([attempt.context for attempt in live])
             except RequestRefused:
-                # Whose request it was is not said; asked alone, the others are answered.
+                # The error does not name the refused request; asked one by one, the others are
+                # answered.
                 moves = [partial(self._take_turn, attempt) for attempt in live]
             except (ModelError, TimeoutError) as fault:
                 if stops_the_run(fault):
                     raise
-                for attempt in live:  # nothing was chosen for any of them
+                for attempt in live:  # none of them has an action
                     attempt.fail(fault)
                 return
             else:
@@ -164,5 +164,5 @@ class Player:
 
 
 def _may_pass(result: EpisodeResult) -> bool:
-    """Tell whether another attempt could end otherwise."""
+    """Tell whether another attempt could end differently."""
     return result.failure is not None and result.failure.cause is not FailureCause.MODEL_REFUSED

@@ -1,4 +1,4 @@
-"""Files of rollouts: episodes as JSON lines, without prompts and tokens, for learners elsewhere."""
+"""Files of rollouts: episodes as JSON lines, without prompts and tokens, for other learners."""
 
 import json
 import math
@@ -33,7 +33,7 @@ class KeptTurn(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Rollout(JsonRecord):
-    """A line of a file of rollouts: what a teacher reads of an episode."""
+    """A line of a file of rollouts."""
 
     task: Task
     seed: int
@@ -106,8 +106,8 @@ def read_rollouts(path: Path) -> list[EpisodeResult]:
     """Read what `write_rollouts` wrote, failures included.
 
     Raises:
-        DataError: The file cannot be read, holds no episode, or a line is none; the message says
-            which.
+        DataError: The file is unreadable or empty, or a line is not an episode; the message names
+            it.
     """
     results = []
     for number, line in enumerate(read_text(path, "rollouts").splitlines(), start=1):

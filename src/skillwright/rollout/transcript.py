@@ -1,8 +1,6 @@
-"""What an episode looked like, in the words that an analyst reads.
+"""Text of an episode for analysts, from our episodes or an adapter's rows and conversations.
 
-From our own episodes, or from an adapter's rows and saved conversations. An episode that ended
-in a Failure has none. Source: SkillOpt (microsoft/SkillOpt), the conversation files of its
-rollouts.
+Source: SkillOpt (microsoft/SkillOpt), the conversation files of its rollouts.
 """
 
 import json
@@ -19,9 +17,6 @@ from skillwright.core.fence import attribute, defuse
 from skillwright.core.jsonio import dumps, text_digest, write_text
 from skillwright.rollout.foreign_rows import as_json
 
-# SkillOpt's files for analysts: predictions/<id>/conversation.json, and names.json.
-
-
 NAMES_FILE = "names.json"
 
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}(?<!\.)")
@@ -30,7 +25,7 @@ _READABLE_CHARS = 60
 
 
 def folder_name(episode_id: str) -> str:
-    """Return the folder of an episode: its id, or an escaped name where that is no safe name.
+    """Return an episode's folder name: its id, or an escaped name if that is not a safe one.
 
     An escaped name starts with ``@``, which no safe id does, and ends with a digest of the id.
     """
@@ -41,7 +36,7 @@ def folder_name(episode_id: str) -> str:
 
 
 def conversation(trajectory: Trajectory) -> list[dict[str, Any]]:
-    """Return what happened, as the default reflect reads it: the opening, then one item a turn."""
+    """Return the conversation for the default reflect: the opening, then one item per turn."""
     opening = {"role": "user", "content": trajectory.opening}
     steps = (
         {
@@ -66,7 +61,7 @@ def write_predictions(folder: Path, trajectories: Mapping[str, Trajectory]) -> N
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whatever a model wrote: half a surrogate pair becomes its JSON escape."""
+    """Write a JSON file; half a surrogate pair becomes its JSON escape."""
     write_text(path, dumps(value, indent=1).encode("utf-8", "backslashreplace").decode("utf-8"))
 
 
@@ -83,13 +78,13 @@ _ROW_FACTS = (
 
 
 class Line(NamedTuple):
-    """One thing that was said or done.
+    """One message, action or result.
 
     Attributes:
-        turn: When, from 0; evidence cites it.
-        kind: ``action``, ``result``, ``reasoning``, ``verification``, or the role that spoke;
-            where the agent has tools and a user, ``tool call``, ``tool result``, ``agent to user``,
-            ``user``, and ``text beside the call``, which only the agent reads.
+        turn: Turn number from 0, cited by evidence.
+        kind: ``action``, ``result``, ``reasoning``, ``verification``, or the speaker's role. With
+            tools and a user: ``tool call``, ``tool result``, ``agent to user``, ``user``, and
+            ``text beside the call``, which only the agent reads.
         text: Untrusted.
     """
 
@@ -103,18 +98,16 @@ class Transcript:
     """One scored episode.
 
     Attributes:
-        id: Names the trajectory in prompts and in evidence: the task id, with ``#n`` where a
-            task was attempted more than once. Unique among those read together.
-        task_id: The task that was attempted.
+        id: Unique name in prompts and evidence: the task id, with ``#n`` from a second attempt on.
         task_type: Its task type, or ``""``.
-        reward: The episode's reward; its ``hard`` score where the benchmark says one.
-        stop: Why the episode ended, or ``""`` where the adapter does not say.
-        turns: How many turns it took.
+        reward: The episode's reward, or the benchmark's ``hard`` score.
+        stop: Reason for the end, or ``""`` if unknown.
+        turns: Number of turns.
         opening: The task, as the environment stated it.
-        fail_reason: Why it failed, where the adapter says so.
-        lines: What happened. Empty where there is nothing to show; such a transcript keeps its
-            place in its minibatch, and is reported as skipped.
-        facts: More that an analyst should know, as (name, text).
+        fail_reason: The adapter's reason for the failure.
+        lines: The conversation; empty if it cannot be shown: then the transcript keeps its place in
+            its minibatch and is reported as skipped.
+        facts: Further facts for an analyst, as (name, text).
         key: The content address of the episode, or ``""``.
     """
 
@@ -137,7 +130,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A row that no analyst will see, and why."""
+    """A row that no analyst sees, and the reason."""
 
     id: str
     reason: str
@@ -145,11 +138,11 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Transcripts:
-    """What was read from a batch.
+    """The transcripts of a batch.
 
     Attributes:
         rows: Everything with a reward, in input order.
-        skipped: What cannot be shown: faults, invalid rows, missing conversations.
+        skipped: Failures, invalid rows and missing conversations.
     """
 
     rows: tuple[Transcript, ...]
@@ -157,7 +150,7 @@ class Transcripts:
 
 
 def read_episodes(results: Sequence[EpisodeResult]) -> Transcripts:
-    """Read our own engine's results; Failures are left out and reported."""
+    """Read our engine's results; Failures are left out and reported."""
     rows: list[Transcript] = []
     skipped: list[Skipped] = []
     taken: set[str] = set()
@@ -187,9 +180,9 @@ def read_episodes(results: Sequence[EpisodeResult]) -> Transcripts:
 def read_rows(rows: Sequence[Mapping[str, Any]], prediction_dir: Path) -> Transcripts:
     """Read an adapter's rows and ``<prediction_dir>/<id>/conversation.json`` of each.
 
-    A row whose score is no number is left out; a row without a readable conversation keeps its
-    place among the minibatches and is not shown. Both are reported. What no JSON can carry (bytes,
-    an exception, NaN) reads as it would if it came out of a store.
+    A row without a numeric score is left out; one without a readable conversation keeps its place
+    in its minibatch but is not shown. Both are reported. Values that JSON cannot hold (bytes, an
+    exception, NaN) are read as if they came from a store.
     """
     read: list[Transcript] = []
     skipped: list[Skipped] = []
@@ -229,7 +222,7 @@ def read_rows(rows: Sequence[Mapping[str, Any]], prediction_dir: Path) -> Transc
 
 
 def _free_name(task_id: str, draw: int, taken: set[str]) -> str:
-    """Name a trajectory after its task; a number sets further attempts apart."""
+    """Return a trajectory's unique name: its task id, numbered for further attempts."""
     plain = attribute(task_id)
     name = plain if draw == 0 else f"{plain}#{draw}"
     while name in taken:
@@ -240,12 +233,12 @@ def _free_name(task_id: str, draw: int, taken: set[str]) -> str:
 
 
 def spoken(turns: Sequence[Turn]) -> Iterator[Line]:
-    """Say what was said and done in turns, in order; of a failed episode too."""
+    """Yield the lines of turns, in order, for failed episodes too."""
     for turn in turns:
         thought, action = split_act(turn.act.written)
         call, source = turn.metadata.get("tool_call"), turn.metadata.get("source")
         if call is not None or source is not None:
-            # An environment with a simulated user tells its words from the answers of tools.
+            # Environments with a simulated user distinguish its messages from tool results.
             yield from _conversed(turn, call, source)
             continue
         if thought:
@@ -297,8 +290,8 @@ def split_act(text: str) -> tuple[str, str]:
 def _folder(prediction_dir: Path, row_id: str) -> Path:
     if not row_id:
         raise ValueError("the row has no id")
-    # An id is data; "../../x" must not choose which files an analyst is shown. Adapters name the
-    # folder by the id as it is, "202602:12" too, which is no name that we would write.
+    # An id such as "../../x" must not leave the folder. Adapters use the id as it is, such as
+    # "202602:12", which is not a name that we would write.
     ours, theirs = prediction_dir / folder_name(row_id), prediction_dir / row_id
     is_one_name = theirs.parent == prediction_dir and theirs.name == row_id != ".."
     if is_one_name and not ours.exists() and theirs.is_dir() and not theirs.is_symlink():
@@ -353,16 +346,13 @@ def _facts(row: Mapping[str, Any], folder: Path) -> Iterable[tuple[str, str]]:
 def _saved_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:  # one fact less is no reason to show nothing of the episode
+    except OSError as error:  # a missing fact must not hide the episode
         return f"({file.name} cannot be read: {error.strerror})"
 
 
 def _text(value: Any) -> str:
-    # Python reads NaN from a file that calls itself JSON, which must not cost a turn.
+    # Python reads NaN from JSON files; it must not cost a turn.
     return value if isinstance(value, str) else dumps(as_json(value))
-
-
-# Shows trajectories to an analyst, within a budget of tokens, and says what was left out.
 
 
 CHARS_PER_TOKEN = 4
@@ -372,12 +362,11 @@ _GAP_LINE = len("[... 1000000 turns left out ...]\n")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a prompt leaves out of one trajectory.
+    """The cut in one trajectory of a prompt.
 
     Attributes:
-        id: The trajectory.
-        turns: Whole turns that were left out, from its middle.
-        characters: How much shorter it became in all.
+        turns: Number of whole turns left out of its middle.
+        characters: Number of characters removed in all.
     """
 
     id: str
@@ -403,9 +392,9 @@ def render_trajectories(
 ) -> Rendering:
     """Render trajectories one below the other.
 
-    Where they do not fit, short ones stay whole and the long ones share what is left evenly: first
-    long texts are clipped, then turns are left out of the middle. A trajectory's heading, the start
-    and end of its task, and a mark at every gap always stay.
+    If they do not fit, the long ones share the remaining space evenly: first long texts are
+    clipped, then turns are left out of the middle. The heading, the start and end of the task, and
+    a mark at every gap always stay.
     """
     whole = [_render(transcript, outcome) for transcript in transcripts]
     room = max_tokens * CHARS_PER_TOKEN - len(whole)  # one line break after each
@@ -428,7 +417,7 @@ def _render(transcript: Transcript, outcome: str, clip: Callable[[str], str] = s
 
 
 def _fit(transcript: Transcript, outcome: str, room: int) -> tuple[str, int]:
-    """Return a rendering of about ``room`` characters, and how many turns it leaves out."""
+    """Return a rendering of about ``room`` characters, and the number of turns left out."""
     longest = max(room // 8, _SHORTEST_CLIP)
     head, turns, tail = _parts(transcript, outcome, lambda text: _clip(text, longest))
     room -= len(head) + len(tail)
@@ -441,10 +430,10 @@ def _fit(transcript: Transcript, outcome: str, room: int) -> tuple[str, int]:
 
 
 def _both_ends(turns: Sequence[str], room: int) -> tuple[int, int]:
-    """Take turns from the end and the start by turns; return the range that is left out."""
+    """Take turns alternately from the end and the start; return the range left out."""
     first, last = 0, len(turns)
     while first < last:
-        take_last = len(turns) - last <= first  # the end first: it shows how things came out
+        take_last = len(turns) - last <= first  # the end first: it shows the outcome
         room -= len(turns[last - 1] if take_last else turns[first])
         if room < 0:
             break
@@ -477,7 +466,7 @@ def _line(line: Line, clip: Callable[[str], str]) -> str:
 
 
 def _indented(text: str) -> str:
-    """Indent every line but the first, so that no text can begin a line like one of ours."""
+    """Indent every line but the first, so that no text can imitate one of our tags."""
     return defuse(text).strip().replace("\n", "\n    ")
 
 

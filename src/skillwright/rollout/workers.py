@@ -1,42 +1,48 @@
-"""Engines that play episodes outside of this process: what one provides, and how it is found.
+"""Engines that play episodes outside of this process: their interface and lookup.
 
-A package adds an engine by an entry point of ``skillwright.engines`` that names its class. The name
-is what ``rollout.engine`` says.
+A package adds an engine by an entry point of ``skillwright.engines`` that names its class; its name
+is the value of ``rollout.engine``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import AfterValidator, Field, PositiveInt
 
 from skillwright.core import Agent
+from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_point
 from skillwright.models import HttpClient
 from skillwright.rollout.engine import Engine
 from skillwright.rollout.local import LocalEngine
 
 ENGINES = "skillwright.engines"
-"""The entry points of engines."""
 
 MakeAgent = Callable[[HttpClient], Agent]
 """Makes an agent on a worker; sent there as a pickle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Where workers run.
+def _check_head(address: str) -> str:
+    if "://" in address:
+        raise ValueError(
+            f"{address!r} is no address of a head; write 'host:6379', or 'auto'. From a machine "
+            "outside of the cluster, hand the whole command over: `ray job submit -- skillwright "
+            "train ...`"
+        )
+    return address
 
-    Attributes:
-        address: The head, ``host:port``, or ``auto`` for a cluster that runs on this machine;
-            ``None`` for the engine's own choice.
-        workers: How many; ``None`` for one per CPU of the nodes that the labels allow.
-        labels: Labels that the node of a worker must have.
-    """
 
-    address: str | None = None
-    workers: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+class Cluster(Settings):
+    """Where episodes are played with ``engine: ray``."""
+
+    address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
+    """Head ``host:port``, or ``auto``; unset, ``$RAY_ADDRESS`` or a Ray started for the run."""
+    workers: PositiveInt | None = None
+    """Worker processes, one CPU each; unset, one per CPU."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Required node labels, such as ``{"pool": "rollouts"}``."""
 
 
 class Workers(Protocol):
@@ -49,12 +55,12 @@ class Workers(Protocol):
         environ: Mapping[str, str],
         files: Sequence[Path],
     ) -> Engine:
-        """Return an engine that gives the results of ``local``, from episodes on the workers.
+        """Return an engine that gives the results of ``local`` but plays on the workers.
 
         Args:
-            local: Plays in this process; its keys, memory, limits and order stay.
+            local: Keeps its keys, recorder, limits and order.
             make_agent: Makes the agent of ``local`` on a worker.
-            environ: Environment variables for the workers, such as keys of endpoints.
+            environ: Environment variables for the workers, such as endpoint keys.
             files: Files that episodes read; sent to workers on other machines.
 
         Raises:
@@ -67,7 +73,7 @@ class WorkerEngine(Protocol):
     """A way to play episodes outside of this process."""
 
     def refuse_missing(self, what: str) -> None:
-        """Refuse to do something that needs the engine's library, where it is not installed.
+        """Raise an error if the engine's library is not installed.
 
         Raises:
             ConfigError: It is not installed; the message has the command that installs it.

@@ -1,8 +1,7 @@
-"""The learner of skill documents: trajectories in, a candidate document and its provenance out.
+"""Optimize a skill document: from trajectories to a candidate document with its provenance.
 
-A step reads rollouts, has them analyzed in minibatches, merges what the analysts propose, cuts it
-to the edit budget and applies it. It returns values and writes nothing; a job stores them and asks
-the gate.
+A step reads rollouts, has them analyzed in minibatches, merges the patches, selects edits within
+the budget and applies them. It writes nothing; a job stores its values and calls the gate.
 """
 
 from skillwright.rollout.transcript import (

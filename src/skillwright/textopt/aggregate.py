@@ -1,8 +1,8 @@
-"""Aggregate: many analysts' patches become one, level by level.
+"""Aggregate: merge the patches of all analysts into one, level by level.
 
 Source: SkillOpt (microsoft/SkillOpt), hierarchical merge. Failures and successes are merged in two
-trees that grow at the same time, and then with each other. What a merged edit stands for is
-counted from the edits that it names as its sources, never taken from the model's own number.
+trees at the same time, and then with each other. The support of a merged edit is counted from
+the edits that it names as its sources, never taken from the model's own number.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ class Merge:
 
     Attributes:
         call: ``s3.f.m1.0``: first merge on level 1 of the failure tree; ``s3.final`` the last one.
-        level: From 1; the final merge has the level above the taller tree.
-        inputs: Ids of the proposals that went in.
-        outputs: Those that came out; the inputs themselves where ``fault`` is set.
-        fault: Why the inputs were put one after the other instead of merged, or ``None``.
+        level: Level from 1; the final merge is one above the taller tree.
+        inputs: Ids of the merged proposals.
+        outputs: Ids of the results; the inputs themselves if ``fault`` is set.
+        fault: Reason for concatenating the inputs instead of merging them, or ``None``.
     """
 
     call: str
@@ -53,7 +53,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One list of proposals, failures' before successes' where nothing merged them, and how."""
+    """Merged proposals, and the merge calls; without a final merge failures come first."""
 
     proposals: tuple[Proposal, ...] = ()
     merges: tuple[Merge, ...] = ()
@@ -72,9 +72,9 @@ async def aggregate(
     context: StepContext,
     patches: Sequence[AnalystPatch],
 ) -> Aggregate:
-    """Merge patches into one; a patch without edits is left out, a single patch stays as it is.
+    """Merge patches into one; drop patches without edits, keep a single patch as it is.
 
-    A merge whose reply cannot be used puts its inputs one after the other, and says so.
+    If a merge's reply is unusable, its inputs are concatenated, and its record says so.
     """
 
     async def of(side: SourceType) -> AsyncIterator[PatchNode]:
@@ -91,10 +91,10 @@ async def merge_sides(
     context: StepContext,
     sides: Mapping[SourceType, AsyncIterator[PatchNode]],
 ) -> Aggregate:
-    """Merge each side's patches as they come in, and then the sides with each other.
+    """Merge each side's patches as they arrive, then both sides.
 
-    A merge starts when the patches of its chunk are known, and every patch before them: who comes
-    first changes when a merge starts, never what goes into it.
+    A merge starts when its chunk and all earlier patches are known, so the order of arrival does
+    not change what is merged.
     """
     calls = _MergeCalls(optimizer, settings, context)
     trees = [_Tree(calls, side) for side in sides]
@@ -126,7 +126,7 @@ class _Tree:
         return [self._merges[place] for place in sorted(self._merges)]
 
     async def grow(self, level: int, patches: AsyncIterator[PatchNode]) -> PatchNode | None:
-        """Merge patches in chunks, and the chunks on the levels above; return what is left."""
+        """Merge patches in chunks, and the chunks on the levels above; return the last patch."""
         waiting: list[PatchNode] = []
         merging: asyncio.Queue[asyncio.Task[PatchNode] | None] = asyncio.Queue()
         numbers = itertools.count()
@@ -140,7 +140,7 @@ class _Tree:
                 return above or group.create_task(self.grow(level + 1, _in_order(merging)))
 
             async for patch in patches:
-                # A merge may find nothing worth keeping; its place is then empty.
+                # A merge may drop every edit; its place is then empty.
                 waiting += [patch] if patch.proposals else []
                 if len(waiting) == self._calls.settings.merge_batch_size:
                     above = start_chunk()
@@ -152,7 +152,7 @@ class _Tree:
         return above.result()
 
     async def _merged(self, level: int, number: int, chunk: Sequence[PatchNode]) -> PatchNode:
-        """Make one patch of a chunk; a chunk of one passes through."""
+        """Merge a chunk into one patch; keep a chunk of one as it is."""
         self.height = max(self.height, level)
         if len(chunk) == 1:
             return chunk[0]
@@ -171,7 +171,7 @@ async def _in_order(
 
 @dataclass(frozen=True, slots=True)
 class _MergeCalls:
-    """Asks for one merge."""
+    """Makes merge calls."""
 
     optimizer: Optimizer
     settings: StepSettings
@@ -179,13 +179,13 @@ class _MergeCalls:
 
     @property
     def form(self) -> ItemForm:
-        """The form of what is merged."""
+        """The form of the merged items."""
         return item_form(self.settings.update_mode)
 
     async def merge(
         self, name: str, prompt: str, level: int, patches: Sequence[PatchNode]
     ) -> tuple[PatchNode, Merge]:
-        """Merge patches by one call, or put their edits one after the other where it fails."""
+        """Merge patches by one call, or concatenate their edits if it fails."""
         user = user_message(
             skill_section(self.context.skill),
             notes_section(self.context.meta_skill),
@@ -220,7 +220,7 @@ class _MergeCalls:
 
 
 class _Reader:
-    """Reads one merge's reply against the edits that it was shown."""
+    """Reads a merge's reply against the edits in its prompt."""
 
     def __init__(
         self, call: str, patches: Sequence[PatchNode], level: int | None, prompt_digest: str
@@ -233,7 +233,7 @@ class _Reader:
         self._inputs = _labeled(patches)
 
     def proposal(self, number: int, edit: Edit, item: Mapping[str, Any]) -> Proposal:
-        """Give a merged edit the evidence of the edits that it names, and no other."""
+        """Give a merged edit the evidence of the edits that it names."""
         parents = self._parents(number, edit, item.get("sources"))
         failed = any(parent.source_type == "failure" for parent in parents)
         source_type: SourceType = "failure" if failed else "success"
@@ -254,8 +254,8 @@ class _Reader:
         parents = [proposal for label, proposal in self._inputs.items() if label in cited]
         if parents:
             return parents
-        # A copied edit says where it comes from; any other without a source has no support, or an
-        # edit that nothing speaks for would outrank those that trajectories do.
+        # A copied edit names its source. Any other edit without a source has no support, so that it
+        # ranks below edits with evidence.
         same = [p for p in self._inputs.values() if _text_of(p.edit) == _text_of(edit)]
         if not same:
             self.notes.append(f"e{number} names no known source; its support is 0")
@@ -263,7 +263,7 @@ class _Reader:
 
 
 def _labeled(patches: Sequence[PatchNode]) -> dict[str, Proposal]:
-    """Give each edit the short name by which a merge reply cites it, ``p1.e1``."""
+    """Give each edit a short name, ``p1.e1``, for citations in the reply."""
     return {
         f"p{p}.e{e}": proposal
         for p, patch in enumerate(patches, start=1)
@@ -292,7 +292,7 @@ def _text_of(edit: Edit) -> tuple[str, str, str]:
 
 
 def _on_level(proposal: Proposal, level: int | None) -> Proposal:
-    """Mark an unmerged edit with the level that it came through, where it has none."""
+    """Set the level of an unmerged edit that has none."""
     if level is None or proposal.edit.merge_level is not None:
         return proposal
     return replace(proposal, edit=replace(proposal.edit, merge_level=level))

@@ -1,6 +1,6 @@
-"""Rewrite: the whole skill is written anew, by suggestions or by the analysts themselves.
+"""Rewrite the whole skill, from suggestions or by the analysts themselves.
 
-Protected regions are taken from the skill, whatever the model returns.
+Protected regions are taken from the old skill, whatever the model returns.
 
 Source: SkillOpt (microsoft/SkillOpt), rewrite modes.
 """
@@ -52,11 +52,11 @@ _NOT_REWRITTEN = "skipped_no_rewrite"
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """How a skill was written anew.
+    """A rewrite of the skill.
 
     Attributes:
-        unusable: Why there is no new skill, or ``""``.
-        call: ``s3.rewrite``, or ``""`` where an analyst wrote the skill.
+        unusable: Reason why there is no new skill, or ``""``.
+        call: ``s3.rewrite``, or ``""`` if an analyst wrote the skill.
     """
 
     change_summary: tuple[str, ...] = ()
@@ -72,11 +72,11 @@ async def rewrite_skill(
     context: StepContext,
     proposals: Sequence[Proposal],
 ) -> tuple[Update, Rewrite | None]:
-    """Have the skill rewritten by the selected suggestions, in one call.
+    """Rewrite the skill by the selected suggestions, in one call.
 
     Returns:
-        The update with one outcome per suggestion, and the record; ``None`` for the record where
-        there is no suggestion, and no model was called.
+        The update with one outcome per suggestion, and the record, or ``None`` without a model
+        call.
     """
     if not proposals:
         return _unchanged(context.skill, proposals), None
@@ -111,11 +111,7 @@ async def rewrite_skill(
 def take_candidate(
     settings: StepSettings, context: StepContext, proposals: Sequence[Proposal]
 ) -> tuple[Update, Rewrite]:
-    """Take the first rewritten skill that can be used.
-
-    Returns:
-        The update with one outcome per rewritten skill, and the record.
-    """
+    """Take the first usable rewritten skill; return the update, an outcome each, and the record."""
     wrong = "no analyst and no merge wrote a skill"
     for proposal in proposals:
         new, wrong = _usable(proposal.edit.content, context.skill, settings.limits)
@@ -129,23 +125,20 @@ def take_candidate(
 
 
 def with_regions_of(skill: str, text: str) -> str:
-    """Return a new document with the protected regions of the old one, and no other.
-
-    The regions stand at the end, each as it was and in the old order.
-    """
+    """Return a new document with the old one's protected regions at the end, and no others."""
     new = without_markers(body(text))
     regions = [skill[span.start : span.end] for span in protected_regions(skill)]
     return "\n\n".join([new, *regions]) + "\n"
 
 
 def _usable(text: str, skill: str, limits: EditLimits) -> tuple[str, str]:
-    """Return the document that a model's text becomes, or why it cannot be used."""
-    if restore_tags(skill) == skill:  # the skill has no such angles, so they stand for ours
+    """Return the document from a model's text, or the reason why it is unusable."""
+    if restore_tags(skill) == skill:  # the skill has no such angle brackets, so they mean tags
         text = restore_tags(text)
     if not without_markers(body(text)):
         return skill, "the new skill is empty"
     new = with_regions_of(skill, text)
-    if new.strip() == skill.strip():  # a final newline is no change to judge
+    if new.strip() == skill.strip():  # a final newline is no change
         return skill, ""
     if len(new) > max(limits.max_skill_chars, len(skill)):
         return skill, TOO_LONG
@@ -175,9 +168,8 @@ def _update(
     return Update(new, skill_hash(new), tuple(outcomes), is_noop=new == skill)
 
 
-# The appendix of execution notes, in its protected region at the end of a skill.
-#
-# Source: SkillOpt (microsoft/SkillOpt), its execution notes appendix.
+# Execution notes: an appendix in a protected region at the end of a skill.
+# Source: SkillOpt (microsoft/SkillOpt).
 
 
 _MAX_TOKENS = 4_096
@@ -185,13 +177,13 @@ _MAX_TOKENS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class AppendixUpdate:
-    """What a step's notes did to a skill.
+    """The changes of a step's notes to a skill.
 
     Attributes:
-        skill: The document with the notes in it; as it was where there is nothing to add.
-        step_notes: The notes of the step, each once.
-        notes: All notes that are in the appendix now.
-        added: How many of the step's were new.
+        skill: The document with the notes; unchanged if there is nothing to add.
+        step_notes: The unique notes of the step.
+        notes: All notes in the appendix.
+        added: Number of new notes.
     """
 
     skill: str
@@ -246,10 +238,10 @@ def with_notes(skill: str, notes: Sequence[str]) -> str:
 async def add_notes(
     optimizer: Optimizer, settings: StepSettings, context: StepContext, notes: Sequence[str]
 ) -> AppendixUpdate:
-    """Put a step's notes into a skill's appendix.
+    """Add a step's notes to a skill's appendix.
 
-    Where there are more notes than the run's threshold then, the optimizer is asked to make them
-    fewer; its answer counts only if it does.
+    Above the run's threshold the optimizer is asked for fewer notes; its answer counts only if
+    it has fewer.
     """
     skill, aware = context.skill, settings.skill_aware
     step_notes, before = unique_notes(notes), appendix_notes(skill)
@@ -271,7 +263,7 @@ async def add_notes(
 async def _consolidated(
     optimizer: Optimizer, context: StepContext, notes: list[str]
 ) -> tuple[list[str], AnalystFault | None]:
-    """Ask for fewer notes; return those given where the answer does not have fewer, or none."""
+    """Ask for fewer notes; keep the given ones if the answer is not shorter, or empty."""
     user = user_message(skill_section(context.skill), ("Notes", json_block(notes)))
     call = Call(
         f"{context.name}.notes",
@@ -288,19 +280,18 @@ async def _consolidated(
     return (fewer if 0 < len(fewer) < len(notes) else notes), None
 
 
-# From selected proposals to a candidate document, by the way of each update mode.
+# Candidates for each update mode.
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A candidate, and the further model calls that it took.
+    """A candidate, and the further model calls that made it.
 
     Attributes:
-        update: The candidate, and what became of each proposal.
-        repair: How lost anchors were replaced, or ``None`` where no model was called.
-        rewrite: How the skill was written anew, or ``None`` where it was edited.
-        appendix: What the step's execution notes did to the candidate, or ``None`` where there are
-            none, or a job adds them after the gate.
+        repair: Repair of lost anchors, or ``None`` without a model call.
+        rewrite: The rewrite, or ``None`` if the skill was edited.
+        appendix: Changes by the step's execution notes, or ``None`` if there are none, or a job
+            adds them after the gate.
     """
 
     update: Update
@@ -310,7 +301,7 @@ class Made:
 
     @property
     def faults(self) -> tuple[AnalystFault, ...]:
-        """Why the repair, the rewrite or the consolidation of notes has no answer."""
+        """Errors of the repair, the rewrite and the consolidation of notes."""
         asked = (self.repair, self.rewrite, self.appendix)
         return tuple(one.fault for one in asked if one is not None and one.fault is not None)
 
@@ -321,7 +312,7 @@ async def make_candidate(
     context: StepContext,
     proposals: Sequence[Proposal],
 ) -> Made:
-    """Make the candidate of the selected proposals, in the way of the run's update mode."""
+    """Make a candidate from the selected proposals by the run's update mode."""
     match settings.update_mode:
         case UpdateMode.PATCH:
             fallback = settings.insert_after_fallback
@@ -347,7 +338,7 @@ async def with_step_notes(
     made: Made,
     notes: Sequence[str],
 ) -> Made:
-    """Put a step's execution notes into its candidate, where the gate is to judge them too."""
+    """Add a step's execution notes to its candidate if the gate judges them too."""
     if not notes or settings.skill_aware is None or not settings.skill_aware.gated:
         return made
     skill = made.update.candidate
@@ -363,7 +354,7 @@ async def with_step_notes(
 
 
 def _moved(outcomes: Sequence[EditOutcome], before: str, after: str) -> tuple[EditOutcome, ...]:
-    """Follow the lines of edits; an appendix that stood above them has gone to the end."""
+    """Update the line numbers of edits after an appendix above them moved to the end."""
     same = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
     shifts = {
         block.a + offset: block.b - block.a

@@ -1,4 +1,4 @@
-"""What a learning step is given: settings that hold for a run, and the situation of one step."""
+"""The settings of a run's learning steps, and the context of one step."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,9 @@ from skillwright.core.settings import Settings
 from skillwright.core.skill import SourceType, without_markers
 from skillwright.textopt.proposal import BudgetControl, EditLimits, RankFallback, UpdateMode
 
-# Skill-aware reflection: a gap in the skill is one thing, a slip of the agent another.
-#
-# Where the agent did not do what the skill says (an execution lapse), the analyst writes a short
-# note for an appendix instead of another rule.
-#
-# Source: SkillOpt (microsoft/SkillOpt), skill-aware reflection.
+# Skill-aware reflection separates gaps in the skill from execution lapses, where the agent did not
+# do what the skill says. For a lapse the analyst writes a note for an appendix, not a rule.
+# Source: SkillOpt (microsoft/SkillOpt).
 
 
 MAX_NOTE_CHARS = 400
@@ -35,17 +32,17 @@ class SkillAware(Settings):
     """Reminders are part of the candidate; else they enter after the gate, unmeasured."""
 
     def addendum(self, source_type: SourceType) -> str:
-        """Return the name of the prompt that is added to an analyst's, or ``""``."""
+        """Return the name of the prompt added to an analyst's, or ``""``."""
         if source_type == "failure":
             return "skill_aware_error"
         return "skill_aware_success" if self.appendix_source == "both" else ""
 
 
 def read_notes(value: object) -> list[str]:
-    """Read notes as a model writes them: a list or one text, of texts or objects.
+    """Read a model's notes: one or a list of texts or of objects with ``note`` or ``content``.
 
-    An object has its text as ``note`` or ``content``. Each note comes out on one line; one that is
-    empty, too long or holds hidden characters is left out.
+    Each note becomes one line; empty and too long notes and those with hidden characters are
+    dropped.
     """
     items = value if isinstance(value, list) else [value]
     found = (_text(item) for item in items)
@@ -53,10 +50,7 @@ def read_notes(value: object) -> list[str]:
 
 
 def unique_notes(notes: Iterable[str]) -> list[str]:
-    """Return notes without repetitions, the first of equals.
-
-    Case, white space and punctuation at the end make no difference.
-    """
+    """Return the first of equal notes; case, white space and final punctuation are ignored."""
     first: dict[str, str] = {}
     for note in notes:
         first.setdefault(" ".join(note.split()).rstrip(_TRAILING).casefold(), note)
@@ -75,7 +69,7 @@ def _text(item: Any) -> str:
 
 
 ANY_REWARD = 1e-9
-"""The success threshold of SkillOpt: every reward above zero is a success."""
+"""SkillOpt's success threshold: every reward above zero."""
 
 
 class ReflectTerms(Settings):
@@ -125,7 +119,7 @@ class StepSettings(ReflectTerms, EditTerms):
     """Which edits are made where the model's choice cannot be used."""
 
     def addendum(self, source_type: SourceType) -> str:
-        """Return the name of the prompt that is added to an analyst's, or ``""``."""
+        """Return the name of the prompt added to an analyst's, or ``""``."""
         if self.skill_aware is None or self.rewrites_whole:
             return ""
         return self.skill_aware.addendum(source_type)
@@ -137,7 +131,7 @@ class StepSettings(ReflectTerms, EditTerms):
 
     @property
     def control(self) -> BudgetControl:
-        """What sets the size of a step; ``none`` where skills are rewritten as a whole."""
+        """The source of the budget; ``none`` if whole skills are rewritten."""
         if self.rewrites_whole:
             return BudgetControl.NONE
         if self.budget_control is BudgetControl.NONE and self.none_means_fixed:
@@ -145,28 +139,27 @@ class StepSettings(ReflectTerms, EditTerms):
         return self.budget_control
 
     def analyst_cap(self, budget: int | None) -> int | None:
-        """Return how many edits an analyst may propose in a step with ``budget``."""
+        """Return the maximum number of edits per analyst in a step with ``budget``."""
         if self.rewrites_whole:
             return None
         if self.analyst_budget is not None:
             return self.analyst_budget
-        # The optimizer decides once it has seen all edits; a cap would decide before it.
+        # The optimizer decides after it has seen all edits, so there is no cap before.
         return budget if self.control is BudgetControl.FIXED else None
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """The situation of one step.
+    """The context of one step.
 
     Attributes:
-        name: Names the step in ids of proposals (``s3``).
-        skill: The document that the rollouts were made with.
-        budget: Edits that the step may make; ``None`` sets no limit.
-        seed: Seeds the model's sampling, and in `reflect` shuffles trajectories into minibatches
-            (a step's micro-batches have seeds of their own for that); ``None`` leaves sampling to
-            the endpoint, and keeps the input order.
-        earlier_steps: What earlier steps tried (`StepMemory.render`), or ``""``.
-        meta_skill: What the optimizer has learned about optimizing, or ``""``.
+        name: Name of the step in ids of proposals (``s3``).
+        skill: The document used in the rollouts.
+        budget: Maximum number of edits; ``None`` is no limit.
+        seed: Seed of the model's sampling and, in `reflect`, of the shuffle into minibatches
+            (micro-batches have their own); ``None`` keeps the order and sets no sampling seed.
+        earlier_steps: Text about earlier steps (`StepMemory.render`), or ``""``.
+        meta_skill: The optimizer's memory from earlier epochs, or ``""``.
     """
 
     name: str

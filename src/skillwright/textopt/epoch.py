@@ -1,4 +1,4 @@
-"""What the stages at an epoch's end are given, and how they show it to the optimizer."""
+"""The stages at an epoch's end: compare two epochs' skills, slow update, meta skill."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -43,43 +43,40 @@ from skillwright.textopt.optimizer import (
 )
 from skillwright.textopt.proposal import AnalystFault, EditLimits, parse_mode, text_refusal
 
-# What a skill changed: the same tasks under the previous epoch's skill and under the current one.
-#
-# Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs. Samples, policies and the order in
-# which a sample is topped up match it; ours tops up in batches, which gives the same pairs, tells a
-# success by a threshold instead of by any reward above zero, and leaves out what a fault has no
-# score for.
+# Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs, with its samples, policies and order.
+# Unlike it, this plays in batches (with the same pairs), uses a success threshold, and leaves out
+# tasks that failed without a score.
 
 
 EPOCH_STRIDE = 2_000
-"""How far apart the seeds of two epochs' samples are."""
+"""Difference between the seeds of two epochs' samples."""
 
 
 class Category(StrEnum):
-    """How a task fared under the current skill, next to the previous one."""
+    """The outcome of a task under the current skill, compared with the previous one."""
 
     REGRESSED = "regressed"
-    """It succeeded before and fails now."""
+    """Success before, failure now."""
     PERSISTENT_FAIL = "persistent_fail"
-    """It failed before and fails still."""
+    """Failure before and now."""
     IMPROVED = "improved"
-    """It failed before and succeeds now."""
+    """Failure before, success now."""
     STABLE_SUCCESS = "stable_success"
-    """It succeeds under both."""
+    """Success before and now."""
 
 
 class PairPolicy(StrEnum):
-    """Which pairs are looked at."""
+    """The pairs that are shown."""
 
     MIXED = "mixed"
-    """All of the sample."""
+    """The whole sample."""
     CHANGED = "changed"
-    """Improved and regressed ones; the sample is topped up until there are enough."""
+    """Improved and regressed; more tasks are drawn until there are enough."""
     UNCHANGED = "unchanged"
-    """Persistent failures and stable successes, topped up likewise."""
+    """Persistent failures and stable successes, likewise."""
 
     def keeps(self, category: Category) -> bool:
-        """Tell whether pairs of a category are looked at."""
+        """Tell whether pairs of a category are shown."""
         has_changed = category in (Category.IMPROVED, Category.REGRESSED)
         return self is PairPolicy.MIXED or has_changed == (self is PairPolicy.CHANGED)
 
@@ -92,10 +89,10 @@ POLICY_ALIASES: Mapping[str, PairPolicy] = {
 
 
 def parse_pair_policy(name: str) -> PairPolicy:
-    """Read a pair policy or one of its aliases, whatever its case.
+    """Parse a pair policy or alias, ignoring case.
 
     Raises:
-        ConfigError: There is no such policy; the message names the nearest.
+        ConfigError: The policy is unknown; the message names the nearest.
     """
     return parse_mode("pair policy", name, POLICY_ALIASES)
 
@@ -124,17 +121,17 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Pairs drawn so far; a value, so adding results returns a new one.
+    """The pairs drawn so far; immutable.
 
-    The job plays `todo` under both skills and adds the results, until there is nothing to do.
+    The job plays `todo` under both skills and adds the results, until nothing is left to play.
 
     Attributes:
-        wanted: How many pairs are looked at, at most.
-        success_threshold: An episode with at least this reward is a success.
-        queue: The tasks that were not played yet, in the order in which they are drawn.
-        drawn: The pairs with two rewards, in the order in which they were drawn.
-        lost: Tasks without a pair because a side ended in a fault.
-        sampled: The sample was played; what is drawn from now on tops it up.
+        wanted: Maximum number of pairs shown.
+        success_threshold: The reward from which an episode is a success.
+        queue: Unplayed tasks, in drawing order.
+        drawn: Pairs with two rewards, in drawing order.
+        lost: Tasks without a pair because an episode failed.
+        sampled: The sample was played; further tasks top it up.
     """
 
     wanted: int
@@ -163,11 +160,11 @@ class Comparison:
 
         Args:
             tasks: The train tasks, in file order.
-            wanted: Size of the sample, and most pairs that are looked at; at least 1.
-            seed: The run's.
-            epoch: From 1.
-            policy: Which pairs are looked at.
-            success_threshold: What a success is.
+            wanted: Size of the sample, and maximum number of pairs shown; at least 1.
+            seed: The run's seed.
+            epoch: Number of the epoch, from 1.
+            policy: The pairs that are shown.
+            success_threshold: The reward from which an episode is a success.
 
         Raises:
             ConfigError: ``wanted`` is below 1.
@@ -185,7 +182,7 @@ class Comparison:
 
     @property
     def todo(self) -> tuple[Task, ...]:
-        """The tasks to play next, at most one sample at a time; empty at the end."""
+        """The tasks to play next, at most one sample; empty at the end."""
         is_done = self.sampled and (
             self.policy is PairPolicy.MIXED or len(self.pairs) >= self.wanted
         )
@@ -193,12 +190,12 @@ class Comparison:
 
     @property
     def pairs(self) -> tuple[ComparedPair, ...]:
-        """The pairs that are looked at: the first ones drawn that the policy keeps."""
+        """The first drawn pairs that the policy keeps."""
         kept = [pair for pair in self.drawn if self.policy.keeps(pair.category)]
         return tuple(kept[: self.wanted])
 
     def add(self, previous: Sequence[EpisodeResult], current: Sequence[EpisodeResult]) -> Self:
-        """Return the comparison with the results of `todo` in it.
+        """Return the comparison with the results of `todo`.
 
         Raises:
             ContractError: The results are not those of `todo`.
@@ -228,7 +225,7 @@ class Comparison:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many of `pairs` each category has."""
+        """The number of `pairs` per category."""
         found = [pair.category for pair in self.pairs]
         return {category.value: found.count(category) for category in Category}
 
@@ -252,7 +249,7 @@ class Comparison:
 
 
 def comparison_specs(tasks: Sequence[Task], *, seed: int, epoch: int) -> list[EpisodeSpec]:
-    """Return the episodes that play tasks for a comparison; both skills get the same seeds."""
+    """Return the episodes of a comparison; both skills get the same seeds."""
     return [
         EpisodeSpec(task, derive_seed("slow_update", seed, epoch, task.id), phase="slow_update")
         for task in tasks
@@ -260,11 +257,10 @@ def comparison_specs(tasks: Sequence[Task], *, seed: int, epoch: int) -> list[Ep
 
 
 def render_comparison(comparison: Comparison, max_tokens: int) -> Rendering:
-    """Show pairs by category, the most telling first, within a budget of tokens.
+    """Render pairs by category, the most informative first, within a token budget.
 
-    Of a stable success only the name is shown; of any other pair both trajectories, previous one
-    first. Categories share the budget by their numbers of pairs, and what one does not need goes
-    to the next.
+    Stable successes are only named; other pairs show both trajectories, the previous one first. The
+    categories share the budget by their numbers of pairs; unused budget goes to the next.
     """
     pairs = comparison.pairs
     stable_pairs = [pair for pair in pairs if pair.category is Category.STABLE_SUCCESS]
@@ -304,14 +300,14 @@ def _why_lost(before: EpisodeResult, after: EpisodeResult) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EpochContext:
-    """The situation at an epoch's end.
+    """The context at an epoch's end.
 
     Attributes:
-        name: Names the epoch in records of calls (``e2``).
-        previous_skill: The document that the epoch before ended with.
-        skill: The document that this epoch ended with.
-        comparison: How the same tasks fared under both.
-        seed: Seeds the model's sampling; ``None`` leaves it to the endpoint.
+        name: Name of the epoch in records of calls (``e2``).
+        previous_skill: The document at the end of the previous epoch.
+        skill: The document at the end of this epoch.
+        comparison: Outcomes of the same tasks under both.
+        seed: Seed of the model's sampling, or ``None``.
     """
 
     name: str
@@ -324,11 +320,7 @@ class EpochContext:
 def epoch_message(
     optimizer: Optimizer, prompt: str, context: EpochContext, earlier: tuple[str, str]
 ) -> tuple[str, tuple[Cut, ...]]:
-    """Write the user message of an epoch-end stage, within the optimizer's token budget.
-
-    Returns:
-        The message, and what it leaves out of the trajectories.
-    """
+    """Return the user message of an epoch-end stage, within the token budget, and its cuts."""
     comparison = context.comparison
     before, after = comparison.means or (0.0, 0.0)
     facts = [f"{name}: {count}" for name, count in comparison.counts.items()]
@@ -345,30 +337,26 @@ def epoch_message(
     return head + shown.text, shown.cuts
 
 
-# Slow update: at an epoch's end, guidance that looks further than one batch.
-#
-# The optimizer compares the same tasks under the skill of the epoch before and the current one, and
-# writes guidance into a region of the document that no edit of a step may touch. What comes out is
-# a candidate; whether it replaces the skill is the gate's decision.
-#
-# Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904), its slow update, the momentum of text.
+# Slow update: the optimizer compares the same tasks under the skills of two epochs and writes
+# guidance into a region that no step's edit may touch. The result is a candidate for the gate.
+# Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904), slow update.
 
 
 class SlowUpdateStatus(StrEnum):
-    """The result of a slow update before the gate."""
+    """The outcome of a slow update before the gate."""
 
     CANDIDATE = "candidate"
     """There is a changed document to judge."""
     PLACEHOLDER = "inject_placeholder"
-    """The first epoch has nothing to compare; an empty region is in the document."""
+    """The first epoch: nothing to compare; the document has an empty region."""
     NO_PAIRS = "skip_no_pairs"
-    """No task was scored under both skills, or none that the policy keeps."""
+    """No pair has two scores, or the policy keeps none."""
     NO_CONTENT = "skip_no_content"
-    """The optimizer had nothing to say, or what it said may not enter a skill."""
+    """The optimizer wrote no guidance, or the guidance was refused."""
     NO_CHANGE = "skip_no_change"
-    """The guidance is what stands there already."""
+    """The guidance did not change."""
     FAULT = "skip_fault"
-    """The optimizer's answer could not be used."""
+    """The optimizer's answer was unusable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +364,7 @@ class SlowUpdate:
     """A slow update before the gate.
 
     Attributes:
-        candidate: The document to judge; the skill itself where nothing changed.
+        candidate: The document to judge; the skill itself if nothing changed.
         means: Mean rewards under the previous and the current skill, or ``None`` without pairs.
     """
 
@@ -400,14 +388,14 @@ class SlowUpdate:
 
 
 def placeholder(skill: str) -> SlowUpdate:
-    """Return the first epoch's update, an empty region. It changes the text and is not measured."""
+    """Return the first epoch's update: an empty region, which is not measured."""
     return SlowUpdate(SlowUpdateStatus.PLACEHOLDER, inject_empty_slow_update(skill))
 
 
 async def write_slow_update(
     optimizer: Optimizer, context: EpochContext, limits: EditLimits
 ) -> SlowUpdate:
-    """Have the guidance of an epoch written, and put it into the skill."""
+    """Ask for an epoch's guidance and put it into the skill."""
     skill, comparison = context.skill, context.comparison
     nothing = SlowUpdate(
         SlowUpdateStatus.NO_PAIRS, skill, pairs=comparison.pairs, means=comparison.means
@@ -438,32 +426,24 @@ async def write_slow_update(
     return replace(asked, status=SlowUpdateStatus.CANDIDATE, candidate=candidate)
 
 
-# Meta skill: what the optimizer has learned about optimizing this skill.
-#
-# It is written at an epoch's end and read by analysts, merges, rankings and budget decisions of the
-# next epoch. It never enters the skill itself.
-#
-# Source: SkillOpt (microsoft/SkillOpt), its meta skill.
+# Meta skill: the optimizer's memory, written at an epoch's end and read by the model calls of the
+# next epoch. It never enters the skill. Source: SkillOpt (microsoft/SkillOpt).
 
 
 class MetaSkillAction(StrEnum):
-    """The result of writing the memory."""
+    """The outcome of writing the memory."""
 
     WRITTEN = "write_meta_skill"
     """There is new content."""
     NO_CONTENT = "no_content"
-    """The optimizer had nothing to say, or nothing was compared; the old content stays."""
+    """The optimizer wrote nothing, or nothing was compared; the old content stays."""
     FAULT = "skip_fault"
-    """The optimizer's answer could not be used; the old content stays."""
+    """The optimizer's answer was unusable; the old content stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaSkill:
-    """The optimizer's memory after an epoch.
-
-    Attributes:
-        content: What the next epoch is given, in its `StepContext.meta_skill`.
-    """
+    """The optimizer's memory after an epoch: its content is the next `StepContext.meta_skill`."""
 
     action: MetaSkillAction
     content: str
@@ -482,7 +462,7 @@ class MetaSkill:
 async def write_meta_skill(
     optimizer: Optimizer, context: EpochContext, previous: str, limits: EditLimits
 ) -> MetaSkill:
-    """Have the memory of an epoch written."""
+    """Ask for the memory of an epoch."""
     nothing = MetaSkill(MetaSkillAction.NO_CONTENT, previous)
     if not context.comparison.pairs:
         return nothing

@@ -1,8 +1,7 @@
-"""What earlier steps tried and how it went: the memory that keeps a rejected edit from coming back.
+"""The memory of earlier steps, which keeps analysts from repeating rejected edits.
 
-Source: SkillOpt (microsoft/SkillOpt), the step buffer. There it is lost on resume and at the end of
-an epoch, and its failure labels are joined by position; ours is a value that a job can store, and
-labels are joined by trajectory.
+Source: SkillOpt (microsoft/SkillOpt), the step buffer. Its buffer is lost on resume and at the end
+of an epoch, and joins failure labels by position; this one is stored, and joins by trajectory.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +21,7 @@ _PATTERNS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class TriedEdit(JsonRecord):
-    """An edit that a step made or meant to make; ``status`` says what became of it."""
+    """An edit that a step tried; ``status`` is its outcome."""
 
     __pydantic_config__ = REFUSE_UNKNOWN
 
@@ -37,9 +36,9 @@ class FailurePattern(JsonRecord):
     """A kind of failure seen in a step.
 
     Attributes:
-        pattern: What analysts called it, or the start of the environment's own reason.
-        count: Trajectories that showed it.
-        task_ids: Their tasks, as far as they are known.
+        pattern: The analysts' name, or the start of the environment's reason.
+        count: Number of trajectories that showed it.
+        task_ids: Their tasks, if known.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -51,16 +50,16 @@ class FailurePattern(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class StepEntry(JsonRecord):
-    """One step, as later analysts are shown it.
+    """One step, as later analysts read it.
 
     Attributes:
         step: The global step, from 1.
-        action: ``accept``, ``reject``, ``undecided``, or ``skip_...`` where nothing was judged.
-        edits: What was tried, in order.
-        failures: Kinds of failure in the step's batch, the most frequent first.
+        action: ``accept``, ``reject``, ``undecided``, or ``skip_...`` if nothing was judged.
+        edits: The tried edits, in order.
+        failures: Kinds of failure in the batch, the most frequent first.
         score_before: The incumbent's score at the gate, or ``None``.
-        score_after: The candidate's, or ``None``.
-        p_value: Of the gate's test, or ``None``.
+        score_after: The candidate's score, or ``None``.
+        p_value: The p-value of the gate's test, or ``None``.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -76,7 +75,7 @@ class StepEntry(JsonRecord):
     n_fail: int = 0
 
     def render(self) -> str:
-        """Write the step as analysts read it."""
+        """Format the step for analysts."""
         made = [e for e in self.edits if was_applied(e.status)]
         missed = [e for e in self.edits if not was_applied(e.status)]
         lines = [f"Step {self.step}: {self.action}{self._scores()}"]
@@ -107,12 +106,12 @@ _VERDICTS = {"accept": "Accepted", "reject": "Rejected", "undecided": "Undecided
 
 @dataclass(frozen=True, slots=True)
 class StepMemory(JsonRecord):
-    """The steps so far; a value, so remembering returns a new one.
+    """The steps so far; immutable.
 
     Attributes:
-        entries: Oldest first.
-        max_steps: How many are kept, the latest ones.
-        across_epochs: A new epoch still knows the old one's steps. SkillOpt forgets them.
+        entries: The steps, oldest first.
+        max_steps: Number of latest steps kept.
+        across_epochs: Steps stay in a new epoch. SkillOpt drops them.
     """
 
     entries: tuple[StepEntry, ...] = ()
@@ -124,15 +123,11 @@ class StepMemory(JsonRecord):
         return replace(self, entries=(*self.entries, entry)[-self.max_steps :])
 
     def start_epoch(self) -> Self:
-        """Return the memory that a new epoch starts with."""
+        """Return the memory for a new epoch."""
         return self if self.across_epochs else replace(self, entries=())
 
     def render(self, max_tokens: int = 4_000) -> str:
-        """Write the steps as analysts read them; the oldest are left out where they do not fit.
-
-        Returns:
-            ``""`` where there is nothing to tell.
-        """
+        """Format the steps for analysts; drop the oldest that do not fit."""
         kept: list[str] = []
         for entry in reversed(self.entries):
             text = entry.render()
@@ -150,8 +145,8 @@ def failure_patterns(
 ) -> tuple[FailurePattern, ...]:
     """Count kinds of failure by name, the most frequent first.
 
-    Analysts' names come first; a trajectory that none of them names counts under the part of its
-    own ``fail_reason`` before the colon, where it has one.
+    Analysts' names come first; any other trajectory counts under its ``fail_reason`` before the
+    colon, if it has one.
     """
     tasks = {transcript.id: transcript.task_id for transcript in failed}
     names: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The model that reads trajectories and proposes edits."""
+"""The optimizer model: its prompts, replies and calls."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,8 @@ from skillwright.core.seeds import derive_seed
 from skillwright.rollout.transcript import estimate_tokens
 from skillwright.textopt.proposal import UpdateMode
 
-# The JSON that the optimizer model is asked for.
-#
-# Only the part that a stage cannot do without is checked here: a reply without it is asked for
-# once
-# more, and then is a fault. Single bad edits inside a good reply are dropped by the stage that
-# reads
-# them, which says so.
+# Only the required part of a reply is checked here: a reply without it is requested once more, and
+# then is a fault. Stages drop and report single invalid edits of a valid reply.
 
 
 Prose = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
@@ -54,7 +49,7 @@ class PatchReply(BaseModel):
 
 
 class AnalystReply(_Reply):
-    """What an analyst found, and the edits that it proposes."""
+    """An analyst's findings and proposed edits."""
 
     patch: PatchReply
     failure_summary: Remarks = []
@@ -72,7 +67,7 @@ class AnalystReply(_Reply):
 
 
 class MergeReply(_Reply):
-    """Merged edits, each with the ids of the edits that it stands for."""
+    """Merged edits, each with the ids of its source edits."""
 
     edits: list[dict[str, Any]]
 
@@ -80,13 +75,13 @@ class MergeReply(_Reply):
 
 
 class RankReply(_Reply):
-    """Which edits to make, the most valuable first."""
+    """The edits to make, the most valuable first."""
 
     selected_indices: list[Any]
 
 
 class RepairReply(_Reply):
-    """Where edits belong whose anchor was not found."""
+    """New anchors of edits whose anchor was not found."""
 
     anchors: list[Any]
 
@@ -98,19 +93,19 @@ class SlowUpdateReply(_Reply):
 
 
 class MetaSkillReply(_Reply):
-    """What the optimizer wants to remember."""
+    """The optimizer's memory."""
 
     meta_skill_content: str
 
 
 class BudgetReply(_Reply):
-    """How many edits a step makes."""
+    """The number of edits of a step."""
 
     edit_budget: Any
 
 
 class RewriteReply(_Reply):
-    """A whole skill, and what is different in it."""
+    """A whole skill and its changes."""
 
     new_skill: str
     change_summary: Any
@@ -120,9 +115,6 @@ class ConsolidateReply(_Reply):
     """Fewer execution notes."""
 
     notes: list[Any]
-
-
-# The optimizer's prompts: system messages from `prompts/*.md`, and the parts of a user message.
 
 
 PROMPT_NAMES = (
@@ -156,11 +148,7 @@ PROMPT_NAMES = (
 
 
 def load_prompt(name: str, env_prompts: Mapping[str, str] | None = None) -> str:
-    """Return a prompt by name: the environment's own where it has one, else the generic one.
-
-    Args:
-        name: One of `PROMPT_NAMES`, or a name in ``env_prompts``.
-        env_prompts: An environment's prompts by name; a blank one counts as absent.
+    """Return the environment's own prompt of a name, if not blank, or else the generic one.
 
     Raises:
         ConfigError: There is no such prompt; the message names the nearest.
@@ -175,22 +163,22 @@ def load_prompt(name: str, env_prompts: Mapping[str, str] | None = None) -> str:
 
 
 def user_message(*sections: tuple[str, str]) -> str:
-    """Put headed sections below each other; an empty one says ``(none)``."""
+    """Join sections under their headings; an empty one says ``(none)``."""
     return "\n\n".join(f"## {heading}\n{body or '(none)'}" for heading, body in sections)
 
 
 def skill_section(skill: str) -> tuple[str, str]:
-    """Show the skill between its tags."""
+    """Return the skill between its tags."""
     return "Current skill", fenced("skill", skill.rstrip("\n") if skill.strip() else "(empty)")
 
 
 def notes_section(meta_skill: str) -> tuple[str, str]:
-    """Show what the optimizer has learned about optimizing."""
+    """Return the section with the optimizer's memory."""
     return "Optimizer notes", defuse(meta_skill).strip()
 
 
 def budget_section(verb: str, budget: int | None, noun: str = "edits") -> tuple[str, str]:
-    """Say how many edits may be made; ``None`` sets no limit."""
+    """State how many edits may be made; ``None`` is no limit."""
     if budget is None:
         return "Edit budget", f"{verb} as many {noun} as the evidence supports."
     return "Edit budget", f"{verb} at most {budget} {noun}."
@@ -201,16 +189,16 @@ ReplyT = TypeVar("ReplyT", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One question to the optimizer model.
+    """One call of the optimizer model.
 
     Attributes:
-        name: Prefix of the ids of proposals that it gives (``s3.f0``).
+        name: Prefix of the ids of its proposals (``s3.f0``).
         prompt: Name of the system prompt.
         user: The user message.
-        purpose: What its tokens are counted under.
-        seed: Seeds the sampling, together with ``name``; ``None`` leaves it to the endpoint.
-        max_tokens: How long the reply may be; ``None`` is the optimizer's own limit.
-        addendum: Name of a prompt that is added to the system prompt, or ``""``.
+        purpose: The purpose under which its tokens are counted.
+        seed: Seed of the sampling, together with ``name``, or ``None``.
+        max_tokens: Maximum tokens of the reply; ``None`` is the optimizer's own limit.
+        addendum: Name of a prompt added to the system prompt, or ``""``.
     """
 
     name: str
@@ -227,11 +215,10 @@ class Optimizer:
     """A chat model in the role of the optimizer.
 
     Attributes:
-        model: Who is asked.
-        env_prompts: An environment's own prompts by name; an absent one means the generic prompt.
-        sampling: How it decodes; the seed is set per call.
-        max_prompt_tokens: A prompt that is longer is not sent (by `estimate_tokens`).
-        repair_rounds: How often an unusable reply is asked for again.
+        env_prompts: An environment's own prompts by name; others are the generic prompts.
+        sampling: Decoding options; the seed is set per call.
+        max_prompt_tokens: Longer prompts are not sent (by `estimate_tokens`).
+        repair_rounds: Maximum number of repeated requests after an unusable reply.
     """
 
     model: ChatModel
@@ -241,7 +228,7 @@ class Optimizer:
     repair_rounds: int = 1
 
     def room(self, prompt: str, user: str, addendum: str = "") -> int:
-        """Return how many tokens may be added to a user message."""
+        """Return the number of tokens that may be added to a user message."""
         used = estimate_tokens(self._system(prompt, addendum)) + estimate_tokens(user)
         return self.max_prompt_tokens - used
 
@@ -250,7 +237,7 @@ class Optimizer:
         return "\n\n".join(load_prompt(name, self.env_prompts) for name in names)
 
     async def ask(self, call: Call, reply_type: type[ReplyT]) -> Answer[ReplyT]:
-        """Ask, and return the reply or the fault; a fault leaves sibling calls alone."""
+        """Ask, and return the reply or the fault; a fault does not affect concurrent calls."""
         question = Question(
             name=call.name,
             system=self._system(call.prompt, call.addendum),

@@ -1,4 +1,4 @@
-"""A proposed edit, and where it came from."""
+"""Proposed edits with their provenance."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from skillwright.core.skill import EDIT_OPS, SourceType
 
 
 class Evidence(NamedTuple):
-    """Turns of one trajectory that speak for an edit; no turns means the whole of it."""
+    """Turns of one trajectory that support an edit; no turns means the whole trajectory."""
 
     trajectory: str
     turns: tuple[int, ...] = ()
@@ -28,12 +28,12 @@ class Proposal:
     """An edit with its provenance.
 
     Attributes:
-        id: Says where it was written: ``s3.f0.e1`` is edit 1 of failure minibatch 0 in step 3,
+        id: Origin of the edit: ``s3.f0.e1`` is edit 1 of failure minibatch 0 in step 3,
             ``s3.f.m2.0.e1`` edit 1 of the first merge on level 2 of the failure tree.
-        edit: What to do. Its ``support_count`` and ``source_type`` repeat ours.
-        source_type: Whether failures or successes suggested it; failures win where both did.
-        evidence: The trajectories behind it, each once.
-        parents: Proposals that it was merged from; empty for an analyst's own.
+        edit: The edit; its ``support_count`` and ``source_type`` repeat those of the proposal.
+        source_type: Side of its evidence; failures, if both suggested it.
+        evidence: The trajectories that support it, each once.
+        parents: Proposals that were merged into it; empty for an analyst's own.
     """
 
     id: str
@@ -45,7 +45,7 @@ class Proposal:
 
     @property
     def support(self) -> int:
-        """How many distinct trajectories speak for the edit."""
+        """The number of distinct trajectories that support the edit."""
         return len({item.trajectory for item in self.evidence})
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Proposal:
 
 
 AnalystFault = AskFault
-"""A call of the optimizer model that gave nothing usable. It never means "no edits"."""
+"""A failed call of the optimizer model. It never means "no edits"."""
 
 
 def united(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
@@ -66,17 +66,15 @@ def united(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
     return tuple(Evidence(trajectory, tuple(sorted(at))) for trajectory, at in turns.items())
 
 
-# The modes of a step: how a skill is updated, and who says how much.
-#
-# Source: SkillOpt (microsoft/SkillOpt): names, aliases and payload keys. There an unknown update
-# mode silently means ``patch``; ours is refused.
+# Source: SkillOpt (microsoft/SkillOpt): names, aliases and payload keys of modes. There an unknown
+# update mode silently means ``patch``; here it is an error.
 
 
 Mode = TypeVar("Mode", bound=StrEnum)
 
 
 class UpdateMode(StrEnum):
-    """How analysts' findings become a candidate."""
+    """The way from analysts' findings to a candidate."""
 
     PATCH = "patch"
     """Edits are merged, ranked and applied."""
@@ -87,7 +85,7 @@ class UpdateMode(StrEnum):
 
     @property
     def payload_key(self) -> str:
-        """Where a reply of this mode has its items."""
+        """The key of the items in a reply."""
         return _PAYLOAD_KEYS[self]
 
 
@@ -108,21 +106,21 @@ UPDATE_ALIASES: Mapping[str, UpdateMode] = {
 
 
 class BudgetControl(StrEnum):
-    """Who says how many edits a step makes."""
+    """The source of a step's edit budget."""
 
     FIXED = "fixed"
     """The schedule."""
     AUTONOMOUS = "autonomous"
-    """The optimizer, once it has seen the merged edits."""
+    """The optimizer, after it has seen the merged edits."""
     NONE = "none"
-    """No selection: every merged edit is applied."""
+    """No limit: every merged edit is made."""
 
 
 class RankFallback(StrEnum):
-    """Which edits a step makes where the model's ranking cannot be used."""
+    """The edits of a step if the model's ranking is unusable."""
 
     SUPPORT = "support"
-    """Those that most trajectories speak for, the earlier of two equals first."""
+    """Those with the most supporting trajectories, the earlier of two equals first."""
     ORDER = "order"
     """The first ones, as in SkillOpt."""
 
@@ -136,32 +134,29 @@ CONTROL_ALIASES: Mapping[str, BudgetControl] = {
 
 
 def parse_update_mode(name: str) -> UpdateMode:
-    """Read an update mode or one of its aliases, whatever its case.
+    """Parse an update mode or alias, ignoring case.
 
     Raises:
-        ConfigError: There is no such mode; the message names the nearest.
+        ConfigError: The mode is unknown; the message names the nearest.
     """
     return parse_mode("skill update mode", name, UPDATE_ALIASES)
 
 
 def parse_budget_control(name: str) -> BudgetControl:
-    """Read an LR control mode or one of its aliases, whatever its case.
+    """Parse an LR control mode or alias, ignoring case.
 
     Raises:
-        ConfigError: There is no such mode; the message names the nearest.
+        ConfigError: The mode is unknown; the message names the nearest.
     """
     return parse_mode("LR control mode", name, CONTROL_ALIASES)
 
 
 def parse_mode(kind: str, name: str, known: Mapping[str, Mode]) -> Mode:
-    """Read a mode or one of its aliases, whatever its case."""
+    """Parse a mode or alias, ignoring case."""
     found = known.get(name.strip().lower())
     if found is None:
         raise ConfigError(f"there is no {kind} {name!r}. {did_you_mean(name, known)}")
     return found
-
-
-# Which edits of a reply can be used, and what may not enter a skill.
 
 
 TOO_LONG = "refused_too_long"
@@ -170,11 +165,11 @@ INVISIBLE = "refused_invisible_characters"
 
 @dataclass(frozen=True, slots=True)
 class EditLimits:
-    """How much text a skill may take up.
+    """The limits on text in a skill.
 
     Attributes:
-        max_edit_chars: Characters of one edit, target and content together.
-        max_skill_chars: Characters of a candidate skill. One that is longer already may shrink.
+        max_edit_chars: Maximum characters of one edit's target and content together.
+        max_skill_chars: Maximum characters of a candidate; a longer skill may only shrink.
     """
 
     max_edit_chars: int = 20_000
@@ -182,9 +177,9 @@ class EditLimits:
 
 
 def refusal(edit: Edit, limits: EditLimits) -> str | None:
-    """Return the status under which an edit is refused, or ``None`` where it may be tried.
+    """Return the status under which an edit is refused, or ``None``.
 
-    Only new text is searched for hidden characters, so that an edit may take old ones out.
+    Only new text is searched for hidden characters, so an edit may remove old ones.
     """
     if len(edit.target) + len(edit.content) > limits.max_edit_chars:
         return TOO_LONG
@@ -194,13 +189,13 @@ def refusal(edit: Edit, limits: EditLimits) -> str | None:
 
 
 def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> str | None:
-    """Return why a text may not enter a document, or ``None`` where it may.
+    """Return why ``text`` may not enter a document, or ``None``.
 
     Args:
         text: The new text.
-        document: The document with the text in it.
-        before: The document without it. One that is too long already may shrink.
-        limits: How long both may become.
+        document: The document with the text.
+        before: The document without it; if it is too long already, it may shrink.
+        limits: The limits on both.
     """
     if len(text) > limits.max_edit_chars:
         return TOO_LONG
@@ -213,8 +208,8 @@ class UsableEdits(NamedTuple):
     """The usable and refused edits of a reply.
 
     Attributes:
-        edits: (number from 1, edit, the object it was read from); a dropped edit keeps its number.
-        notes: Why each dropped edit was dropped.
+        edits: (number from 1, edit, source object); numbers count dropped edits too.
+        notes: Reasons for dropped edits.
     """
 
     edits: list[tuple[int, Edit, Mapping[str, Any]]]
@@ -222,7 +217,7 @@ class UsableEdits(NamedTuple):
 
 
 def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
-    """Read edits as a model wrote them; one that cannot be read or is refused is dropped."""
+    """Read a model's edits; drop unreadable and refused ones."""
     found = UsableEdits([], [])
     for number, written in enumerate(items, start=1):
         item = _without_nulls(written)
@@ -239,20 +234,20 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
 
 
 def as_in(skill: str, target: str) -> str:
-    """Return an anchor as the skill has it, where the model quotes a tag in its defused form."""
+    """Return an anchor as in the skill, if the model quotes a tag in its escaped form."""
     restored = restore_tags(target)
     return restored if target not in skill and restored in skill else target
 
 
 def _without_nulls(item: Any) -> Any:
-    """Drop fields that are null, as a model writes what it has nothing to say about."""
+    """Drop null fields, which models write for absent values."""
     if not isinstance(item, Mapping):
         return item
     return {name: value for name, value in item.items() if value is not None}
 
 
 def _malformation(item: object) -> str | None:
-    """Say what is wrong with an edit as a model wrote it, or ``None`` where it can be read."""
+    """Return why an edit is unreadable, or ``None``."""
     if not isinstance(item, Mapping):
         return f"it is a {type(item).__name__}, not an object"
     op = item.get("op", "append")
@@ -266,11 +261,8 @@ def _malformation(item: object) -> str | None:
     return None
 
 
-# What analysts propose in each update mode: edits, suggestions, or whole skills.
-#
-# A suggestion and a rewritten skill are edits whose wording is not final or whose place is the
-# whole document. So provenance, support, merging and ranking are the same for all three.
-#
+# Suggestions and rewritten skills are edits too, without final wording or a place in the document,
+# so provenance, support, merging and ranking are the same in every update mode.
 # Source: SkillOpt (microsoft/SkillOpt), payloads of its update modes.
 
 
@@ -286,11 +278,11 @@ SUGGESTION_TYPES = (
 
 @dataclass
 class Suggestion(Edit):
-    """A change of the skill in words; ``content`` is the instruction to the model that rewrites it.
+    """A change in words; ``content`` is the instruction to the model that rewrites the skill.
 
     Attributes:
         kind: One of `SUGGESTION_TYPES`; its documented name is ``type``.
-        priority_hint: How much the analyst thinks of it, in its own words.
+        priority_hint: The analyst's statement of its importance.
     """
 
     kind: str = "clarify"
@@ -299,23 +291,19 @@ class Suggestion(Edit):
     priority_hint: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented fields, and the counted ones where they are set."""
+        """Return the documented fields, and the counted ones if set."""
         return {**_suggestion(self), **_counted(self)}
 
 
 @dataclass
 class SkillCandidate(Edit):
-    """A whole skill; ``content`` is its text.
-
-    Attributes:
-        change_summary: What it does differently, a sentence each.
-    """
+    """A whole skill: ``content`` is its text, ``change_summary`` one sentence per change."""
 
     title: str = ""
     change_summary: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the documented fields, and the counted ones where they are set."""
+        """Return the documented fields, and the counted ones if set."""
         return {**_candidate(self), **_counted(self)}
 
 
@@ -324,14 +312,13 @@ ReadItems = Callable[[Sequence[Any], str, EditLimits], UsableEdits]
 
 @dataclass(frozen=True, slots=True)
 class ItemForm:
-    """The form of what is proposed in an update mode.
+    """The form of the proposals in an update mode.
 
     Attributes:
-        suffix: What the names of its prompts end with.
-        noun: What the items are called in a prompt.
-        read: Reads a reply's items against the skill and the limits; those that cannot be used
-            are dropped with a note.
-        fields: An item as a merge or a ranking is shown it.
+        suffix: Suffix of its prompts' names.
+        noun: Name of the items in a prompt.
+        read: Function that reads a reply's items; it drops unusable ones with a note.
+        fields: Function that returns an item for merge and ranking prompts.
     """
 
     suffix: str
@@ -346,7 +333,7 @@ def item_form(mode: UpdateMode) -> ItemForm:
 
 
 def listed(mode: UpdateMode, proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
-    """Return proposals as rankings, budget decisions and rewrites are shown them."""
+    """Return proposals for the prompts of rankings, budget decisions and rewrites."""
     fields = item_form(mode).fields
     return [
         {
@@ -360,7 +347,7 @@ def listed(mode: UpdateMode, proposals: Sequence[Proposal]) -> list[dict[str, An
 
 
 def label(edit: Edit) -> tuple[str, str]:
-    """Return an item's operation and its text, as later steps are shown it."""
+    """Return an item's operation and text for later steps."""
     match edit:
         case Suggestion():
             return edit.kind, edit.content
@@ -452,7 +439,7 @@ def _text(item: Mapping[str, Any], name: str) -> str:
 
 
 def texts(value: object) -> list[str]:
-    """Read a list of texts; a single text is a list of one, and what is no text is left out."""
+    """Read a list of texts; a single text is a list of one, other values are dropped."""
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return [text.strip() for text in listed if isinstance(text, str) and text.strip()]
 

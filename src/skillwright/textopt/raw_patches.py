@@ -1,7 +1,7 @@
-"""What an adapter's own analysts return, read as patches of ours.
+"""Read the raw patches of an adapter's own analysts.
 
-Source: SkillOpt (microsoft/SkillOpt), the raw patches of its adapters. There what is no patch is
-dropped without a word, and an edit's support is whatever its analyst says.
+Source: SkillOpt (microsoft/SkillOpt), the raw patches of its adapters. It drops invalid patches
+silently and trusts an analyst's support counts.
 """
 
 import asyncio
@@ -39,21 +39,21 @@ def read_raw_patches(
     settings: StepSettings,
     context: StepContext,
 ) -> Reflection:
-    """Read raw patches; what cannot be used is left out, and a note says why.
+    """Read raw patches; drop unusable ones with a note.
 
     A raw patch is ``{"patch": {"edits": [...]}, "source_type", "batch_size", "failure_summary"}``,
-    or the inner object alone; the run's update mode says under which key its items stand. Edits
-    pass the same checks as those of our own analysts, and are not cut to the step's budget.
+    or the inner object alone; the key of its items depends on the update mode. Edits pass the
+    same checks as those of our analysts, and are not cut to the step's budget.
 
     An edit's evidence is what it cites; else the trajectories that its patch names (``ids``,
-    ``trajectories`` or ``task_ids``); else all of its side. In the last case ``batch_size`` is its
-    support count until it is merged.
+    ``trajectories`` or ``task_ids``); else its whole side: then ``batch_size`` is its support count
+    until it is merged.
 
     Args:
-        payloads: What the adapter's ``reflect`` returned; ``None`` stands for no patch.
-        name: Names the micro-batch in ids (``s3``); patch 0 is ``s3.a0``, its first edit
+        payloads: Return value of the adapter's ``reflect``; ``None`` is no patch.
+        name: Name of the micro-batch in ids (``s3``); patch 0 is ``s3.a0``, its first edit
             ``s3.a0.e1``.
-        transcripts: What the adapter's analysts could read.
+        transcripts: The episodes that the adapter's analysts could read.
         settings: The update mode, the success threshold and the limits on edits.
         context: The skill that the edits are for.
     """
@@ -76,7 +76,7 @@ class _PatchReader:
         self._context = context
 
     def read(self, call: str, payload: object) -> None:
-        """Read one raw patch, or note why it is none."""
+        """Read one raw patch, or note why it is invalid."""
         raw = _plain(payload)
         if not isinstance(raw, Mapping):
             self.notes.append(f"{call} is dropped: it is a {type(payload).__name__}, not an object")
@@ -138,7 +138,7 @@ class _PatchReader:
         )
 
     def _named(self, raw: Mapping[str, Any]) -> list[Transcript]:
-        """Return the trajectories that a patch names, in the order in which they were played."""
+        """Return the trajectories that a patch names, in rollout order."""
         ids: set[str] = set()
         for key in _ID_KEYS:
             listed = raw.get(key)
@@ -174,7 +174,7 @@ def _source_type(raw: Mapping[str, Any], notes: list[str]) -> SourceType:
 
 
 def _from_its_side(proposal: Proposal, item: Mapping[str, Any]) -> Proposal:
-    """Let an edit say of itself where it comes from; its patch's side is the default."""
+    """Apply an edit's own source type; the default is its patch's."""
     own = item.get("source_type")
     source_type: SourceType = proposal.source_type
     if own == "failure" or own == "success":
@@ -194,11 +194,8 @@ def _hint(raw: Mapping[str, Any], notes: list[str]) -> int:
 
 
 def _plain(value: object) -> object:
-    """Read the documented types as the objects that they stand for."""
+    """Convert the documented types to plain objects."""
     return value.to_dict() if isinstance(value, RawPatch | Patch | Edit) else value
-
-
-# The analysts behind `EnvAdapter.reflect`'s default: rows in, raw patches out.
 
 
 logger = logging.getLogger(__name__)
@@ -209,11 +206,10 @@ class TextReflector:
     """A core `Reflector` over an `Optimizer`.
 
     Attributes:
-        optimizer: Who reads and proposes.
-        settings: What the request does not say. Every reward above zero is a success, as adapters
-            were written for.
-        loop: The event loop that the optimizer's model belongs to; calls are sent there from the
-            adapter's thread. ``None`` runs a loop of its own for each request.
+        settings: Settings that a request does not have. Every reward above zero is a success, as
+            adapters expect.
+        loop: The event loop of the optimizer's model, for calls from the adapter's thread; ``None``
+            runs a new loop for each request.
     """
 
     optimizer: Optimizer
@@ -225,11 +221,11 @@ class TextReflector:
     def reflect(self, request: ReflectRequest) -> list[dict[str, Any] | None]:
         """Return raw patches in the order of the minibatches; ``None`` for one that failed.
 
-        Rows that cannot be read and answers that cannot be used are logged as warnings.
+        Unreadable rows and unusable answers are logged as warnings.
 
         Raises:
-            ContractError: It is called on the event loop that it would wait for.
-            EngineDown: Not one analyst could be reached.
+            ContractError: It was called on the event loop that it must wait for.
+            EngineDown: No analyst could be reached.
         """
         read = read_rows(request.results, request.prediction_dir)
         for row in read.skipped:
@@ -280,10 +276,9 @@ class TextReflector:
 
 
 def _keep(reflection: Reflection, folder: Path, key: str) -> None:
-    """Write each minibatch's answer under its documented name, faults included.
+    """Write each minibatch's answer under its documented name, faults included, for people.
 
-    The files are for people. Nothing is read back: a file of the same number may stem from other
-    trajectories.
+    Nothing reads the files back: one of the same number may be about other trajectories.
     """
     for outcome in reflection.outcomes:
         name = outcome.call.rpartition(".")[2]
@@ -306,7 +301,7 @@ def _payload(outcome: AnalystPatch | AnalystFault, key: str) -> dict[str, Any] |
     )
     payload = raw.to_dict()
     items = payload["patch"].pop("edits")
-    # Beyond the documented fields, so that an adapter that passes them on keeps the evidence.
+    # Additional fields: an adapter that passes them on keeps the evidence.
     for item, proposal in zip(items, outcome.proposals, strict=True):
         item["evidence"] = [one.to_dict() for one in proposal.evidence]
     for entry, note in zip(payload["failure_summary"], outcome.failures, strict=True):

@@ -1,8 +1,9 @@
 """Reflect: analysts read trajectories in minibatches and propose edits.
 
-Source: SkillOpt (microsoft/SkillOpt), minibatch reflection. Partition, shuffles and chunks match
-it; patches come back in the order of their minibatches instead of the order of completion, and an
-answer that cannot be used is a recorded fault instead of an empty patch.
+Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, with its partition, shuffles and
+    chunks.
+Unlike there, patches come in the order of their minibatches, and an unusable answer is a recorded
+fault instead of an empty patch.
 """
 
 import asyncio
@@ -32,12 +33,12 @@ from skillwright.textopt.proposal import AnalystFault, Evidence, Proposal, item_
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """Trajectories that one analyst reads.
+    """The trajectories of one analyst call.
 
     Attributes:
         source_type: Whether they failed or succeeded.
-        number: From 0, per source type.
-        rows: Its share of the batch; rows without lines keep their place and are not shown.
+        number: Number from 0, per source type.
+        rows: Transcripts; those without lines count but are not shown.
     """
 
     source_type: SourceType
@@ -55,8 +56,8 @@ class FailureNote:
     """A kind of failure that an analyst named.
 
     Attributes:
-        count: How often it was seen: the trajectories named, else the analyst's number within
-            the size of the minibatch.
+        count: Number of trajectories named, or else the analyst's own number, at most the size of
+            the minibatch.
     """
 
     failure_type: str
@@ -67,16 +68,16 @@ class FailureNote:
 
 @dataclass(frozen=True, slots=True)
 class AnalystPatch:
-    """What one analyst proposes.
+    """The patch of one analyst.
 
     Attributes:
         call: ``s3.f0``: the analyst of failure minibatch 0 in step 3.
         trajectories: Their ids, in the order shown.
         proposals: Its edits, within the budget.
         failures: Kinds of failure that it named.
-        success_patterns: What it saw to work.
-        execution_notes: Reminders of what the skill says and the agent did not do.
-        notes: What was dropped or put right in its reply.
+        success_patterns: Behavior that worked.
+        execution_notes: Reminders of rules that the agent did not follow.
+        notes: Dropped and corrected parts of its reply.
     """
 
     call: str
@@ -93,18 +94,17 @@ class AnalystPatch:
 
 
 Outcome = AnalystPatch | AnalystFault
-"""What comes of a minibatch."""
+"""The result of a minibatch."""
 
 INFRASTRUCTURE = frozenset({FailureCause.MODEL, FailureCause.TIMEOUT})
 
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What came of each minibatch, in their order: a patch or a fault.
+    """The result of each minibatch, in order: a patch or a fault.
 
     Attributes:
-        outcomes: The patches and faults.
-        notes: What an adapter's own analysts returned that is no patch.
+        notes: Invalid patches of an adapter's own analysts.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -112,23 +112,21 @@ class Reflection:
 
     @property
     def patches(self) -> tuple[AnalystPatch, ...]:
-        """The replies that could be read, those without edits included."""
+        """The readable replies, with or without edits."""
         return tuple(o for o in self.outcomes if isinstance(o, AnalystPatch))
 
     @property
     def faults(self) -> tuple[AnalystFault, ...]:
-        """The calls that gave nothing usable."""
+        """The failed calls."""
         return tuple(o for o in self.outcomes if isinstance(o, AnalystFault))
 
     @property
     def execution_notes(self) -> tuple[str, ...]:
-        """What the agent is to be reminded of, each note once."""
+        """The unique notes for the agent."""
         return tuple(unique_notes(note for p in self.patches for note in p.execution_notes))
 
     def refuse_dead_optimizer(self) -> None:
-        """Stop where no analyst could be reached: a step without analysts is no step.
-
-        A reply that cannot be used is an answer, and so is the refusal of one request.
+        """Stop if no analyst could be reached; an unusable reply or a refusal is an answer.
 
         Raises:
             EngineDown: Every call failed in the infrastructure; the message quotes the latest.

@@ -1,8 +1,7 @@
-"""Repair: edits whose anchor is not in the document go back to the optimizer once, all together.
+"""Repair: send edits whose anchor is not in the document back to the optimizer, once, together.
 
-An optimizer quotes from memory, and an edit that quotes wrongly would be lost. It may name another
-anchor, shown the lines nearest to what it quoted; the new text of an edit stays as it was. What is
-repaired says so in its status, and what cannot be repaired stays skipped.
+An optimizer that quotes wrongly may name another anchor; its prompt shows the most similar lines.
+The new text of an edit stays. Statuses name repaired edits; others stay skipped.
 
 Source: SkillOpt (microsoft/SkillOpt) skips such edits, or appends those that insert; the repair is
 ours.
@@ -22,7 +21,7 @@ from skillwright.textopt.proposal import AnalystFault, Proposal, as_in
 from skillwright.textopt.update import REPAIRED, EditOutcome, Update, apply_proposals
 
 _LINES_SHOWN = 3
-_COMPARED_CHARS = 200  # comparing is quadratic, and the start of a passage tells it apart
+_COMPARED_CHARS = 200  # comparing is quadratic, and the start identifies a passage
 _NEAR = 0.3
 
 
@@ -32,12 +31,11 @@ class Repair:
 
     Attributes:
         call: ``s3.repair``.
-        asked: The proposals that went back, by id.
-        repaired: Those that were applied at another anchor.
-        reasoning: Why the anchors were chosen.
-        fault: Why the reply could not be used, or ``None``.
-        notes: What was wrong with single anchors of the reply.
-        prompt_digest: The digest of the prompt.
+        asked: Ids of the proposals sent back.
+        repaired: Ids of those applied at another anchor.
+        reasoning: The model's reasons for the anchors.
+        fault: Reason why the reply was unusable, or ``None``.
+        notes: Problems of single anchors in the reply.
     """
 
     call: str
@@ -68,18 +66,18 @@ async def repair_anchors(
     proposals: Sequence[Proposal],
     update: Update,
 ) -> tuple[Update, Repair | None]:
-    """Ask once for other anchors, and apply what was repaired after what was sound.
+    """Ask once for other anchors, and apply the repaired edits after the others.
 
     Args:
-        optimizer: Who proposed the edits.
+        optimizer: The model.
         settings: The limits on edits, and whether to repair at all.
         context: The skill that ``update`` started from.
         proposals: The selected proposals, one per outcome of ``update``.
-        update: What became of them.
+        update: Their outcomes.
 
     Returns:
-        The update with the repaired edits in it, and the record of the call; the update as it was
-        and ``None`` where every anchor was found.
+        The update with the repaired edits and the record of the call; ``update`` and ``None`` if
+        every anchor was found.
     """
     broken = [
         proposal
@@ -114,10 +112,7 @@ async def repair_anchors(
 
 
 def nearest_passages(anchor: str, text: str) -> list[str]:
-    """Return the passages of a document that are most like an anchor, the nearest first.
-
-    A passage has as many lines as the anchor; at most three are returned.
-    """
+    """Return up to three passages with as many lines as an anchor, the most similar first."""
     wanted = anchor.strip("\n")
     height = wanted.count("\n") + 1
     lines = text.splitlines()
@@ -144,7 +139,7 @@ def _shown(proposal: Proposal, text: str) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads a repair's reply against the edits that were sent back."""
+    """Reads a repair's reply against the edits sent back."""
 
     def __init__(self, broken: Sequence[Proposal], text: str) -> None:
         self.notes: list[str] = []
@@ -152,7 +147,7 @@ class _Reader:
         self._text = text
 
     def read(self, items: Iterable[Any]) -> list[Proposal]:
-        """Return the edits that have an anchor now, in the order in which they were selected."""
+        """Return the edits with a new anchor, in the order of selection."""
         anchored: dict[str, Proposal] = {}
         for item in items:
             known = self._broken.get(str(item.get("id"))) if isinstance(item, Mapping) else None

@@ -1,4 +1,4 @@
-"""Select: a step makes as many edits as its budget allows, the most valuable first.
+"""Select the most valuable edits within a step's budget.
 
 Source: SkillOpt (microsoft/SkillOpt), ranking under the edit budget, its learning rate.
 """
@@ -41,8 +41,8 @@ class Selection:
     """The edits to make, in order.
 
     Attributes:
-        ranked: A model chose; else everything fitted, or the fallback decided.
-        notes: What was put right in its reply.
+        ranked: A model chose; else all edits fit, or the fallback applied.
+        notes: Corrections of its reply.
     """
 
     proposals: tuple[Proposal, ...]
@@ -64,10 +64,9 @@ async def rank_and_select(
     mode: UpdateMode = UpdateMode.PATCH,
     fallback: RankFallback = RankFallback.SUPPORT,
 ) -> Selection:
-    """Cut proposals down to the step's budget.
+    """Cut proposals to the step's budget; call the model only if they do not fit.
 
-    No model is called where they fit. Where the model's choice cannot be used, ``fallback`` says
-    which edits are taken.
+    ``fallback`` decides if the model's choice is unusable.
     """
     budget = context.budget
     if budget is None or len(proposals) <= budget:
@@ -112,27 +111,24 @@ def _valid(indices: Sequence[object], count: int) -> list[int]:
     return list(dict.fromkeys(valid))
 
 
-# The learning rate of a text optimizer: how many edits a step may make.
-#
 # Source: SkillOpt (microsoft/SkillOpt), its edit-budget schedulers; values match it step for step,
-# Python's rounding of halves to even included.
+# including Python's rounding of halves to even.
 
 
 AUTONOMOUS_CEILING = 999
-"""What `AutonomousScheduler` answers: no cap from the schedule, the optimizer model decides."""
+"""The budget of `AutonomousScheduler`: no cap, the optimizer model decides."""
 
 
 class LRScheduler(ABC):
-    """Gives each step its edit budget.
+    """Gives each step its edit budget, the learning rate of a text optimizer.
 
-    `get_lr` is a pure function of the step, so a loop that asks by its own step number resumes
-    exactly. `step` keeps a count of its own, for callers that were written against the documented
-    API.
+    `get_lr` is a pure function of the step, so a resumed loop gets the same budgets. `step` counts
+    by itself, as in the documented API.
 
     Args:
         max_lr: Edits at full rate.
-        min_lr: Edits that a decaying schedule never goes below.
-        total_steps: Steps until a decaying schedule has come down to ``min_lr``.
+        min_lr: Minimum number of edits of a decaying schedule.
+        total_steps: Number of steps until a decaying schedule reaches ``min_lr``.
     """
 
     def __init__(self, max_lr: int = 8, min_lr: int = 2, total_steps: int = 8) -> None:
@@ -143,7 +139,7 @@ class LRScheduler(ABC):
 
     @abstractmethod
     def get_lr(self, step: int) -> int:
-        """Return the budget of a step, counted from 1; past the end it stays where it came to."""
+        """Return the budget of a step, counted from 1; constant after the last."""
 
     def step(self) -> int:
         """Advance by one step and return its budget."""
@@ -151,11 +147,11 @@ class LRScheduler(ABC):
         return self.get_lr(self._current_step)
 
     def state_dict(self) -> dict[str, int]:
-        """Return ``{"current_step": n}``, where ``n`` steps have been taken."""
+        """Return ``{"current_step": n}`` after ``n`` steps."""
         return {"current_step": self._current_step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state_dict`; a missing count means that nothing was taken."""
+        """Resume from `state_dict`; a missing count is 0."""
         self._current_step = int(state.get("current_step", 0))
 
 
@@ -169,7 +165,7 @@ class ConstantScheduler(LRScheduler):
 
 
 class _Decaying(LRScheduler):
-    """Comes down from ``max_lr`` to ``min_lr``; the first step is already one part down."""
+    """Decays from ``max_lr`` to ``min_lr``; the first step is already lower."""
 
     def get_lr(self, step: int) -> int:
         """Return the budget of a step, counted from 1; a one-step schedule does not decay."""
@@ -183,25 +179,21 @@ class _Decaying(LRScheduler):
 
 
 class LinearScheduler(_Decaying):
-    """Comes down in a straight line."""
+    """Decays linearly."""
 
     def _at(self, progress: float) -> float:
         return self.max_lr + (self.min_lr - self.max_lr) * progress
 
 
 class CosineScheduler(_Decaying):
-    """Comes down along half a cosine: slowly, then fast, then slowly."""
+    """Decays along half a cosine: slowly, then fast, then slowly."""
 
     def _at(self, progress: float) -> float:
         return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1 + math.cos(math.pi * progress))
 
 
 class AutonomousScheduler(LRScheduler):
-    """Sets no cap of its own: the optimizer model names the budget.
-
-    Attributes:
-        NO_LIMIT: What `get_lr` answers.
-    """
+    """Sets no cap: the optimizer model names the budget."""
 
     NO_LIMIT = AUTONOMOUS_CEILING
 
@@ -232,10 +224,8 @@ def build_scheduler(
     return _SCHEDULERS[mode](max_lr=max_lr, min_lr=min_lr, total_steps=total_steps)
 
 
-# How many edits a step makes: what the schedule says, what the optimizer decides, or no limit.
-#
-# Source: SkillOpt (microsoft/SkillOpt), its learning-rate control modes. There ``none`` still
-# follows the schedule unless skills are rewritten; ours sets no limit.
+# Source: SkillOpt (microsoft/SkillOpt), learning-rate control modes. There ``none`` still follows
+# the schedule unless skills are rewritten; here it sets no limit.
 
 
 _TASK_TYPE_CHARS = 80
@@ -247,8 +237,8 @@ class BudgetDecision:
     """The budget of a step.
 
     Attributes:
-        budget: Edits that the step may make; ``None`` sets no limit.
-        fallback: The optimizer's answer could not be used, and the budget is 0.
+        budget: Maximum number of edits; ``None`` is no limit.
+        fallback: The optimizer's answer was unusable, and the budget is 0.
     """
 
     control: BudgetControl
@@ -295,10 +285,9 @@ async def decide_budget(
 
 
 def coerced(value: object) -> int | None:
-    """Read a model's number of edits: a whole number from 0, or ``None`` where there is none.
+    """Read a model's number of edits, at least 0, or ``None``.
 
-    A number is cut to a whole one, of a text the first whole number counts, and what is below 0
-    is 0. A truth value is no number.
+    A number is truncated; of a text the first whole number counts; a boolean is not a number.
     """
     match value:
         case bool():
@@ -315,7 +304,7 @@ def coerced(value: object) -> int | None:
 
 
 def _statistics(rows: Sequence[Transcript]) -> str:
-    """Tell how a batch went: how many rollouts, and the mean reward, of all and by task type."""
+    """Summarize a batch: number of rollouts and mean reward, in all and by task type."""
     by_type: dict[str, list[float]] = {}
     for row in rows:
         by_type.setdefault(row.task_type, []).append(row.reward)

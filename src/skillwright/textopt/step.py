@@ -1,7 +1,7 @@
 """One step of the learner: read, reflect, aggregate, select, update.
 
-It asks the optimizer model and returns a proposal; it writes nothing and judges nothing. The
-job rolls out before it and asks the gate after it.
+It calls the optimizer model and returns a proposal. The job plays the rollouts before it and calls
+the gate after it.
 
 Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904).
 """
@@ -33,21 +33,19 @@ from skillwright.textopt.reflect import (
 from skillwright.textopt.select import BudgetDecision, Selection, decide_budget, rank_and_select
 from skillwright.textopt.update import EditOutcome, Update
 
-# Analyze micro-batches as they finish; merge their patches concurrently.
-#
-# Source: SkillOpt (microsoft/SkillOpt), accumulation of micro-batches. There all of a step is
-# played before any of it is analyzed, and every stage waits for the one before.
+# Analyze micro-batches as they finish; merge their patches concurrently. SkillOpt
+# (microsoft/SkillOpt) plays the whole step first, and every stage waits for the one before.
 
 
 @dataclass(frozen=True, slots=True)
 class TrainRollouts:
-    """A micro-batch that was played, ready for analysts.
+    """A played micro-batch.
 
     Attributes:
-        transcripts: What its episodes looked like.
-        seed: Shuffles its minibatches; ``None`` keeps their order.
-        reflect: An adapter's own analysts, given the step with the micro-batch's name and seed;
-            ``None`` means ours.
+        transcripts: Its episodes.
+        seed: Seed of the shuffle into minibatches; ``None`` keeps their order.
+        reflect: An adapter's own analysts, called with the step's context, named and seeded for the
+            micro-batch; ``None`` means ours.
         env_prompts: An adapter's own prompts for our analysts, by name.
     """
 
@@ -58,7 +56,7 @@ class TrainRollouts:
 
 
 class Study(NamedTuple):
-    """Results of a step's micro-batches, in order."""
+    """The results of a step's micro-batches, in order."""
 
     transcripts: Transcripts
     reflection: Reflection
@@ -71,13 +69,13 @@ async def study(
     context: StepContext,
     train_rollouts: Sequence[Awaitable[TrainRollouts]],
 ) -> Study:
-    """Have micro-batches analyzed as they come in, and what is proposed merged into one patch.
+    """Analyze micro-batches as they arrive, and merge their patches into one.
 
-    Calls are named ``s3.f0`` where there is one micro-batch. Where there are several, calls and
-    trajectories begin with its number: ``s3.b1.f0``, ``b1.T0``.
+    Calls are named ``s3.f0``. With several micro-batches, calls and trajectories begin with its
+    number: ``s3.b1.f0``, ``b1.T0``.
 
     Raises:
-        EngineDown: Not one analyst could be reached.
+        EngineDown: No analyst could be reached.
     """
     stage = _Studying(optimizer, settings, context, len(train_rollouts))
     sides = {side: stage.patches(side) for side in SIDES}
@@ -101,7 +99,7 @@ Analysis = tuple[SourceType, asyncio.Future[Outcome]]
 
 
 class _Studying:
-    """Analyses the micro-batches of one step."""
+    """Analyzes the micro-batches of one step."""
 
     def __init__(
         self, optimizer: Optimizer, settings: StepSettings, context: StepContext, batches: int
@@ -116,7 +114,7 @@ class _Studying:
         ]
 
     async def patches(self, side: SourceType) -> AsyncIterator[PatchNode]:
-        """Yield a side's patches in order, each as soon as it is there."""
+        """Yield a side's patches in order, each as soon as possible."""
         for analyses in self._analyses:
             for source_type, analysis in await analyses:
                 if source_type != side:
@@ -128,7 +126,7 @@ class _Studying:
     async def batch(
         self, index: int, coming: Awaitable[TrainRollouts]
     ) -> tuple[Transcripts, Reflection]:
-        """Wait for a micro-batch, and have it analyzed."""
+        """Wait for a micro-batch and analyze it."""
         rollouts = await coming
         several = len(self._analyses) > 1
         name = f"{self._context.name}.b{index}" if several else self._context.name
@@ -169,10 +167,7 @@ class _Studying:
         )
 
     def _set_apart(self, index: int, outcome: Outcome) -> Outcome:
-        """Name the trajectories of an outcome after their micro-batch too.
-
-        Two micro-batches may hold the same task, and a task's name is then no trajectory's.
-        """
+        """Add the micro-batch to trajectory names, because several may hold the same task."""
         if len(self._analyses) == 1 or not isinstance(outcome, AnalystPatch):
             return outcome
         failures = (
@@ -201,27 +196,23 @@ def _known(outcome: Outcome) -> asyncio.Future[Outcome]:
 
 
 class StepStatus(StrEnum):
-    """The result of a step before the gate."""
+    """The outcome of a step before the gate."""
 
     CANDIDATE = "candidate"
     """There is a changed document to judge."""
     NO_PATCHES = "skip_no_patches"
-    """The analysts proposed nothing, or nothing was there to analyze."""
+    """The analysts proposed nothing, or there was nothing to analyze."""
     FAULTS = "skip_analyst_faults"
-    """Nothing was proposed because analysts' answers could not be used."""
+    """Nothing was proposed because analysts' answers were unusable."""
     NO_REWRITE = "skip_no_rewrite"
-    """A new skill was asked for, and what was written cannot be used."""
+    """A new skill was requested, and the answer was unusable."""
     NO_CHANGE = "skip_no_change"
-    """Edits were proposed, and none of them changed the document."""
+    """Edits were proposed, and none changed the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepProposal:
-    """Everything a step did, in the order it was done.
-
-    Attributes:
-        failed: Ids of the trajectories below the success threshold.
-    """
+    """All stages of a step, in order; ``failed`` has the ids below the success threshold."""
 
     context: StepContext
     transcripts: Transcripts
@@ -234,40 +225,40 @@ class StepProposal:
 
     @property
     def update(self) -> Update:
-        """The candidate, and what became of each proposal."""
+        """The candidate, and the outcome of each proposal."""
         return self.made.update
 
     @property
     def candidate(self) -> str:
-        """The document to judge; the skill itself where nothing changed."""
+        """The document to judge; the skill itself if nothing changed."""
         return self.update.candidate
 
     @property
     def proposals(self) -> tuple[Proposal, ...]:
-        """Every proposal that was written, parents before children, each once."""
+        """Every proposal, parents before children, each once."""
         written = [one for patch in self.reflection.patches for one in patch.proposals]
         written += [one for merge in self.merged.merges for one in merge.outputs]
         return tuple({one.id: one for one in written}.values())
 
     @property
     def execution_notes(self) -> tuple[str, ...]:
-        """What the agent is to be reminded of, each note once.
+        """The unique notes for the agent.
 
-        Where skill-aware reflection is not gated, a job adds them to the current skill after the
-        gate (`add_notes`); else they are in the candidate.
+        Unless skill-aware reflection is gated, a job adds them to the current skill after the gate
+        (`add_notes`); else the candidate has them.
         """
         return self.reflection.execution_notes
 
     @property
     def faults(self) -> tuple[AnalystFault, ...]:
-        """Every answer that could not be used, in order of the stages."""
+        """Every unusable answer, in order of the stages."""
         merges = (merge.fault for merge in self.merged.merges)
         later = (*merges, self.budget.fault, self.selection.fault, *self.made.faults)
         return (*self.reflection.faults, *(fault for fault in later if fault))
 
     @property
     def status(self) -> StepStatus:
-        """The result of the step."""
+        """The outcome of the step."""
         if not self.update.is_noop:
             return StepStatus.CANDIDATE
         if any(patch.proposals for patch in self.reflection.patches):
@@ -320,7 +311,7 @@ class StepProposal:
         scores: tuple[float | None, float | None] = (None, None),
         p_value: float | None = None,
     ) -> StepEntry:
-        """Write down the step for later ones."""
+        """Return the step's entry for later steps."""
         edits = zip(self.selection.proposals, self.update.outcomes, strict=True)
         failed = [row for row in self.transcripts.rows if row.id in self.failed]
         read = (patch for patch in self.reflection.patches if patch.source_type == "failure")
@@ -338,7 +329,7 @@ class StepProposal:
         )
 
     def _tried_notes(self) -> list[TriedEdit]:
-        """Return the notes that the candidate has and the skill had not."""
+        """Return the notes that are new in the candidate."""
         if self.made.appendix is None:
             return []
         before = appendix_notes(self.context.skill)
@@ -357,14 +348,13 @@ async def propose(
     context: StepContext,
     train_rollouts: Sequence[Awaitable[TrainRollouts]],
 ) -> StepProposal:
-    """Turn a step's micro-batches into a candidate document.
+    """Make a candidate document from a step's micro-batches.
 
-    All micro-batches are awaited at once, and the analysts of each start when it is in. The
-    outcome is the same whatever comes first.
+    All micro-batches are awaited at once, and each is analyzed when it arrives; their order of
+    arrival does not change the outcome.
 
     Raises:
-        EngineDown: Not one analyst could be reached; the step has no outcome, and can be tried
-            again.
+        EngineDown: No analyst could be reached; the step has no outcome and can be retried.
     """
     if settings.control is BudgetControl.NONE:
         context = replace(context, budget=None)

@@ -1,8 +1,7 @@
-"""Update: selected edits become a candidate document, and each leaves a record of what it did.
+"""Update: apply the selected edits to get a candidate document, and record their outcomes.
 
-Source: SkillOpt (microsoft/SkillOpt), patch mode. An edit is applied exactly as there; ours adds
-which lines came of it, and refuses what no edit may do: grow without bound, carry characters that
-is invisible, or put together the marker of a protected region.
+Source: SkillOpt (microsoft/SkillOpt), patch mode. Edits are applied as there; ours also records
+their lines, and refuses unlimited growth, hidden characters and new markers of protected regions.
 """
 
 from collections import Counter
@@ -32,16 +31,16 @@ _MARKERS = (SLOW_UPDATE_START, SLOW_UPDATE_END, APPENDIX_START, APPENDIX_END)
 
 @dataclass(frozen=True, slots=True)
 class EditOutcome:
-    """What became of one edit.
+    """The outcome of one edit.
 
     Attributes:
-        index: Its place in the patch, from 1.
-        target: The anchor, its first 200 characters.
-        content_preview: The new text, its first 200 characters.
+        index: Its number in the patch, from 1.
+        target: First 200 characters of the anchor.
+        content_preview: First 200 characters of the new text.
         status: ``applied_...``, ``repaired_...`` (applied at another anchor), ``skipped_...``,
             ``refused_...`` or ``error``.
-        lines: First and last line, from 1, that the new text has in the candidate; ``None`` where
-            nothing is left of it or nothing was to be added.
+        lines: First and last line of the new text in the candidate, from 1; ``None`` if it has
+            none.
     """
 
     proposal_id: str
@@ -54,22 +53,18 @@ class EditOutcome:
 
     @property
     def is_applied(self) -> bool:
-        """Tell whether the edit was made."""
+        """Whether the edit was made."""
         return was_applied(self.status)
 
     @property
     def is_unanchored(self) -> bool:
-        """Tell whether the edit was skipped because its anchor is not in the document."""
+        """Whether the edit was skipped because its anchor is not in the document."""
         return self.status.endswith(_NO_ANCHOR)
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A candidate, and how it came about.
-
-    Attributes:
-        is_noop: The text is unchanged, so there is nothing to judge.
-    """
+    """A candidate with the outcomes of its edits; ``is_noop`` if the text is unchanged."""
 
     candidate: str
     candidate_hash: str
@@ -78,10 +73,7 @@ class Update:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Count outcomes: ``total``, ``applied``, ``skipped``, ``refused`` and ``errors``.
-
-        A repaired edit counts as applied.
-        """
+        """Count ``total``, ``applied`` (or repaired), ``skipped``, ``refused`` and ``errors``."""
         kinds = Counter(outcome.status.split("_")[0] for outcome in self.outcomes)
         return {
             "total": len(self.outcomes),
@@ -103,16 +95,14 @@ def apply_proposals(
     *,
     insert_after_fallback: bool = True,
 ) -> Update:
-    """Apply proposals in order to the evolving text.
-
-    Protected regions come out as they went in, whatever the edits say.
+    """Apply proposals in order to the evolving text; protected regions stay unchanged.
 
     Args:
         skill: The document.
-        proposals: What to do.
-        limits: How long edits and the document may become.
+        proposals: The edits.
+        limits: The limits on edits and the document.
         insert_after_fallback: An ``insert_after`` without its anchor appends, as in SkillOpt;
-            else it is skipped like a ``replace`` without its own.
+            else it is skipped, as a ``replace`` is.
     """
     text = skill
     rows: list[dict[str, Any]] = []
@@ -148,12 +138,12 @@ def _apply(text: str, edit: Edit, limits: EditLimits) -> tuple[str, dict[str, An
 
 
 def _marker_counts(text: str) -> list[int]:
-    """Count markers; one that stands alone would swallow text as soon as its other half comes."""
+    """Count markers; a single one would hide text as soon as its other half is added."""
     return [text.count(marker) for marker in _MARKERS]
 
 
 def _place(before: str, edit: Edit, status: str) -> tuple[Span, Span]:
-    """Return which part of the text an edit took away, and where in the result its own text is."""
+    """Return the span that an edit removed, and the span of its own text in the result."""
     end = len(before)
     if not status.startswith("applied_"):
         return Span(end, end), Span(0, 0)
@@ -173,7 +163,7 @@ def _place(before: str, edit: Edit, status: str) -> tuple[Span, Span]:
 
 
 def _moved(span: Span, old: Span, shift: int) -> Span:
-    """Follow a span through a later edit; what that edit took away is no longer part of it."""
+    """Update a span after a later edit, without the text that the edit removed."""
     return Span(
         span.start if span.start < old.start else max(span.start, old.end) + shift,
         span.end + shift if span.end > old.end else min(span.end, old.start),
@@ -186,13 +176,9 @@ def _lines(text: str, span: Span) -> tuple[int, int] | None:
     return text.count("\n", 0, span.start) + 1, text.count("\n", 0, span.end - 1) + 1
 
 
-# A skill document as it enters a run.
-
-
 def plain_document(text: str) -> str:
     r"""Return a document with ``\n`` as its only line break, and without a byte order mark.
 
-    A model quotes lines as it is shown them, with plain line breaks. In a document with others
-    none of its anchors over two lines would be found, and its edits would mix both kinds.
+    Models quote with plain line breaks, so anchors over two lines need them in the document.
     """
     return text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")

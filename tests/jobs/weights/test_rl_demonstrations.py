@@ -18,7 +18,7 @@ from skillwright.jobs.weights.demonstrations import (
 )
 from skillwright.jobs.weights.preflight import preflight_rl
 from skillwright.policy.hf import HfPolicy, HfSettings
-from skillwright.rollout.engine import skill_in
+from skillwright.rollout.prompt import skill_in
 
 
 @pytest.fixture(scope="module")

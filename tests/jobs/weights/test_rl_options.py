@@ -19,7 +19,7 @@ from skillwright.bank import BankStore, save_bank
 from skillwright.jobs.run import StageStarted
 from skillwright.jobs.weights.preflight import preflight_rl
 from skillwright.jobs.weights.wiring import PolicyMaker
-from skillwright.rollout.engine import SKILL_HEADING
+from skillwright.rollout.prompt import SKILL_HEADING
 
 ONE = {"iterations": 1}
 

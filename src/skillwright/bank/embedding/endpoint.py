@@ -27,7 +27,7 @@ from skillwright.models.http.endpoint import bearer, identity_of
 from skillwright.models.http.endpoint_config import find_key
 from skillwright.models.http.retry import Retry
 from skillwright.models.http.wire import Doubt, GarbledReply, hide_key
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 
 DEFAULT_BATCH: Final = 128
 

@@ -22,7 +22,7 @@ from skillwright.jobs.run.launch import refuse_redacted
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.fork import FORKED, RECORDED, Fork, split_of
 from skillwright.jobs.text.launch import Run, start_run
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 

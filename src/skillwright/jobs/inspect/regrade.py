@@ -17,7 +17,7 @@ from skillwright.jobs.inspect.replay import NotReplayed, Stage
 from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.resume import REGRADED
 from skillwright.jobs.run.tasks import environment_of
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 from skillwright.rollout.playback import Difference
 from skillwright.runs import RunFolder, RunStore
 

@@ -22,7 +22,7 @@ from skillwright.jobs.inspect.episodes import find_episode, find_folder
 from skillwright.jobs.run.engine import env_identity, make_env
 from skillwright.jobs.run.tasks import is_adapter
 from skillwright.rollout import Limits, MakeEnv, PromptStyle, episode_key
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 from skillwright.rollout.playback import Difference, PlayedBack, play_back
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

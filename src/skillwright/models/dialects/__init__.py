@@ -1,1 +1,1 @@
-"""What each kind of endpoint is sent, and how its answers are read."""
+"""Request and reply formats of the endpoints."""

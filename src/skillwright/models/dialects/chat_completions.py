@@ -1,4 +1,4 @@
-"""What all dialects of chat completions share: most of a request, and how replies are read."""
+"""Chat completions: the requests, replies and errors that all servers share."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,21 +39,21 @@ from skillwright.models.http.wire import (
 
 _LONGEST = 500
 _LONGEST_ID = 100
-_OVERLOADED_WAIT_S = 5.0  # a shared load: an early retry would add to it
+_OVERLOADED_WAIT_S = 5.0  # an overload affects all clients; an early retry would add to it
 _REQUEST_IDS = ("x-request-id", "request-id")
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What an endpoint complains of; absent fields are ``""``.
+    """The error in a reply; absent fields are ``""``.
 
     Attributes:
-        status: The HTTP status; for an error inside a 200 the number that it carries, else 502.
+        status: HTTP status; for an error inside a 200, the status in its code, else 502.
         message: One line.
-        kind: Its ``type``.
-        code: Its ``code``, or the ``error_code`` of its details.
-        param: The field of the request that it blames.
-        head: The beginning of every message about it.
+        kind: ``type`` of the error.
+        code: ``code`` of the error, or ``error_code`` of its details.
+        param: Request field that caused it.
+        head: Start of every message about it.
     """
 
     status: int
@@ -95,21 +95,21 @@ class Complaint:
         )
 
     def names(self, words: frozenset[str]) -> bool:
-        """Tell whether its code or its kind is one of these."""
+        """Return whether its code or kind is one of these."""
         return self.code in words or self.kind in words
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
-        """Tell whether a pattern is found in anything that it says."""
+        """Return whether a pattern matches its code, kind or message."""
         return bool(pattern.search(f"{self.code} {self.kind} {self.message}"))
 
     @property
     def is_passing(self) -> bool:
-        """Whether its status alone is one that another attempt may cure."""
+        """Whether the status is one of a temporary failure."""
         return self.status in (408, 409, 429) or self.status >= 500
 
 
 def holds_error(reply: HttpReply) -> bool:
-    """Tell whether a reply is an error: by its status, or, behind some gateways, inside a 200."""
+    """Return whether a reply is an error: by its status, or, from some gateways, inside a 200."""
     if not 200 <= reply.status < 300:
         return True
     if is_stream(reply.payload):
@@ -118,12 +118,12 @@ def holds_error(reply: HttpReply) -> bool:
 
 
 def holds_error_object(payload: Any) -> bool:
-    """Tell whether JSON is an error object without any part of an answer."""
+    """Return whether JSON is an error object."""
     return isinstance(payload, dict) and bool(payload.get("error"))
 
 
 def about_the_key(config: EndpointConfig, key: str) -> str:
-    """Say what to do about a key that an endpoint refuses."""
+    """Return the advice about a refused key."""
     if not key:
         return (
             f"No key was sent to {config.base_url}: set the environment variable "
@@ -139,7 +139,7 @@ def about_the_key(config: EndpointConfig, key: str) -> str:
 def fault_of_status(
     complaint: Complaint, reply: HttpReply, config: EndpointConfig, key: str, next_move: str
 ) -> ModelError:
-    """Return the error that a complaint is by its status, where nothing else tells."""
+    """Return the error for a complaint's status."""
     head, status = complaint.head, complaint.status
     advice = reply.headers.get("x-should-retry")
     if advice == "true" or (advice != "false" and complaint.is_passing):
@@ -159,11 +159,11 @@ def _status(status: int, code: str) -> int:
     if status >= 300:
         return status
     inner = int(code) if code.isdecimal() else 0
-    return inner if 400 <= inner < 600 else 502  # an error without a number is the gateway's
+    return inner if 400 <= inner < 600 else 502  # without a number it is a gateway's error
 
 
 _FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
-# What servers say of an answer that they gave up half way.
+# Finish reasons of an answer that the server abandoned.
 _BROKEN = frozenset({"error", "abort"})
 _SPOKEN = frozenset({"content", "refusal", "reasoning", "reasoning_content"})
 _CALL = frozenset({"id", "type", "index", "function", "custom"})
@@ -171,15 +171,12 @@ _REASONING = ("reasoning", "reasoning_content", "reasoning_details")
 
 
 def read_answer(payload: Any, config: EndpointConfig) -> Completion:
-    """Read an answer as `to_completion` does, out of a stream of events too."""
+    """Read an answer, also from a stream of events; see `to_completion`."""
     return to_completion(join_events(payload, config) if is_stream(payload) else payload, config)
 
 
 def to_completion(payload: Any, config: EndpointConfig, *, withheld: bool = False) -> Completion:
-    """Read an answer out of the dialect's JSON. Unknown keys and values are ignored.
-
-    A structured refusal becomes the text, with finish reason ``content_filter``.
-    """
+    """Read an answer; a structured refusal becomes its text, with reason ``content_filter``."""
     payload = mapping(payload)
     usage = read_usage(payload.get("usage"), config)
     choice = _first_choice(payload, config, usage)
@@ -206,7 +203,7 @@ def to_completion(payload: Any, config: EndpointConfig, *, withheld: bool = Fals
 
 
 def split_reasoning(message: Mapping[str, Any], *, cut_off: bool) -> tuple[str, str]:
-    """Separate the visible answer from reasoning, wherever the server has put that."""
+    """Separate the answer's text from the reasoning, wherever the server put it."""
     said = text(message.get("content"))
     details = text(message.get("reasoning_details"))
     for shown in (message.get("reasoning"), message.get("reasoning_content"), details):
@@ -219,12 +216,12 @@ def split_reasoning(message: Mapping[str, Any], *, cut_off: bool) -> tuple[str, 
     if closed and (opened or "<think>" not in head):
         return tail.lstrip(), head.strip()
     if opened and cut_off:
-        return "", head.strip()  # the token limit fell into the reasoning
+        return "", head.strip()  # truncated inside the reasoning
     return said, ""
 
 
 def read_tool_calls(calls: Any) -> tuple[ToolCall, ...]:
-    """Read tool calls; arguments that a server sends as an object become its JSON text."""
+    """Read tool calls; arguments sent as an object become JSON text."""
     read = []
     for index, call in enumerate(map(mapping, sequence(calls))):
         function = mapping(call.get("function")) or mapping(call.get("custom"))
@@ -241,7 +238,7 @@ def read_tool_calls(calls: Any) -> tuple[ToolCall, ...]:
 
 
 def read_usage(counts: Any, config: EndpointConfig) -> Usage:
-    """Read the counts of chat completions or responses: cached tokens are part of the prompt."""
+    """Read token counts of either route; cached tokens are part of the input."""
     counts = mapping(counts)
     prompt = mapping(_either(counts, "prompt_tokens_details", "input_tokens_details"))
     answer = mapping(_either(counts, "completion_tokens_details", "output_tokens_details"))
@@ -249,7 +246,7 @@ def read_usage(counts: Any, config: EndpointConfig) -> Usage:
     known_output = number(_either(counts, "completion_tokens", "output_tokens"))
     total = count(counts.get("total_tokens"))
     output_tokens = known_output or 0
-    # Where only the sum is known, a bound on tokens still holds, though the price is unknown.
+    # The sum alone is enough for token limits, but not for the cost.
     input_tokens = max(0, total - output_tokens) if known_input is None else known_input
     cached = min(input_tokens, count(prompt.get("cached_tokens")))
     usage = Usage(
@@ -271,7 +268,7 @@ def _either(counts: Mapping[str, Any], name: str, in_responses: str) -> Any:
 
 
 def usage_of(payload: Any, config: EndpointConfig) -> Usage:
-    """Read the token counts of a reply that holds no answer, whole or as a stream of events."""
+    """Read the token counts of a reply without an answer, also from a stream."""
     usage = None
     for event in payload if is_stream(payload) else [payload]:
         usage = mapping(event).get("usage") or usage
@@ -279,7 +276,7 @@ def usage_of(payload: Any, config: EndpointConfig) -> Usage:
 
 
 def read_logprobs(tokens: Any) -> Iterable[TokenLogprob]:
-    """Read the log-probability of each token; entries without a number are left out."""
+    """Read the log-probabilities of tokens; skip entries without a number."""
     for entry in map(mapping, sequence(tokens)):
         if isinstance(entry.get("logprob"), int | float):
             top = map(mapping, sequence(entry.get("top_logprobs")))
@@ -295,7 +292,7 @@ def read_logprobs(tokens: Any) -> Iterable[TokenLogprob]:
 
 
 def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]:
-    """Put the pieces of a stream together into the reply that it would have been at once."""
+    """Join the events of a stream into a reply without streaming."""
     message: dict[str, Any] = {"role": "assistant", "content": ""}
     spoken: dict[str, list[Any]] = {}
     calls: dict[int, dict[str, Any]] = {}
@@ -327,19 +324,19 @@ def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]
 
 
 def _joined(pieces: Sequence[Any]) -> Any:
-    """Join text pieces; return a piece that is no text alone, for the reader to refuse."""
+    """Join text pieces; return a piece that is not text alone, so that the reader rejects it."""
     strange = next((piece for piece in pieces if not is_text(piece)), None)
     return "".join(map(text, pieces)) if strange is None else strange
 
 
 def _add_to_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> None:
-    """Add a piece of a tool call to its call; where it tells no place, its id does, or the last."""
+    """Add a piece to its tool call, found by index, else by id, else the latest."""
     call_id = piece.get("id")
     last = max(calls, default=0)
     place = number(piece.get("index"))
     place = last if place is None else place
     if call_id and calls.get(place, {}).get("id", call_id) != call_id:
-        # Some servers number no calls, or all of them 0.
+        # Some servers send no index, or 0 for all calls.
         known = (index for index, call in calls.items() if call.get("id") == call_id)
         place = next(known, last + 1)
     call = calls.setdefault(place, {"function": {"name": "", "arguments": ""}})
@@ -348,7 +345,7 @@ def _add_to_call(calls: dict[int, dict[str, Any]], piece: Mapping[str, Any]) -> 
     call |= {key: value for key, value in piece.items() if key not in _CALL}
     function = mapping(piece.get("function"))
     name, arguments = function.get("name"), function.get("arguments")
-    if name and str(name) != call["function"]["name"]:  # which some repeat in every piece
+    if name and str(name) != call["function"]["name"]:  # some servers repeat it in every piece
         call["function"]["name"] += str(name)
     if arguments:
         written = arguments if isinstance(arguments, str) else dumps(arguments)
@@ -361,7 +358,7 @@ def _first_choice(
     choices = [mapping(choice) for choice in sequence(payload.get("choices"))]
     if choices and all(map(_is_whole, choices)):
         return min(choices, key=lambda choice: count(choice.get("index")))
-    # Overloaded servers and gateways do this for a moment, so another attempt may be answered.
+    # A temporary failure of overloaded servers and gateways, so it is retried.
     fault = GarbledReply(
         f"{without_secrets(config.base_url)} answered without a choice for model "
         f"{config.model!r}{_why(payload, choices)}. Look at the server's log, and check that "
@@ -392,9 +389,9 @@ def _why(payload: Mapping[str, Any], choices: Sequence[Mapping[str, Any]]) -> st
 
 
 def _native(message: Mapping[str, Any], dialect: str) -> dict[str, Any] | None:
-    """Keep what a thinking model expects back with its tool calls, under the same names.
+    """Keep the reasoning that a model expects back with its tool calls.
 
-    Some want it inside the calls: Gemini signs its thoughts in ``extra_content``.
+    Some models expect it inside the calls: Gemini signs its thoughts in ``extra_content``.
     """
     kept = {name: message[name] for name in _REASONING if message.get(name)}
     calls = [
@@ -405,12 +402,9 @@ def _native(message: Mapping[str, Any], dialect: str) -> dict[str, Any] | None:
     return native if kept or any(calls) else None
 
 
-# What an OpenAI-shaped error reply means: try again, or refuse with the next move.
-#
-# The status alone does not tell: 429 is also what an exhausted account gets, and 400 a
+# The status alone does not classify an error: 429 is also an exhausted account, and 400 a
 # conversation over the context window. Source: OpenAI's error guide and SDK; vLLM, llama.cpp,
 # Azure, DashScope.
-
 
 _QUOTA = frozenset(
     {
@@ -422,7 +416,7 @@ _QUOTA = frozenset(
         "Arrearage",
     }
 )
-# Alibaba's word for a limit per minute comes with the code that means no money elsewhere.
+# Alibaba's rate limit has the code of an exhausted account elsewhere.
 _PASSING_QUOTA = re.compile(r"allocated quota exceeded|rate increased too quickly", re.IGNORECASE)
 _OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context length|context length is only"
@@ -444,12 +438,10 @@ _SEED = re.compile(r"\bseed\b")
 
 
 def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> ModelError | None:
-    """Turn an error reply into the error to raise.
+    """Return the error that a reply reports, with its usage; ``None`` if it is none.
 
-    Returns:
-        `EndpointFault` where another attempt may succeed; `RequestRefused` or its
-        `ContextOverflow` where only this request is refused; else `ModelRefused`. ``None`` where
-        the reply is no error. It carries what was charged for it all the same.
+    A temporary failure is an `EndpointFault`; if only this request is refused, it is a
+    `RequestRefused` or its `ContextOverflow`; otherwise a `ModelRefused`.
     """
     if not holds_error(reply):
         return None
@@ -461,7 +453,7 @@ def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> M
 
 
 def _refusal_of_request(complaint: Complaint) -> ModelRefused | None:
-    """Return the refusal that waiting does not cure and that no setting of the key explains."""
+    """Return a refusal that a retry does not resolve, or ``None``."""
     head = complaint.head
     if complaint.matches(_OVERFLOW):
         return ContextOverflow(f"{head} Shorten the conversation, or lower max_tokens.")
@@ -481,7 +473,7 @@ def _refusal_of_request(complaint: Complaint) -> ModelRefused | None:
 
 
 def _asks_too_much(complaint: Complaint) -> bool:
-    """Tell whether one request is larger than the limit per minute, which no waiting cures."""
+    """Return whether a single request exceeds the limit per minute, so that waiting is useless."""
     found = _RATE.search(complaint.message)
     if not found:
         return False
@@ -506,7 +498,7 @@ def _next_move(complaint: Complaint, config: EndpointConfig) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChatDialect(Dialect[Config]):
-    """Chat completions, whose requests differ more from server to server than the replies."""
+    """Base of the chat completions dialects; servers differ in requests more than in replies."""
 
     def chat_request(
         self,
@@ -515,7 +507,7 @@ class ChatDialect(Dialect[Config]):
         sampling: Sampling,
         fields: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Put a call into JSON that every server understands."""
+        """Build the request fields that all servers share."""
         config, schema = self.config, sampling.json_schema
         decoding = {name: chosen(name, sampling, config) for name in ("temperature", "top_p")}
         reply = {"name": "reply", "schema": schema, "strict": is_strict(schema)}
@@ -537,22 +529,22 @@ class ChatDialect(Dialect[Config]):
         }
 
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
-        """Return the error that a reply is, or ``None``."""
+        """Return the error in a reply, or ``None``."""
         return fault_of_reply(reply, self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer; see `skillwright.models.dialects.chat_completions.to_completion`."""
+        """Read an answer; see `read_answer`."""
         del request
         return read_answer(payload, self.config)
 
 
 def stream_fields(stream: bool) -> dict[str, Any]:
-    """Return the fields that ask for a stream with its usage, or none."""
+    """Return the fields of a stream with its usage, or none."""
     return {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
 
 
 def is_strict(schema: Any) -> bool:
-    """Tell whether a JSON Schema is closed everywhere, as OpenAI's strict mode demands."""
+    """Return whether a JSON Schema is closed everywhere, as OpenAI's strict mode requires."""
     if isinstance(schema, Sequence) and not isinstance(schema, str):
         return all(map(is_strict, schema))
     if not isinstance(schema, Mapping):
@@ -574,7 +566,7 @@ def _written(message: Message, dialect: str) -> Mapping[str, Any]:
     if native.get("dialect") != dialect:
         return plain
     calls = message.get("tool_calls") or ()
-    signed = zip(calls, native.get("calls") or (), strict=False)  # those not answered are gone
+    signed = zip(calls, native.get("calls") or (), strict=False)  # unanswered calls are dropped
     if extended := [{**call, **extra} for call, extra in signed]:
         plain["tool_calls"] = extended
     return {**plain, **native["content"]}

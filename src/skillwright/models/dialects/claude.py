@@ -1,4 +1,4 @@
-"""The dialect of Anthropic's messages: requests, replies and errors."""
+"""The dialect of Anthropic's messages. Source: Anthropic's API reference."""
 
 import json
 import re
@@ -35,7 +35,7 @@ from skillwright.models.http.wire import (
     without_none,
 )
 
-# A prompt over the window has no code of its own.
+# A prompt over the context window has no error code of its own.
 _OVERFLOW = re.compile(
     r"prompt is too long|context window|maximum context length|context_length_exceeded"
     r"|input is too long",
@@ -59,17 +59,14 @@ _STATUS = {
 
 
 def fault_of_reply(reply: HttpReply, config: ClaudeChatConfig, key: str = "") -> ModelError | None:
-    """Turn an error reply into the error to raise; an error event of a stream is one too.
+    """Return the error of a reply or of a stream's error event; ``None`` if it is none.
 
-    Returns:
-        `EndpointFault` where another attempt may succeed; `RequestRefused` or its
-        `ContextOverflow` where only this request is refused; else `ModelRefused`. ``None`` where
-        the reply is no error.
+    The classes are those of `skillwright.models.dialects.chat_completions.fault_of_reply`.
     """
     if not holds_error(reply):
         return None
     complaint = Complaint.read(reply, config)
-    # Inside a stream, whose own status was 200, the type is all that there is.
+    # In a stream with status 200, only the error's type is known.
     if reply.status < 300:
         known = _STATUS.get(complaint.kind, complaint.status)
         complaint = replace(complaint, status=known)
@@ -93,7 +90,7 @@ def fault_of_reply(reply: HttpReply, config: ClaudeChatConfig, key: str = "") ->
 
 
 def _is_final(complaint: Complaint, config: ClaudeChatConfig, reply: HttpReply) -> bool:
-    """Tell whether a 429 is a cap, which only Anthropic shows so: gateways forget the header."""
+    """Return whether a 429 is a spending cap; only Anthropic's own API shows that."""
     if retry_after_s(reply.headers) is not None or complaint.code == "ramp_limit_exceeded":
         return False
     return config.host == "api.anthropic.com"
@@ -123,10 +120,9 @@ _GROWING = frozenset({"text", "thinking", "signature"})
 
 
 def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
-    """Read an answer out of the API's JSON. Unknown blocks, keys and values are ignored.
+    """Read an answer; thinking becomes the reasoning.
 
-    Thinking becomes the reasoning. The blocks are kept as they came where the model thought or
-    called a tool, because it wants them back unchanged.
+    With thinking or tool calls, the blocks are kept: the API expects them back unchanged.
     """
     payload = mapping(payload)
     stop, content = payload.get("stop_reason"), payload.get("content")
@@ -157,7 +153,7 @@ def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
 
 
 def join_events(events: Iterable[Any], config: ClaudeChatConfig) -> dict[str, Any]:
-    """Put the events of a stream together into the message that it would have been at once."""
+    """Join the events of a stream into a message without streaming."""
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     inputs: dict[int, str] = {}
@@ -179,7 +175,7 @@ def join_events(events: Iterable[Any], config: ClaudeChatConfig) -> dict[str, An
             case "message_delta":
                 message |= mapping(event.get("delta"))
                 began = mapping(message.get("usage"))
-                # Cumulative; some gateways repeat what the beginning reported as null or 0.
+                # Cumulative; some gateways repeat the first event's null or 0.
                 counts = mapping(event.get("usage")).items()
                 news = {name: value for name, value in counts if value or name not in began}
                 message["usage"] = {**began, **news}
@@ -207,7 +203,7 @@ def _arguments(block: Mapping[str, Any]) -> str:
 def _input(written: str) -> Any:
     try:
         return json.loads(written)
-    except ValueError:  # the token limit fell into it
+    except ValueError:  # truncated by the token limit
         return {"arguments": written}
 
 
@@ -216,7 +212,7 @@ def _joined(blocks: Sequence[Mapping[str, Any]], kind: str, name: str) -> str:
 
 
 def _usage(counts: Any, config: ClaudeChatConfig) -> Usage:
-    """Read token counts: the API counts cached tokens apart from the prompt's."""
+    """Read token counts; the API's input does not include cached tokens."""
     counts = mapping(counts)
     fresh, output_tokens = number(counts.get("input_tokens")), number(counts.get("output_tokens"))
     read = count(counts.get("cache_read_input_tokens"))
@@ -239,14 +235,11 @@ def _usage(counts: Any, config: ClaudeChatConfig) -> Usage:
     return replace(usage, cost_usd=cost_usd(usage, config.known_prices, hours))
 
 
-# The dialect of Anthropic's messages. Source: Anthropic's API reference.
-
-
 _Block = dict[str, Any]
 _Turn = dict[str, Any]  # {"role", "content": [blocks]}
 
 _BEGINNING = "(The conversation begins.)"
-_ROOM = 1024  # tokens of the answer, besides its thinking
+_ROOM = 1024  # tokens for the answer, in addition to its thinking
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _NOTHING = "(nothing)"  # an empty block is an error
 
@@ -264,10 +257,10 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; the API has no seeds, and these are left out.
+        """Build a request; seeds are dropped, as the API has none.
 
-        Leading system messages become the ``system`` field, later ones words of the user; turns of
-        one role are merged, and a conversation that an assistant begins is given a first turn.
+        Leading system messages become the ``system`` field, later ones text of the user. Turns of
+        the same role are merged; a conversation that starts with an assistant gets a user turn.
         """
         config = self.config
         self._refuse_what_is_missing(sampling)
@@ -294,11 +287,11 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
         return body | config.extra_body
 
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
-        """Return the error that a reply is, or ``None``."""
+        """Return the error in a reply, or ``None``."""
         return fault_of_reply(reply, self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer; see `skillwright.models.dialects.claude.to_completion`."""
+        """Read an answer; see `to_completion`."""
         del request
         payload = join_events(payload, self.config) if is_stream(payload) else payload
         return to_completion(payload, self.config)
@@ -322,7 +315,7 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
     def _max_tokens(self, sampling: Sampling) -> int:
         asked: int = chosen("max_tokens", sampling, self.config)
         budget = self.config.thinking_budget or 0
-        # The API demands more than the budget, and what is left of it has to hold an answer.
+        # The API requires more than the thinking budget, and the rest must hold an answer.
         return max(asked, budget + min(asked, _ROOM))
 
     def _thinking(self) -> dict[str, Any] | None:
@@ -347,7 +340,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _conversation(messages: Sequence[Message]) -> tuple[str, list[_Turn]]:
-    """Part a conversation into the system text and alternating turns that a user begins."""
+    """Split a conversation into the system text and alternating turns that start with a user."""
     system: list[str] = []
     turns: list[_Turn] = []
     for message in messages:
@@ -361,7 +354,7 @@ def _conversation(messages: Sequence[Message]) -> tuple[str, list[_Turn]]:
             turns.append({"role": role, "content": []})
         turns[-1]["content"] += _blocks(message)
     for turn in turns:
-        # Results come first in a turn, as the API demands; the sort keeps their order.
+        # The API requires tool results first in a turn; the sort is stable.
         turn["content"].sort(key=lambda block: block.get("type") != "tool_result")
         turn["content"] = turn["content"] or [_text(_NOTHING)]
     if turns and turns[-1]["role"] == "assistant":
@@ -384,12 +377,12 @@ def _blocks(message: Message) -> Iterable[_Block]:
 
 
 def _as_sent(content: Sequence[_Block], calls: Sequence[Mapping[str, Any]]) -> list[_Block]:
-    """Return an answer's blocks with its calls as the conversation has them.
+    """Return an answer's blocks with the calls of the conversation.
 
-    Everything from the first unanswered call on is left out. So are blank texts and a thought
-    at the end, which the API writes and does not take back.
+    Blocks from the first unanswered call on are dropped, and so are blank texts and a final
+    thought, which the API sends but refuses.
     """
-    # Copies, as marks for the cache may be written on them; thinking takes none.
+    # Copies, because cache marks are added to them; thinking takes none.
     blocks: list[_Block] = []
     left = list(calls)
     for block in content:
@@ -415,16 +408,16 @@ def _tool_use(call: Mapping[str, Any]) -> _Block:
         arguments = json.loads(function["arguments"] or "{}")
     except ValueError:
         arguments = None
-    if not isinstance(arguments, dict):  # another dialect's model wrote it
+    if not isinstance(arguments, dict):  # written by another dialect's model
         arguments = {"arguments": function["arguments"]}
     return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
 
 
 def _mark_for_cache(body: dict[str, Any], ttl: str) -> None:
-    """Mark what later calls repeat: tools, system text, and a conversation that continues.
+    """Mark the prefix that later calls repeat: tools, system text, and a longer conversation.
 
-    The first turn of a conversation is not marked: most calls have only that one, and writing
-    a cached text that is not read again costs a quarter more.
+    The first turn alone is not marked: most conversations end there, and cache writes cost a
+    quarter more.
     """
     mark = {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}
     stable = body.get("system") or body.get("tools")

@@ -71,12 +71,12 @@ class OpenAIChatConfig(EndpointConfig):
 
     @property
     def takes_seeds(self) -> bool:
-        """Whether they are sent."""
+        """Whether ``send_seed`` is set."""
         return self.send_seed and self.transport == "chat_completions"
 
     @property
     def served_by(self) -> Server:
-        """What is known about the server."""
+        """Known properties of the server."""
         return server_at(self.host) if self.server == "auto" else SERVERS[self.server]
 
     @property
@@ -86,12 +86,12 @@ class OpenAIChatConfig(EndpointConfig):
 
     @property
     def usual_key_env(self) -> str:
-        """The variable that is looked at where the settings name none."""
+        """Key variable that is used if the settings name none."""
         return self.served_by.api_key_env
 
     @property
     def url(self) -> str:
-        """Where a conversation is posted."""
+        """URL of the requests."""
         route = "/responses" if self.transport == "responses" else "/chat/completions"
         if self.served_by.name != "azure":
             return self.base_url + route
@@ -107,7 +107,7 @@ class OpenAIChatConfig(EndpointConfig):
 _WITHOUT_SAMPLING = "2026-10-21"
 # Models that answer 400 to temperature, top_p and top_k under every API version.
 _FIXED_SAMPLING = re.compile(r"claude-(opus-4-[7-9]|opus-[5-9]|fable-|sonnet-[5-9])")
-_LEAST_TOP_P = 0.95  # that a model takes while it thinks
+_LEAST_TOP_P = 0.95  # smallest value accepted with thinking
 _VERSION = r"\d{4}-\d{2}-\d{2}"
 _NO_SUCH_FIELD = "Anthropic's messages have no such field; leave it out"
 
@@ -164,7 +164,7 @@ class ClaudeChatConfig(EndpointConfig):
         return self
 
     def why_not_while_thinking(self, temperature: float | None, top_p: float | None) -> str:
-        """Say which sampling setting a model that thinks refuses; ``""`` where it takes all."""
+        """Return which sampling setting is refused with thinking; ``""`` if none is."""
         if self.thinking not in ("enabled", "adaptive"):
             return ""
         if temperature not in (None, 1.0):
@@ -175,12 +175,12 @@ class ClaudeChatConfig(EndpointConfig):
 
     @property
     def calls_tools(self) -> bool:
-        """Whether it is not the program, which has tools of its own."""
+        """Whether it is the API: the program has tools of its own."""
         return self.transport == "api"
 
     @property
     def refuses_sampling(self) -> bool:
-        """Whether this model, under this version, answers 400 to any sampling field."""
+        """Whether this model and API version refuse all sampling fields."""
         return self.api_version >= _WITHOUT_SAMPLING or bool(_FIXED_SAMPLING.search(self.model))
 
     @property
@@ -190,7 +190,7 @@ class ClaudeChatConfig(EndpointConfig):
 
     @property
     def url(self) -> str:
-        """Where a conversation is posted."""
+        """URL of the requests."""
         versioned = urlsplit(self.base_url).path.endswith("/v1")
         return f"{self.base_url}{'' if versioned else '/v1'}/messages"
 
@@ -246,7 +246,7 @@ class QwenChatConfig(EndpointConfig):
 
     @property
     def takes_seeds(self) -> bool:
-        """Whether they are sent."""
+        """Whether ``send_seed`` is set."""
         return self.send_seed
 
     @property
@@ -256,7 +256,7 @@ class QwenChatConfig(EndpointConfig):
 
     @property
     def usual_key_env(self) -> str:
-        """The variable that is looked at where the settings name none."""
+        """Key variable that is used if the settings name none."""
         return "DASHSCOPE_API_KEY" if self.hosted else "QWEN_CHAT_API_KEY"
 
     @property

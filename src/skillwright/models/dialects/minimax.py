@@ -1,4 +1,4 @@
-"""MiniMax: chat completions with its own switch for thinking, and errors inside a success."""
+"""MiniMax: chat completions with its own thinking setting, and errors inside a 200."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; MiniMax has no seeds, and these are left out."""
+        """Build a request; seeds are dropped, as MiniMax has none."""
         config = self.config
         _refuse_what_is_missing(sampling)
         fields = {
@@ -46,7 +46,7 @@ class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
         return self.chat_request(messages, tools, sampling, fields)
 
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
-        """Return the error that a reply is; many arrive with status 200 and a code inside."""
+        """Return the error in a reply; many have status 200 and a code."""
         base = mapping(mapping(reply.payload).get("base_resp"))
         code = base.get("status_code")
         if not isinstance(code, int) or code == 0:
@@ -56,7 +56,7 @@ class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
         return _fault_of_code(code, head, reply, self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer; its reasoning is kept with it, as the model wants that back."""
+        """Read an answer, and keep its reasoning, which the model expects back."""
         del request
         withheld = bool(mapping(payload).get("output_sensitive"))
         answer = to_completion(payload, self.config, withheld=withheld)

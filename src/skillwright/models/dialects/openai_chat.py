@@ -1,4 +1,4 @@
-"""The dialect of OpenAI's chat completions, which most servers speak in some form."""
+"""OpenAI's chat completions, and the differences of other servers."""
 
 import logging
 import re
@@ -11,12 +11,12 @@ from skillwright.models.dialects.chat_completions import ChatDialect, read_answe
 from skillwright.models.dialects.config import OpenAIChatConfig
 from skillwright.models.http.endpoint import bearer, chosen
 
-# What single OpenAI models refuse, known before anything is sent: data that ages (2026-11).
+# Requests that particular OpenAI models refuse (as of 2026-11).
 
 
 @dataclass(frozen=True, slots=True)
 class _Quirk:
-    """Why a kind of call is refused, and the fix."""
+    """A refused kind of call: the reason and the fix."""
 
     models: re.Pattern[str]
     tools_only: bool
@@ -53,7 +53,7 @@ _QUIRKS = (
 
 
 def refuse_what_the_model_refuses(config: OpenAIChatConfig, *, tools: bool) -> None:
-    """Refuse a call to OpenAI's chat completions that the model is known to answer with a 400."""
+    """Refuse a call that the model is known to answer with a 400."""
     if config.served_by.name != "openai" or config.transport != "chat_completions":
         return
     for quirk in _QUIRKS:
@@ -65,14 +65,14 @@ def refuse_what_the_model_refuses(config: OpenAIChatConfig, *, tools: bool) -> N
 
 logger = logging.getLogger(__name__)
 
-_CHARACTERS_PER_TOKEN = 12  # no ordinary text has more
-# vLLM takes unset values from a file in the weights' folder, on which scores would then depend.
+_CHARACTERS_PER_TOKEN = 12  # upper bound for ordinary text
+# Without these, vLLM uses the defaults in the weights' folder, which would change scores.
 _VLLM_DEFAULTS = {"temperature": 1.0, "top_p": 1.0, "top_k": -1}
 
 
 @dataclass(frozen=True, slots=True)
 class OpenAIDialect(ChatDialect[OpenAIChatConfig]):
-    """What both of OpenAI's routes share."""
+    """Base of OpenAI's two routes."""
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the header that carries the key: Azure's own, or a bearer token."""
@@ -83,12 +83,12 @@ class OpenAIDialect(ChatDialect[OpenAIChatConfig]):
 
 @dataclass(frozen=True, slots=True)
 class OpenAIChat(OpenAIDialect):
-    """OpenAI's chat completions, with the habits of the server that the settings name."""
+    """OpenAI's chat completions, adapted to the server."""
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; see `skillwright.models.http.endpoint.Dialect`."""
+        """Build a request; see `skillwright.models.http.endpoint.Dialect`."""
         config = self.config
         refuse_what_the_model_refuses(config, tools=bool(tools))
         name, effort = config.max_tokens_name, config.reasoning_effort
@@ -105,7 +105,7 @@ class OpenAIChat(OpenAIDialect):
         return self.chat_request(messages, tools, sampling, fields)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer, and warn where Ollama had cut its prompt."""
+        """Read an answer, and warn if Ollama truncated its prompt."""
         answer = read_answer(payload, self.config)
         if self.config.served_by.name == "ollama":
             _warn_of_a_cut_prompt(answer, request)
@@ -113,7 +113,7 @@ class OpenAIChat(OpenAIDialect):
 
 
 def _warn_of_a_cut_prompt(answer: Completion, request: Mapping[str, Any]) -> None:
-    """Ollama cuts prompts over its window without a word; the count of tokens gives it away."""
+    """Warn of a truncated prompt: Ollama does not report it, but its token count shows it."""
     sent = sum(len(message.get("content") or "") for message in request["messages"])
     if 0 < _CHARACTERS_PER_TOKEN * answer.usage.input_tokens < sent:
         logger.warning(

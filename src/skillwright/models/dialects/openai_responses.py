@@ -1,4 +1,4 @@
-"""The dialect of OpenAI's responses: tools for models that reason. Nothing is kept at OpenAI."""
+"""OpenAI's responses: tools for reasoning models, without storage at OpenAI."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class OpenAIResponses(OpenAIDialect):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON; the route has no seeds, and these are left out."""
+        """Build a request; seeds are dropped, as the route has none."""
         if sampling.stop:
             raise ModelRefused(
                 "nothing was sent: OpenAI's responses route has no stop texts. Use transport: "
@@ -56,7 +56,7 @@ class OpenAIResponses(OpenAIDialect):
             "top_p": chosen("top_p", sampling, config),
             "max_output_tokens": chosen("max_tokens", sampling, config),
             "reasoning": {"effort": effort} if effort else None,
-            # This route would take a missing ``strict`` for true, chat completions for false.
+            # The default of ``strict`` is true here and false in chat completions.
             "tools": [
                 {"type": "function", "strict": False, **mapping(tool.get("function"))}
                 for tool in tools
@@ -75,7 +75,7 @@ class OpenAIResponses(OpenAIDialect):
         }
 
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
-        """Return the error that a reply is; one of a failed response is inside a 200."""
+        """Return the error in a reply; a failed response has status 200."""
         if not 200 <= reply.status < 300:
             return fault_of_reply(reply, self.config, key)
         error = mapping(mapping(reply.payload).get("error"))
@@ -88,7 +88,7 @@ class OpenAIResponses(OpenAIDialect):
         return fault_of_reply(replace(reply, status=status), self.config, key)
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer out of the route's JSON; a refusal becomes the text."""
+        """Read an answer; a refusal becomes its text."""
         del request
         payload = mapping(payload)
         output = [mapping(item) for item in sequence(payload.get("output"))]
@@ -154,10 +154,10 @@ def _items(message: Message) -> Iterable[Mapping[str, Any]]:
 def _as_sent(
     output: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return an answer's items with its calls as the conversation has them.
+    """Return an answer's items with the calls of the conversation.
 
-    Everything from the first unanswered call on is left out, and so is reasoning whose call or
-    text is: the route refuses one without the other.
+    Items from the first unanswered call on are dropped, and so is reasoning without its call or
+    text, which the route refuses.
     """
     items: list[Mapping[str, Any]] = []
     left = list(calls)

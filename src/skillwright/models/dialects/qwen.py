@@ -1,4 +1,4 @@
-"""Qwen: chat completions with a switch for thinking, which hosts and servers write differently."""
+"""Qwen: chat completions with a thinking setting, which differs between hosts and servers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from skillwright.models.dialects.config import QwenChatConfig
 from skillwright.models.http.endpoint import chosen
 from skillwright.models.http.wire import charged
 
-# The vendor's advice per kind of thinking; where the server decides, only the usual temperature.
+# Recommended by the vendor for each thinking mode.
 _RECOMMENDED: Mapping[str, Mapping[str, float | int]] = {
     "enabled": {"temperature": 0.6, "top_p": 0.95, "top_k": 20},
     "disabled": {"temperature": 0.7, "top_p": 0.8, "top_k": 20},
@@ -25,14 +25,14 @@ class QwenChat(ChatDialect[QwenChatConfig]):
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON. What neither call nor settings decide is as the vendor advises."""
+        """Build a request; unset values are those that the vendor recommends."""
         config = self.config
         if config.hosted and sampling.json_schema is not None:
             raise ModelRefused(
                 "nothing was sent: Alibaba's service holds no answer to a JSON Schema. Ask for the "
                 "form in the prompt, or serve the model with vLLM."
             )
-        # The service refuses most of its thinking models without a stream.
+        # DashScope refuses most thinking models without a stream.
         stream = config.hosted and config.thinking != "disabled"
         thinking, recommended = _thinking(config), _RECOMMENDED[config.thinking]
         fields = {
@@ -45,14 +45,14 @@ class QwenChat(ChatDialect[QwenChatConfig]):
             **stream_fields(stream),
         }
         body = self.chat_request(messages, tools, sampling, fields)
-        template = thinking.get("chat_template_kwargs")  # holds those of the settings already
+        template = thinking.get("chat_template_kwargs")  # includes those of the settings
         return body | ({"chat_template_kwargs": template} if template else {})
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer."""
+        """Read an answer, and refuse a tool call left in its text."""
         answer = read_answer(payload, self.config)
         if request.get("tools") and not answer.tool_calls and "<tool_call>" in answer.text:
-            # Perhaps the server parses others: a model writes a broken one now and then.
+            # The server may parse other calls: models sometimes write an invalid one.
             fault = RequestRefused(
                 f"{self.config.base_url} left a tool call of model {self.config.model!r} in its "
                 "text. Where all stay there, start the server with --enable-auto-tool-choice and "

@@ -1,1 +1,1 @@
-"""How requests to endpoints are sent: pace, retries, limits, faults."""
+"""Requests to endpoints: pace, retries, limits, faults."""

@@ -1,4 +1,4 @@
-"""A model behind an HTTP endpoint: one way to ask, whatever dialect the endpoint speaks."""
+"""The chat model behind an HTTP endpoint, for all dialects."""
 
 import asyncio
 import time
@@ -20,78 +20,64 @@ from skillwright.models.http.wire import Doubt, hidden, hide_key
 
 Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
 
-_LEAST_S = 0.001  # of an attempt: nothing at all would mean no bound
+_LEAST_S = 0.001  # shortest timeout of an attempt; 0 would mean none
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect(ABC, Generic[Config]):
-    """The requests and replies of one kind of endpoint. Pure: it keeps no state and sends nothing.
-
-    Attributes:
-        config: Which model, where, and how.
-    """
+    """The requests and replies of one kind of endpoint, without state or side effects."""
 
     config: Config
 
     @property
     def url(self) -> str:
-        """Where a conversation is posted."""
+        """URL of the requests."""
         return self.config.url
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that the dialect demands; ``key`` is ``""`` where there is none."""
+        """Return the headers; ``key`` is ``""`` if there is none."""
         return bearer(key)
 
     @abstractmethod
     def request(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
     ) -> dict[str, Any]:
-        """Put a call into JSON. What ``sampling`` leaves open, the settings decide.
+        """Build a request; settings apply where ``sampling`` is unset.
 
-        Raises:
-            ModelRefused: The dialect or the model has no such feature; nothing was sent.
+        Raise `ModelRefused` for a feature that the dialect or the model lacks.
         """
 
     @abstractmethod
     def fault(self, reply: HttpReply, key: str) -> ModelError | None:
-        """Return the error that a reply is, or ``None`` where it may hold an answer."""
+        """Return the error in a reply, or ``None``."""
 
     @abstractmethod
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer out of JSON. Unknown keys and values are ignored.
-
-        Raises:
-            EndpointFault: There is no answer in it.
-        """
+        """Read an answer, or raise an `EndpointFault`; unknown keys and values are ignored."""
 
 
 class Posts(Protocol):
-    """What an `EndpointModel` sends with: the shared client, or one that starts a server first."""
+    """The client of an `EndpointModel`: the shared one, or one that starts a server first."""
 
     @property
     def limits(self) -> EndpointLimits:
-        """What bounds the calls in flight, endpoint by endpoint."""
-        ...
+        """Limits of the calls in flight, per endpoint."""
 
     async def post_json(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
     ) -> HttpReply:
         """Post a JSON document; see `HttpClient.post_json`."""
-        ...
 
 
 class EndpointModel:
-    """A chat model at the other end of HTTP.
+    """A chat model behind HTTP.
 
     Args:
-        dialect: Which model, where, and how it is spoken to.
-        client: The shared HTTP client; its ``limits`` bound the calls to this endpoint and key.
+        dialect: Dialect with the settings.
+        client: Shared HTTP client; its ``limits`` apply to this endpoint and key.
         sleep: Waits between attempts.
-        clock: Seconds that only go forward, for deadlines and latencies.
-        max_garbled: Attempts that may end in a `GarbledReply`; ``None``: as many as may fail.
-
-    Raises:
-        ConfigError: The endpoint needs a key and none is there, or the key cannot be sent.
+        clock: Monotonic clock, in seconds.
+        max_garbled: Attempts that may end in a `GarbledReply`; ``None``: no limit of its own.
     """
 
     def __init__(
@@ -137,17 +123,15 @@ class EndpointModel:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer a conversation, with retries; ``failed_calls`` counts the attempts that failed.
+        """Answer a conversation, with retries; ``failed_calls`` counts the failed attempts.
 
         Raises:
-            EndpointFault: The endpoint failed at every attempt.
-            ModelTimeout: The last attempt, or the whole call, ran out of time.
-            ModelRefused: The endpoint refuses the key, the model name or the request, or the
-                dialect has no such feature.
-            ContextOverflow: The conversation does not fit the model's window.
-            ReplyInvalid: The reply is longer than the bound.
-            EndpointDown: No answer came until the call's deadline, or for as long as a
-                deadline before the call.
+            EndpointFault: Every attempt failed.
+            ModelTimeout: The last attempt or the whole call timed out.
+            ModelRefused: The key, the model name, the request or a feature is refused.
+            ContextOverflow: The conversation exceeds the context window.
+            ReplyInvalid: The reply is too long.
+            EndpointDown: The endpoint answered no call for a whole deadline.
         """
         request = self._dialect.request(messages, tools, sampling)
         body = encode(request)
@@ -156,7 +140,7 @@ class EndpointModel:
         once = partial(self._once, purpose, request, body)
 
         async def attempt(timeout_s: float) -> Completion:
-            self._circuit.check()  # before it takes a place in the line
+            self._circuit.check()  # before the call waits in the queue
             expected = expected_tokens(body, self._latest_answer)
             await traffic.pacer.turn(expected, deadline - traffic.clock())
             timeout_s = max(_LEAST_S, min(timeout_s, deadline - traffic.clock()))
@@ -172,8 +156,8 @@ class EndpointModel:
             finally:
                 traffic.pacer.settle(expected, used)
 
-        # The deadline's clock starts inside the slot: queueing is not slowness. A call keeps its
-        # slot while it waits to try again, so a busy endpoint is asked for less.
+        # The deadline starts inside the slot: queueing does not count. A call keeps its slot
+        # between attempts, which reduces the load on a busy endpoint.
         share = self._dialect.config.hedge
         counted = nullcontext() if share is None else traffic.hedges.call(purpose, share)
         with counted as call:
@@ -187,7 +171,7 @@ class EndpointModel:
     async def _once(
         self, purpose: Purpose, request: dict[str, Any], body: bytes, timeout_s: float
     ) -> Completion:
-        """Ask once; a fault knows what the attempt is believed to have consumed."""
+        """Make one attempt; a fault carries its estimated usage."""
         with self._traffic.trial(purpose, self._circuit) as trial:
             try:
                 reply = await self._client.post_json(
@@ -208,7 +192,7 @@ class EndpointModel:
     async def _hedged(
         self, once: Callable[[], Coroutine[Any, Any, Completion]], call: Call, purpose: Purpose
     ) -> Completion:
-        """Attempt, twice where all wait for a slow first; what is cancelled is counted too."""
+        """Make an attempt, with a second one if it is late at the end of a wave; count both."""
         limiter, hedges = self._traffic.limiter, self._traffic.hedges
         call.started = self._traffic.clock()
         is_late = hedges.is_late(call, purpose, self._dialect.config.hedge or 0.0)
@@ -224,22 +208,22 @@ class EndpointModel:
         finally:
             if has_place:
                 limiter.leave()
-        # The other attempt's tokens are unknown; they cannot be many more.
+        # The cancelled attempt's tokens are unknown; this is an estimate.
         return replace(answer, usage=answer.usage + answer.usage) if asked_twice else answer
 
 
 def identity_of(config: EndpointConfig) -> str:
-    """Name a model by all that can change its answers, and nothing secret."""
+    """Return the identity of a model: all settings that change answers, without secrets."""
     matters = digest(config.what_matters())[:12]
     return f"{config.backend}:{config.model}@{config.host}#{matters}"
 
 
 def bearer(key: str) -> dict[str, str]:
-    """Return the header of a bearer token, or none."""
+    """Return the header of a bearer token; empty without a key."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def chosen(name: str, sampling: Sampling, config: EndpointConfig) -> Any:
-    """Return a decoding setting: what the call asks for, else what the configuration says."""
+    """Return a decoding setting of the call, else of the configuration."""
     asked = getattr(sampling, name)
     return getattr(config, name) if asked is None else asked

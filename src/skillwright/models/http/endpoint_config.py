@@ -1,4 +1,4 @@
-"""The settings of every model behind an HTTP endpoint: where, which key, how long, how often."""
+"""The settings of a model behind an HTTP endpoint, and the known servers."""
 
 import os
 import re
@@ -48,14 +48,14 @@ _NO_ANSWER_DEPENDS_ON = frozenset(
 
 
 def check_base_url(url: str) -> str:
-    """Return a base URL without a slash at its end, or blanks around it."""
+    """Return a base URL without surrounding blanks and trailing slash."""
     url = url.strip()
-    if "@" in url:  # before anything is shown or parsed: it may be a password
+    if "@" in url:  # checked first: it may be a password, which must not be shown
         raise ValueError("the URL holds a user name or password; put the key in api_key_env")
     if "?" in url or "#" in url:
         raise ValueError(f"{re.split('[?#]', url)[0]!r}: leave out what follows '?' or '#'")
     parts = urlsplit(url)
-    _ = parts.port  # raises a ValueError that says what is wrong with it
+    _ = parts.port  # raises a ValueError with the problem
     if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"\s", url):
         raise ValueError(f"{url!r} is no endpoint; write one such as 'https://api.openai.com/v1'")
     for route in ("/chat/completions", "/responses", "/messages"):
@@ -113,7 +113,7 @@ class EndpointConfig(Keyed):
     """Prices; unset, the vendor's list prices, or unknown (never zero)."""
 
     no_answer_depends_on: ClassVar[frozenset[str]] = _NO_ANSWER_DEPENDS_ON
-    # Request fields that this dialect has not, with the reason that is shown.
+    # Request fields that this dialect lacks, with the reason.
     absent_fields: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="wrap")
@@ -123,13 +123,15 @@ class EndpointConfig(Keyed):
     ) -> Self:
         made = make(settings)
         if isinstance(settings, Mapping) and "api_key_env" not in settings:
-            made.model_fields_set.discard("api_key_env")  # a server's own default is not named
+            made.model_fields_set.discard(
+                "api_key_env"
+            )  # the server's default is not set by the user
         return made
 
     @model_serializer(mode="wrap")
     def _leaves_an_unnamed_key_out(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
-        if "api_key_env" not in self.model_fields_set:  # read back, it would be a named one
+        if "api_key_env" not in self.model_fields_set:  # else it would be read back as set
             written.pop("api_key_env", None)
         return written
 
@@ -179,12 +181,12 @@ class EndpointConfig(Keyed):
 
     @property
     def url(self) -> str:
-        """Where a conversation is posted."""
+        """URL of the requests."""
         return f"{self.base_url}/chat/completions"
 
     @property
     def known_prices(self) -> Prices | None:
-        """The prices that are given, else those of the vendor's list, else ``None``."""
+        """Prices in the settings, else the vendor's list prices, else ``None``."""
         return self.prices or list_prices(self.model, self.base_url)
 
     @property
@@ -194,7 +196,7 @@ class EndpointConfig(Keyed):
 
     @property
     def why_here_only(self) -> str:
-        """Why it cannot act on other machines; "" where it can."""
+        """Why it cannot run on other machines; "" if it can."""
         return "its cache is a file of this machine. Leave it out" if self.cache else ""
 
     @property
@@ -204,24 +206,21 @@ class EndpointConfig(Keyed):
 
     @property
     def usual_key_env(self) -> str:
-        """The variable that is looked at where the settings name none."""
+        """Key variable that is used if the settings name none."""
         return str(type(self).model_fields["api_key_env"].default)
 
     def what_matters(self) -> dict[str, Any]:
-        """Return the settings that can change an answer, and nothing secret."""
-        # Gateways choose a model by them.
+        """Return the settings that can change an answer, without secrets."""
+        # Gateways route by headers.
         return super().what_matters() | ({"headers": self.headers} if self.headers else {})
 
 
 def find_key(config: EndpointConfig) -> str:
-    """Find an endpoint's key: the one in the settings, else the variable that they name.
-
-    Returns:
-        ``""`` where there is none and the endpoint may do without.
+    """Find the key in the settings, else in their variable; ``""`` if the endpoint needs none.
 
     Raises:
-        ConfigError: The endpoint needs a key and none is there, the settings name a variable of
-            their own that is not set, or the key holds characters that no HTTP header can carry.
+        ConfigError: A required key or a variable named by the user is missing, or the key has
+            characters that no HTTP header may contain.
     """
     key = config.given_key or os.environ.get(config.api_key_env, "").strip()
     is_named = "api_key_env" in config.model_fields_set
@@ -245,7 +244,7 @@ def find_key(config: EndpointConfig) -> str:
     return key
 
 
-# The servers that speak OpenAI chat completions, and how they differ: data of late 2026.
+# Servers of OpenAI chat completions, as of late 2026.
 
 
 ServerName = Literal[
@@ -255,16 +254,16 @@ ServerName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a request to one kind of server has to consider.
+    """The properties of a kind of server.
 
     Attributes:
-        name: What a configuration writes as ``server``.
-        base_url: Where it is by default; ``""`` where that differs for everybody.
-        api_key_env: The variable that usually holds its key.
-        needs_key: It refuses requests without a key.
-        max_tokens_name: How it calls the bound on an answer.
-        key_header: ``api-key`` sends the key bare, ``authorization`` as a bearer token.
-        nested_effort: It takes ``reasoning: {effort}`` and not ``reasoning_effort``.
+        name: Value of ``server`` in a configuration.
+        base_url: Default URL; ``""`` if there is none.
+        api_key_env: Usual key variable.
+        needs_key: Whether it refuses requests without a key.
+        max_tokens_name: Field name of the output limit.
+        key_header: ``api-key`` for the bare key, ``authorization`` for a bearer token.
+        nested_effort: Whether it takes ``reasoning: {effort}`` instead of ``reasoning_effort``.
     """
 
     name: str
@@ -321,7 +320,7 @@ _HOSTS = {
 
 
 def server_at(host: str) -> Server:
-    """Tell the server by its host (with the port where one is written); unknown ones are plain."""
+    """Return the server of a host, with its port if it has one; unknown hosts are plain servers."""
     if host.endswith(".openai.azure.com"):
         return SERVERS["azure"]
     return SERVERS[_HOSTS.get(host, "other")]

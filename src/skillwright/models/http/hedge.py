@@ -1,12 +1,11 @@
-"""A second attempt next to a slow first one, where it shortens a wait: at the end of a wave.
+"""Hedged requests: second attempts for the last late calls of a wave.
 
-Calls come in waves: a batch of episodes, a few analysts, one merge. The caller of a wave waits
-for its last answer, and where latencies have a tail that takes several times as long as the median.
-A second attempt in the middle of a wave shortens nothing. So only the last ones are asked
-again, once they are late, and never more than a share of all calls: the cost is bounded.
+Calls come in waves: a batch of episodes, a few analysts, one merge. A wave takes as long as its
+last answer, and latencies have a long tail. So only the last calls of a wave get a second attempt
+when they are late, up to a share of all calls, which bounds the cost.
 
-Source: J. Dean and L. A. Barroso, The Tail at Scale (2013), hedged requests; there any request is
-hedged that is slower than a quantile.
+Source: J. Dean and L. A. Barroso, The Tail at Scale (2013), where any request slower than a
+quantile is hedged.
 """
 
 import asyncio
@@ -20,9 +19,9 @@ from skillwright.core import Purpose
 Answer = TypeVar("Answer")
 
 LAST = 3
-"""Number of last calls of a wave, however small it is; in a large one, the share counts."""
+"""Minimum number of last calls of a wave; for large waves, the share is larger."""
 LATE = 1.3
-"""A call is late once it took this multiple of the median of its kind."""
+"""Multiple of the median latency of its kind after which a call is late."""
 
 
 async def hedged(
@@ -32,8 +31,7 @@ async def hedged(
 ) -> tuple[Answer, bool]:
     """Make an attempt, and a concurrent second one once ``is_late`` returns.
 
-    Returns:
-        The first answer, and whether a second attempt was made. Nothing is left running.
+    Return the first answer, and whether there was a second attempt; the other one is cancelled.
     """
     tasks = [asyncio.create_task(attempt())]
     timer = asyncio.create_task(is_late)
@@ -53,20 +51,16 @@ async def hedged(
         running: list[asyncio.Future[Any]] = [t for t in (*tasks, timer) if not t.done()]
         for left in running:
             left.cancel()
-        # Waited for, so that no request outlives the call that made it.
+        # Awaited, so that no request outlives its call.
         if running:
             await asyncio.wait(running)
         for task in tasks:
             if task.done() and not task.cancelled():
-                task.exception()  # read, or asyncio warns that it never was
+                task.exception()  # retrieved, or asyncio would warn
 
 
 class Call:
-    """One call of a wave.
-
-    Attributes:
-        started: When its present attempt was sent, by the clock of its wave.
-    """
+    """A call of a wave; ``started`` is the time of its current attempt."""
 
     def __init__(self, started: float) -> None:
         self.started = started
@@ -74,24 +68,21 @@ class Call:
 
 
 class Wave:
-    """The calls of one kind that are waited for, from when there is one until there is none."""
+    """Concurrent calls of one kind, from the first until none is left."""
 
     def __init__(self) -> None:
         self.open: dict[Call, None] = {}
         self.peak = 0
 
     def is_ending(self, share: float) -> bool:
-        """Whether only its last calls are left."""
+        """Return whether only its last calls are left."""
         return len(self.open) <= max(LAST, int(share * self.peak))
 
 
 class Hedges:
-    """Says when a call at one endpoint is to be asked again, and keeps count.
+    """Decides which calls at an endpoint get a second attempt, and counts them.
 
-    Args:
-        median_s: The median latency of a purpose in seconds, or ``None`` while it is unknown.
-        sleep: Waits.
-        clock: Seconds that only go forward.
+    ``median_s`` returns the median latency of a purpose in seconds, or ``None`` if unknown.
     """
 
     def __init__(
@@ -109,7 +100,7 @@ class Hedges:
 
     @contextmanager
     def call(self, purpose: Purpose, share: float) -> Iterator[Call]:
-        """Count a call among those of its wave for as long as the block lasts."""
+        """Count a call in its wave until the block ends."""
         wave, one = self._waves[purpose], Call(self._clock())
         self.calls += 1
         wave.open[one] = None
@@ -128,7 +119,7 @@ class Hedges:
                 left.woken.set()
 
     async def is_late(self, one: Call, purpose: Purpose, share: float) -> None:
-        """Return when a call is to be asked again, which is counted; it may be never."""
+        """Return when a call should get a second attempt, and count it; maybe never."""
         wave = self._waves[purpose]
         while True:
             await one.woken.wait()

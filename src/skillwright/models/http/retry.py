@@ -1,4 +1,4 @@
-"""Retries: which errors, after which wait, and when an endpoint counts as dead."""
+"""Retries: which errors, with which waits, and when an endpoint counts as down."""
 
 import asyncio
 import logging
@@ -15,30 +15,29 @@ from typing import TypeVar
 from skillwright.core import ModelError, ModelTimeout, Usage
 from skillwright.models.http.wire import EndpointFault, GarbledReply, TurnTooLate
 
-# Notices that an endpoint is dead, and saves attempts on it.
-#
-# It opens where a call used up its attempts while no other call was answered, or where no call was
-# answered for as long as one may take. From then on calls wait; one probe at a time is let
+# The circuit opens when a call used up its attempts while no other call was answered, or when no
+# call was answered for a whole deadline. Then calls wait, one probe at a time is sent, and an
+# answer closes the circuit.
 # through, and an answer closes it.
 
 
 LEAST_FAILURES = 6
-"""Consecutive failed attempts of all calls before an endpoint can count as dead."""
+"""Consecutive failed attempts of all calls before an endpoint can count as down."""
 FIRST_PROBE_S = 5.0
 LONGEST_PROBE_S = 60.0
 LOOKS_AGAIN_S = 1.0
-"""Wait in seconds before looking again while another call's probe is in flight."""
+"""Seconds until the next check while another call's probe is in flight."""
 
 logger = logging.getLogger(__name__)
 
 
 class EndpointDown(ModelError):
-    """The endpoint counts as dead; nothing was sent.
+    """The endpoint counts as down; nothing was sent.
 
     Args:
-        message: The endpoint, the reason, and the time of the next try.
-        retry_after_s: Seconds until the next try.
-        for_good: It has been down for the whole deadline of a call.
+        message: Endpoint, reason, and time of the next probe.
+        retry_after_s: Seconds until the next probe.
+        for_good: Whether it has been down for a whole deadline.
     """
 
     failed_calls = 0
@@ -50,7 +49,7 @@ class EndpointDown(ModelError):
 
 
 class Circuit:
-    """The state of an endpoint: alive, or dead and probed from time to time."""
+    """The circuit breaker of an endpoint."""
 
     def __init__(
         self,
@@ -76,37 +75,36 @@ class Circuit:
 
     @property
     def is_open(self) -> bool:
-        """Whether the endpoint counts as dead."""
+        """Whether the endpoint counts as down."""
         return self._opened_at is not None
 
     @property
     def open_s(self) -> float:
-        """Seconds since it counts as dead; 0 while it is alive."""
+        """Seconds since the circuit opened; 0 while it is closed."""
         return 0.0 if self._opened_at is None else self._clock() - self._opened_at
 
     def enter(self) -> bool:
-        """Begin an attempt; report it afterwards by `answered`, `failed` or `abandoned`.
+        """Begin an attempt, and return whether it is the probe.
 
-        Returns:
-            Whether the attempt is the probe.
+        Its end is reported by `answered`, `failed` or `abandoned`.
         """
         self.check()
         self._is_probing = self.is_open
         return self._is_probing
 
     def check(self) -> None:
-        """Raise what `enter` would raise."""
+        """Raise the error that `enter` would raise."""
         if self.is_open and (self._is_probing or self._next_probe > self._clock()):
             raise self.down()
 
     def answered(self) -> None:
-        """Note an answer; a refusal is one, too."""
+        """Record an answer or a refusal."""
         self._close()
         self._failing_since = None
         self._unanswered = 0
 
     def busy(self, fault: ModelError, *, is_probe: bool = False) -> None:
-        """Note that the endpoint is there, and turned the attempt away or sent garbage."""
+        """Record that the endpoint is up, but busy or sending garbage."""
         self._note(fault)
         if self._is_hopeless:
             self._stay_open(is_probe=is_probe)
@@ -114,23 +112,23 @@ class Circuit:
             self._close()
 
     def failed(self, fault: ModelError, *, is_probe: bool = False) -> None:
-        """Note an attempt without an answer, or with a failure of the server."""
+        """Record an attempt without an answer, or a failure of the server."""
         self._note(fault)
         self._failures += 1
         self._stay_open(is_probe=is_probe)
 
     def abandoned(self, *, is_probe: bool = False) -> None:
-        """Note a cancelled attempt; where it was the probe, the next one may be."""
+        """Record a cancelled attempt; after a cancelled probe, another attempt may probe."""
         if is_probe:
             self._is_probing = False
 
     def gave_up(self, max_attempts: int) -> None:
-        """Note that a call used up its attempts; open, if no call was answered while it tried."""
+        """Record that a call used up its attempts; open if no call was answered meanwhile."""
         if self._opened_at is None and self._failures >= max(LEAST_FAILURES, max_attempts):
             self._open(self._clock())
 
     def down(self) -> EndpointDown:
-        """Return the error of a call that could only be let through later."""
+        """Return the error of a call while the circuit is open."""
         wait_s = max(0.0, self._next_probe - self._clock())
         since = datetime.fromtimestamp(self._since, UTC).strftime("%H:%M:%S")
         probe = f"in {wait_s:.0f} s" if wait_s else "now"
@@ -148,7 +146,7 @@ class Circuit:
 
     def _note(self, fault: ModelError) -> None:
         now = self._clock()
-        # Without calls for a while, none was refused either.
+        # Without calls for a while, none failed either.
         if self._failing_since is None or now - self._latest_at > self.patience_s / 2:
             self._failing_since = now
             self._since = self._wall_clock()
@@ -179,11 +177,8 @@ class Circuit:
         self._is_probing = False
 
 
-# The one retry layer: what is tried again, after how long a wait, and when to give up.
-#
 # Waits grow by decorrelated jitter (source: "Exponential Backoff and Jitter", AWS Architecture
-# Blog, 2015). A dead endpoint (`Circuit`) costs time until the deadline, and no attempts; once it
-# has been dead for a whole deadline no call waits for it any more.
+# Blog, 2015). Waiting for an endpoint that is down uses up no attempts, but ends at the deadline.
 
 
 T = TypeVar("T")
@@ -197,19 +192,17 @@ class Retry:
 
     Attributes:
         max_attempts: At least 1.
-        timeout_s: Seconds for one attempt.
-        deadline_s: Seconds for all attempts and the waits between them.
-        first_wait_s: The shortest wait for an endpoint that is busy.
-        line_wait_s: The shortest wait after any other fault.
-        longest_wait_s: The longest wait, unless the endpoint asks for more.
-        longest_asked_s: The longest wait that an endpoint may ask for; the call is given up where
-            it asks for more.
-        circuit: Knows whether the endpoint is dead; may be ``None``.
-        max_garbled: Attempts that may end in a `GarbledReply`; ``None``: as many as may fail.
-        sleep: Waits; a test passes one that returns at once.
-        clock: Seconds that only go forward.
-        uniform: Draws the jitter. It decides when an attempt is made, never what it says, so it
-            needs no seed.
+        timeout_s: Seconds per attempt.
+        deadline_s: Seconds for the whole call.
+        first_wait_s: Shortest wait for a busy endpoint.
+        line_wait_s: Shortest wait after other faults.
+        longest_wait_s: Longest wait, unless the endpoint asks for more.
+        longest_asked_s: Longest wait that an endpoint may ask for; above it, the call fails.
+        circuit: Circuit breaker, or ``None``.
+        max_garbled: Attempts that may end in a `GarbledReply`; ``None``: no limit of its own.
+        sleep: Waits.
+        clock: Monotonic clock, in seconds.
+        uniform: Draws the jitter, which changes no answer and so needs no seed.
     """
 
     max_attempts: int = 6
@@ -226,13 +219,10 @@ class Retry:
     uniform: Callable[[float, float], float] = random.uniform
 
     async def call(self, attempt: Callable[[float], Awaitable[T]]) -> tuple[T, Usage]:
-        """Call ``attempt`` until it answers, is refused, or time and attempts are used up.
+        """Call ``attempt`` until it answers, is refused, or time or attempts are used up.
 
-        Returns:
-            The answer, and the usage of the failed attempts before it.
-
-        Raises:
-            ModelError: The last attempt's, with the ``failed_calls`` and the ``usage`` of all.
+        Return the answer and the usage of the failed attempts before it. The last attempt's error
+        is raised, with the ``failed_calls`` and ``usage`` of all.
         """
         tries = _Tries(self, self.clock())
         timeout_s = min(self.timeout_s, self.deadline_s)
@@ -244,7 +234,7 @@ class Retry:
                 if not may_pass and tries.lost is _NOTHING:
                     raise
                 tries.count(error)
-                # A failed attempt's long reply would be kept in its frames through the next one.
+                # Else the traceback would keep the failed attempt's reply in memory.
                 traceback.clear_frames(error.__traceback__)
                 wait_s = tries.wait_s(error) if may_pass else math.inf
                 if not may_pass or tries.is_over(error, wait_s):
@@ -283,7 +273,7 @@ class _Tries:
         return self.retry.circuit.open_s if self.retry.circuit is not None else 0.0
 
     def probe_s(self, error: ModelError) -> float | None:
-        """Return the seconds until a dead endpoint is tried again; ``None`` while it lives."""
+        """Return the seconds until the next probe; ``None`` while the endpoint is up."""
         if isinstance(error, EndpointDown):
             return error.retry_after_s
         circuit = self.retry.circuit
@@ -295,7 +285,7 @@ class _Tries:
             retry.circuit.gave_up(retry.max_attempts)
         dead_s, asked_s = self.probe_s(error), _asked_s(error)
         if dead_s is not None or asked_s is not None:
-            # A little later than asked, so that calls with the same time spread out.
+            # Jitter spreads calls with the same requested wait.
             return max(dead_s or 0.0, asked_s or 0.0) + retry.uniform(0.0, retry.first_wait_s)
         is_busy = isinstance(error, EndpointFault) and error.is_busy
         least_s = retry.first_wait_s if is_busy else retry.line_wait_s
@@ -309,7 +299,7 @@ class _Tries:
             return True
         if (_asked_s(error) or 0.0) > retry.longest_asked_s:
             return True
-        # What was slept counts too, so that a sleep that returns at once ends as well.
+        # Counts slept seconds too, so that a test's sleep that returns at once also ends.
         spent_s = max(retry.clock() - self.started, self.slept_s, self.dead_for_s)
         return spent_s + wait_s >= retry.deadline_s
 
@@ -346,13 +336,10 @@ class _Tries:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Read the wait that an endpoint asks for, in seconds.
+    """Read the wait that an endpoint asks for, in seconds; ``None`` if unreadable or in the past.
 
-    ``retry-after-ms`` comes first, then ``retry-after`` in seconds or as an HTTP date, which is
-    compared with the reply's own ``date`` so that a wrong clock here does no harm.
-
-    Returns:
-        ``None`` without a readable wait, or for a time in the past.
+    ``retry-after-ms`` precedes ``retry-after``, in seconds or as an HTTP date, which is compared
+    with the reply's own ``date``, so that a wrong local clock does no harm.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     asked = headers.get("retry-after")
@@ -365,7 +352,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _may_pass(error: ModelError) -> bool:
-    """Tell whether the next attempt may succeed."""
+    """Return whether the next attempt may succeed."""
     passing = EndpointFault | ModelTimeout | EndpointDown
     return isinstance(error, passing) and not isinstance(error, TurnTooLate)
 

@@ -1,8 +1,8 @@
-"""Limits the calls to one endpoint: how many at once, how fast, and whether any.
+"""Limits of the calls to one endpoint: concurrency, rate, and circuit breaker.
 
-A bound belongs to an endpoint and key: two models on one server queue together. It is cut where
-the endpoint says that it is busy (429, 503, 529), becomes slow, or fails most attempts; a steady
-share of other failures cuts nothing, as it is the same at any bound.
+Limits apply per endpoint and key: two models on one server share them. The concurrency is cut if
+the endpoint is busy (429, 503, 529), becomes slow, or fails most attempts; a steady share of other
+failures cuts nothing, because it does not depend on the load.
 """
 
 import asyncio
@@ -22,11 +22,9 @@ from skillwright.models.http.hedge import Hedges
 from skillwright.models.http.retry import Circuit
 from skillwright.models.http.wire import BUSY, EndpointFault, GarbledReply, TurnTooLate
 
-# The number of concurrent calls: a bound that adapts to the endpoint.
-#
-# It doubles until a first cut, then rises by one per round of answers, and only while it holds
-# calls back. One wave of trouble is one cut. Source: TCP's slow start, additive increase and
-# multiplicative decrease (RFC 5681).
+# The concurrency doubles until the first cut, then rises by one per round of answers, and only
+# while calls wait. There is at most one cut per round. Source: TCP's slow start, additive increase
+# and multiplicative decrease (RFC 5681).
 
 
 START = 16
@@ -34,11 +32,7 @@ START = 16
 
 
 class Limiter(Slots):
-    """Lets through at most ``limit`` calls at a time, in the order in which they came.
-
-    Attributes:
-        round: Number of cuts so far; an attempt passes its own to `cut`.
-    """
+    """Runs at most ``limit`` calls at a time, in order; ``round`` counts its cuts."""
 
     def __init__(self, most: int, start: int = START) -> None:
         super().__init__(most)
@@ -53,12 +47,12 @@ class Limiter(Slots):
         return int(self._level)
 
     def narrow(self, most: int) -> None:
-        """Apply the bound of another model on the same endpoint, too."""
+        """Apply the bound of another model on the same endpoint."""
         self._most = min(self._most, most)
         self._level = min(self._level, self._most)
 
     def rise(self) -> None:
-        """Raise the limit after an answer; call it before the call gives its place back."""
+        """Raise the limit after an answer, before the call releases its place."""
         if self.in_flight < self.limit:
             return
         self._level = min(self._most, self._level + (1.0 if self._is_new else 1.0 / self._level))
@@ -77,10 +71,9 @@ _MINUTE_S = 60.0
 
 
 class Pacer:
-    """Spreads attempts evenly over time, in the order in which they come.
+    """Spreads attempts evenly over time, in order.
 
-    Each takes its place on a time line at once and waits for it; there is no burst to save up for,
-    because vendors count in windows shorter than a minute.
+    There are no bursts, because vendors count in windows shorter than a minute.
     """
 
     def __init__(
@@ -98,14 +91,11 @@ class Pacer:
         self._token_s = max(self._token_s, _MINUTE_S / tokens if tokens else 0.0)
 
     def hold(self, seconds: float) -> None:
-        """Pause all calls: an endpoint that asks one caller to wait means all."""
+        """Pause all calls, as the endpoint asked one of them to wait."""
         self._held_until = max(self._held_until, self._clock() + seconds)
 
     async def turn(self, tokens: int, within_s: float = float("inf")) -> None:
-        """Wait for the turn of an attempt with an expected number of tokens.
-
-        A caller that stops waiting gives its place back.
-        """
+        """Wait for the turn of an attempt of ``tokens``; a cancelled caller gives its turn back."""
         now = self._clock()
         free = max(now, self._next_request), max(now, self._next_tokens)
         at = max(free)
@@ -119,9 +109,9 @@ class Pacer:
             raise
 
     async def _wait_until(self, at: float, now: float, within_s: float) -> None:
-        # Asked again after each wait: a pause may have been asked for meanwhile.
+        # Checked again after each wait: a pause may have begun meanwhile.
         while (due := max(at, self._held_until)) > self._clock():
-            # Also where it is in vain: a caller that retries at once waits no less.
+            # Wait also if it is too late, so that a caller that retries at once waits too.
             await self._sleep(min(due, now + within_s) - self._clock())
             if due > now + within_s:
                 raise TurnTooLate(self._late(due - now, within_s))
@@ -139,28 +129,25 @@ class Pacer:
         )
 
     def settle(self, expected: int, used: int) -> None:
-        """Correct the time line by the tokens that an attempt used."""
+        """Correct the schedule by the tokens that an attempt used."""
         self._next_tokens += (used - expected) * self._token_s
 
 
 WINDOW = 16
-"""Answers of one purpose per window."""
+"""Answers per window, for each purpose."""
 COLLAPSE = 4.0
 """Multiple of the best latency at which an endpoint counts as overloaded."""
 QUICK_S = 1.0
-"""Up to this latency nothing slows down."""
+"""Latency up to which an endpoint never counts as slow."""
 KNOWN_FROM = 3
-"""Answers that a median needs."""
+"""Answers required for a median."""
 
 _REMEMBERED = 200
 _FORGETS = 1.05
 
 
 class Latencies:
-    """The latencies of one purpose at one endpoint.
-
-    Purposes are separate, because an analyst's answer takes ten times as long as an agent's.
-    """
+    """The latencies of one purpose, such as acting or analysis, at one endpoint."""
 
     def __init__(self) -> None:
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)
@@ -168,11 +155,9 @@ class Latencies:
         self._best_s: float | None = None
 
     def note(self, seconds: float) -> bool:
-        """Take note of an answer.
+        """Record an answer; return whether a window ends with `COLLAPSE` times the best median.
 
-        Returns:
-            Whether it ends a window whose median is `COLLAPSE` times the best one's. The best is
-            slowly forgotten, so that a model that became slower for good is not held against it.
+        The best median slowly decays, so that a permanently slower model is accepted.
         """
         self._recent.append(seconds)
         self._window.append(seconds)
@@ -186,18 +171,18 @@ class Latencies:
 
     @property
     def median_s(self) -> float | None:
-        """The median of the latest answers in seconds; ``None`` while there are too few to say."""
+        """Median of the latest answers, in seconds; ``None`` if there are too few."""
         return median(self._recent) if len(self._recent) >= KNOWN_FROM else None
 
 
 BUSY_FACTOR = 0.7
 FAULT_WINDOW = 100
-"""Number of latest attempts for the share that failed without being busy."""
+"""Number of latest attempts over which failures are counted."""
 FAULT_SHARE = 0.5
 FAULT_FLOOR = 8
-"""Calls that stay in flight where most fail without a rate limit."""
+"""Minimum concurrency when most attempts fail without a rate limit."""
 LONGEST_HOLD_S = 120.0
-"""The longest pause for all calls: a longer one may be about a single call."""
+"""Longest pause for all calls, in seconds; a longer request concerns a single call."""
 
 _BYTES_PER_TOKEN = 4
 _TOO_MANY = 429
@@ -206,11 +191,7 @@ _TOO_MANY = 429
 class Traffic:
     """The limits and the state of one endpoint and key.
 
-    Attributes:
-        limiter: Limits calls in flight.
-        pacer: Spreads attempts over time.
-        in_trouble: For each of the latest attempts, whether it failed without being busy.
-        hedges: Decides which calls get a second attempt.
+    ``in_trouble`` tells of each of the latest attempts whether it failed without being busy.
     """
 
     def __init__(
@@ -246,7 +227,7 @@ class Traffic:
         return found
 
     def trial(self, purpose: Purpose, circuit: Circuit) -> "Trial":
-        """Watch over one attempt: ``with traffic.trial(purpose, circuit) as trial``."""
+        """Track one attempt: ``with traffic.trial(purpose, circuit) as trial``."""
         return Trial(self, purpose, circuit)
 
     @property
@@ -257,11 +238,7 @@ class Traffic:
 
 
 class Trial:
-    """One attempt, from its sending to its outcome.
-
-    Attributes:
-        status: The HTTP status, as soon as there is one.
-    """
+    """One attempt, from sending to outcome; ``status`` is its HTTP status once known."""
 
     __slots__ = ("_circuit", "_is_probe", "_purpose", "_round", "_started", "_traffic", "status")
 
@@ -316,7 +293,7 @@ class Trial:
             traffic.limiter.cut(BUSY_FACTOR, self._round)
         elif traffic.is_mostly_trouble:
             traffic.limiter.cut(BUSY_FACTOR, self._round, FAULT_FLOOR)
-            traffic.in_trouble.clear()  # failures at the old bound say nothing about the new one
+            traffic.in_trouble.clear()  # failures at the old limit do not count at the new one
         if status == _TOO_MANY or isinstance(error, GarbledReply):
             self._circuit.busy(error, is_probe=self._is_probe)
         else:
@@ -333,7 +310,7 @@ class EndpointLimits:
 
     @property
     def in_flight(self) -> int:
-        """Calls in flight at all endpoints together, those between two attempts too."""
+        """Calls in flight at all endpoints, including those between two attempts."""
         return sum(traffic.limiter.in_flight for traffic in self._traffic.values())
 
     def traffic(
@@ -344,8 +321,8 @@ class EndpointLimits:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> Traffic:
-        """Return an endpoint's traffic, within the narrowest bounds of its models."""
-        # A digest of the key, so that there is no second copy of the secret.
+        """Return an endpoint's traffic, limited by the strictest of its models."""
+        # A digest, so that the key is not stored twice.
         name = (config.base_url, text_digest(key))
         if name not in self._traffic:
             self._traffic[name] = Traffic(config, sleep, clock)
@@ -355,5 +332,5 @@ class EndpointLimits:
 
 
 def expected_tokens(body: bytes, latest: int) -> int:
-    """Estimate a call's tokens: its prompt, and an answer like the latest one."""
+    """Estimate a call's tokens: its prompt and an answer like the latest one."""
     return len(body) // _BYTES_PER_TOKEN + latest

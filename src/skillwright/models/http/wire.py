@@ -1,4 +1,4 @@
-"""Reads JSON of other programs: a missing or wrong value is read as an empty one."""
+"""Tolerant readers of foreign JSON, and the errors and costs of calls to endpoints."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -9,31 +9,31 @@ from urllib.parse import quote
 from skillwright.core import Completion, ModelError, ModelTimeout, RequestRefused, Usage
 from skillwright.models.prices import Prices
 
-# How a call to an endpoint fails, besides the errors that every package shares.
+# The errors of a call to an endpoint:
 #
 # Below ModelError of core:
-# ├── EndpointFault           the attempt failed; the next one may succeed, and is made
-# │   └── GarbledReply            it answered, but with something that is no answer
-# ├── ModelTimeout (core)     no answer in time; tried again too
-# │   └── TurnTooLate             its turn comes after its deadline; nothing was sent
-# ├── ModelRefused (core)     asking again cannot help
-# │   └── RequestRefused (core)   nor does it for this request, but others may be answered
-# │       └── ContextOverflow     the conversation does not fit the model's window
-# └── ReplyInvalid (core)     an answer came, but not in the form that was asked for
+# ├── EndpointFault           the attempt failed and is retried
+# │   └── GarbledReply            the reply holds no answer
+# ├── ModelTimeout (core)     no answer in time; retried
+# │   └── TurnTooLate             the turn would come after the deadline; nothing was sent
+# ├── ModelRefused (core)     a retry does not help
+# │   └── RequestRefused (core)   other requests may succeed
+# │       └── ContextOverflow     the conversation exceeds the context window
+# └── ReplyInvalid (core)     the answer does not have the requested form
 
 
 BUSY = frozenset({429, 503, 529})
-"""Statuses with which an endpoint says that it is asked for too much."""
+"""Statuses of a busy endpoint."""
 
 
 class EndpointFault(ModelError):
-    """An attempt failed in a way that another attempt may cure: overload, reset, rate limit.
+    """An attempt failed, and a retry may succeed: overload, reset, rate limit.
 
     Args:
-        message: The URL without secrets, the cause, and the next move.
-        retry_after_s: How long the endpoint asks to wait, where it says so.
-        status: What it means as an HTTP status, where it says so: some endpoints send their errors
-            inside a 200. 0: nothing but the reply's own status is known.
+        message: URL without secrets, cause and advice.
+        retry_after_s: Wait that the endpoint asks for.
+        status: HTTP status that the error means, as some endpoints send errors inside a 200; 0 for
+            the reply's own.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None, status: int = 0) -> None:
@@ -43,37 +43,37 @@ class EndpointFault(ModelError):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the endpoint says that it is asked for too much."""
+        """Whether the endpoint is overloaded."""
         return self.status in BUSY
 
 
 class GarbledReply(EndpointFault):
-    """An endpoint answered with broken JSON, or with JSON that holds no answer."""
+    """An endpoint answered with invalid JSON, or with JSON without an answer."""
 
 
 class TurnTooLate(ModelTimeout):
-    """A call's turn, or the pause that the endpoint asks for, ends after the call's deadline."""
+    """A call's turn, or the pause that the endpoint asks for, ends after its deadline."""
 
     failed_calls = 0
 
 
 class ContextOverflow(RequestRefused):
-    """The prompt and the answer do not fit the model's context window together."""
+    """Prompt and answer together exceed the context window."""
 
 
 HIDDEN = "***"
 
-_SHORTEST = 6  # a key of fewer characters is a word, such as "EMPTY", and no secret
-_BEGINNING = 8  # characters of a longer key that give it away
+_SHORTEST = 6  # a shorter key is a word such as "EMPTY" and no secret
+_BEGINNING = 8  # characters that identify a longer key
 
 
 def hide_key(fault: ModelError, key: str) -> None:
-    """Take a key out of the message of a fault."""
+    """Redact a key in a fault's message."""
     fault.args = (hidden(str(fault), key), *fault.args[1:])
 
 
 def hidden(text: str, key: str) -> str:
-    """Return a text without a key, also where a cut has left only the beginning of it."""
+    """Redact a key in a text, also if only its beginning is left."""
     if len(key) < _SHORTEST:
         return text
     for form in {key, quote(key, ""), key.replace("/", "\\/")}:
@@ -95,16 +95,16 @@ def _without(text: str, key: str) -> str:
 
 Fault = TypeVar("Fault", bound=ModelError)
 
-_MOST = 10**12  # of anything in one call; a database can still add up millions of these
+_MOST = 10**12  # per call; a database can still sum millions of these
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object, or an empty one."""
+    """Return a JSON object; anything else becomes an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def sequence(value: Any) -> Sequence[Any]:
-    """Return a JSON array, or an empty one."""
+    """Return a JSON array; anything else becomes an empty one."""
     return value if isinstance(value, list) else ()
 
 
@@ -114,13 +114,13 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count(value: Any) -> int:
-    """Return a number of things, from 0 to what a database holds; ``3.0`` is one too."""
+    """Return a whole number from 0 to `_MOST`; 0 for anything else."""
     whole = number(value)
     return whole if whole is not None else 0
 
 
 def number(value: Any) -> int | None:
-    """Return a number of things as `count` does, or ``None`` where it is none at all."""
+    """Return a whole number (also ``3.0``) from 0 to `_MOST`; ``None`` for anything else."""
     found = amount(value)
     if found is None or found != int(found):
         return None
@@ -128,15 +128,15 @@ def number(value: Any) -> int | None:
 
 
 def amount(value: Any) -> float | None:
-    """Return a number that is neither negative nor endless, or ``None``."""
+    """Return a finite number of at least 0, or ``None``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # Compared before it is converted: a whole number may be too long for a float.
+    # Compared before the conversion: an integer may be too large for a float.
     return float(min(value, _MOST)) if 0 <= value < float("inf") else None
 
 
 def text(content: Any) -> str:
-    """Return content that is a string, null, or a list of parts with ``text``."""
+    """Return the text of content: a string, null, or parts with ``text``."""
     if isinstance(content, str):
         return content
     parts = (mapping(part).get("text") for part in sequence(content))
@@ -144,7 +144,7 @@ def text(content: Any) -> str:
 
 
 def is_text(content: Any) -> bool:
-    """Tell whether content is what an answer may be: a string, null, or a list of parts."""
+    """Return whether content is valid for an answer: a string, null, or parts."""
     if content is None or isinstance(content, str):
         return True
     return isinstance(content, list) and all(
@@ -153,14 +153,10 @@ def is_text(content: Any) -> bool:
 
 
 def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
-    """Return an answer, unless it is empty and the endpoint does not say why.
+    """Return an answer, or raise `GarbledReply` if it is empty for no known reason.
 
-    A model may stop at once or think up to its limit. Where neither is said, the endpoint gave up,
-    and an empty answer would be scored as if the model had given it.
-
-    Raises:
-        GarbledReply: It has neither text nor a tool call, and no known reason; with what was
-            charged for it all the same.
+    A model may stop at once, or think up to its token limit. For other reasons the endpoint gave
+    up, and the empty answer must not be scored.
     """
     calls = any(call.name for call in answer.tool_calls)
     known = answer.finish_reason in ("stop", "length", "content_filter")
@@ -174,7 +170,7 @@ def refuse_empty(answer: Completion, reason: Any, where: str) -> Completion:
 
 
 def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float | None:
-    """Return what a call cost, in US dollars; ``None`` without prices."""
+    """Return the cost of a call in US dollars; ``None`` without prices."""
     if prices is None:
         return None
     tier = prices.of_prompt(usage.input_tokens)
@@ -196,7 +192,7 @@ def cost_usd(usage: Usage, prices: Prices | None, hour_writes: int = 0) -> float
 
 
 def charged(fault: Fault, usage: Usage) -> Fault:
-    """Say on a fault what was charged for it; nothing is known where no tokens are reported."""
+    """Add the usage to a fault; without token counts it is unknown."""
     known = usage.input_tokens + usage.output_tokens or usage.cost_usd
     fault.usage = replace(usage, calls=0, failed_calls=0) if known else Usage()
     return fault
@@ -205,22 +201,22 @@ def charged(fault: Fault, usage: Usage) -> Fault:
 logger = logging.getLogger(__name__)
 
 MOST_ADDED = 1_000_000
-"""Tokens that an endpoint adds to a request's, none of them shorter than a byte."""
+"""Tokens that an endpoint may add to a request; each request token has at least a byte."""
 MOST_WRITTEN = 1_000_000
-"""Tokens of one answer with its reasoning."""
+"""Tokens of an answer with its reasoning."""
 MOST_USD = 10_000.0
-"""What no call costs, nor a run of a program."""
+"""Upper limit for the cost of a call or a program run."""
 
 
 class Doubt:
-    """Believes what is plausible, and says once of an endpoint or program that it is not."""
+    """Discards implausible usage, and warns once per endpoint or program."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._was_said = False
 
     def believed(self, usage: Usage, most_input: int, most_output: int) -> Usage:
-        """Return what a call used, or only that it was made."""
+        """Return the usage, or only the call counts if it is implausible."""
         tokens = usage.input_tokens <= most_input and usage.output_tokens <= most_output
         if tokens and (usage.cost_usd or 0.0) <= MOST_USD:
             return usage
@@ -237,5 +233,5 @@ class Doubt:
         return Usage(calls=usage.calls, failed_calls=usage.failed_calls, cost_usd=None)
 
     def believed_of_call(self, usage: Usage, sent: bytes) -> Usage:
-        """Return the usage of a call, given the bytes that were sent; see `believed`."""
+        """Check the usage of a call by its request's bytes; see `believed`."""
         return self.believed(usage, len(sent) + MOST_ADDED, MOST_WRITTEN)

@@ -1,1 +1,1 @@
-"""The toolkit of scripted models: reading prompts of optimizers and teachers, seeded randomness."""
+"""Base classes of scripted models: prompt parsers and seeded randomness."""

@@ -10,17 +10,13 @@ GROUP: Final = "skillwright.models"
 
 
 def make_scripted_model(name: str, noise: float = 0.0) -> ChatModel:
-    """Make a scripted model.
-
-    Raises:
-        DataError: There is none of that name, or it cannot be imported.
-    """
+    """Make a scripted model, or raise a `DataError` if it is missing or fails to import."""
     made: ChatModel = _found(name)(**({"noise": noise} if noise else {}))
     return made
 
 
 def why_not_scripted(name: str, noise: float = 0.0) -> str:
-    """Say why no scripted model can be made with these settings, or return ""."""
+    """Return why no scripted model can be made with these settings, or ""."""
     known = entry_points(GROUP)
     if not known:
         return (

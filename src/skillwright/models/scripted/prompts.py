@@ -1,4 +1,4 @@
-"""The prompts of optimizers and teachers, read back into their parts."""
+"""Parsers for the prompts of optimizers and teachers."""
 
 import json
 import re
@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-# An optimizer's prompt, read back into its parts.
-#
-# Only what stands outside of the tags is a heading, and only a whole line in the first column is a
-# turn: what environments, agents and skills wrote cannot pass for either.
+# Headings count only outside of tags, and turns only as whole lines in the first column, so that
+# texts of environments, agents and skills are not mistaken for them.
 
 
 NO_LIMIT: Final = 8
-"""How many edits an analyst proposes at most where its prompt sets no limit."""
+"""Maximum number of edits if the prompt sets none."""
 
 _SKILL = re.compile(r"\s*## Current skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
 _PREVIOUS = re.compile(r"\n## Previous skill\n<skill>\n(.*?)\n</skill>\n", re.DOTALL)
@@ -34,11 +32,11 @@ _LINE = re.compile(r"^\[(\d{1,6})\] (action|result): (.*(?:\n    .*)*)", re.MULT
 
 
 Reply = dict[str, Any]
-"""What is answered, before it is written as JSON."""
+"""Reply before its conversion to JSON."""
 
 
 class Unreadable(ValueError):
-    """A part that the prompt should have is missing."""
+    """A required part of the prompt is missing."""
 
 
 class Step(NamedTuple):
@@ -51,7 +49,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode as an analyst sees it."""
+    """An episode in a prompt."""
 
     id: str  # names it in evidence
     outcome: str  # ``failure`` or ``success``
@@ -63,7 +61,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What an analyst is given."""
+    """The parts of an analyst's prompt."""
 
     skill: str  # the current skill, "" for an empty one
     budget: int  # the most edits that may be proposed
@@ -73,7 +71,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a merge or a ranking is given."""
+    """The parts of a merge or ranking prompt."""
 
     skill: str  # the current skill, "" for an empty one
     budget: int  # the most edits that may be selected
@@ -82,7 +80,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Retrospect:
-    """What an optimizer is given at an epoch's end."""
+    """The parts of a prompt at an epoch's end."""
 
     skill: str  # the current skill, "" for an empty one
     previous: str  # the skill of the epoch before, likewise
@@ -92,7 +90,7 @@ class Retrospect:
 
 
 def read_retrospect(user: str) -> Retrospect:
-    """Read the prompt of a slow update or a meta skill."""
+    """Parse the prompt of a slow update or a meta skill."""
     shown = _SKILL.match(user)
     rest = user[shown.end() :] if shown else ""
     before = _PREVIOUS.match(rest)
@@ -111,7 +109,7 @@ def read_retrospect(user: str) -> Retrospect:
 
 
 def read_reading(user: str) -> Reading:
-    """Read an analyst's prompt."""
+    """Parse an analyst's prompt."""
     shown = _SKILL.match(user)
     if not shown:
         raise Unreadable(user[:80])
@@ -128,7 +126,7 @@ def read_reading(user: str) -> Reading:
 
 
 def read_listing(user: str, heading: str) -> Listing:
-    """Read the prompt of a merge or a ranking, which ends with a JSON array under a heading."""
+    """Parse a merge or ranking prompt, which ends with a JSON array under a heading."""
     shown = _SKILL.match(user)
     if not shown:
         raise Unreadable(user[:80])
@@ -141,7 +139,7 @@ def read_listing(user: str, heading: str) -> Listing:
 
 
 def json_list_under(heading: str, text: str) -> tuple[str, list[Any]]:
-    """Return what stands before the last such heading, and the JSON array below it."""
+    """Return the text before the last such heading, and the JSON array below it."""
     # Line breaks in JSON strings are escaped, so that the last heading is the real one.
     head, mark, body = text.rpartition(f"\n## {heading}\n")
     try:
@@ -154,7 +152,7 @@ def json_list_under(heading: str, text: str) -> tuple[str, list[Any]]:
 
 
 def _filled(text: str) -> str:
-    """Return a section's text, or "" where it says that there is none."""
+    """Return a section's text, or "" if it says that it is empty."""
     return "" if text.strip() in {"", "(empty)", "(none)"} else text
 
 
@@ -164,7 +162,7 @@ def _budget(section: str) -> int:
 
 
 def read_trajectories(text: str) -> Iterator[Trajectory]:
-    """Read trajectories out of the part of a prompt that shows them."""
+    """Parse the trajectories in a prompt."""
     for name, attributes, opening, body in _TRAJECTORY.findall(text):
         outcome, task_type = _OUTCOME.search(attributes), _TASK_TYPE.search(attributes)
         place = _PLACE.match(body)
@@ -179,7 +177,7 @@ def read_trajectories(text: str) -> Iterator[Trajectory]:
 
 
 def episode_texts(shown: str, outcome: str) -> dict[str, str]:
-    """Return the episodes with an outcome as they are shown: id -> text below the first line."""
+    """Return the texts of the episodes with an outcome, without their first lines, by id."""
     return {
         name: body
         for name, attributes, body in _EPISODE.findall(shown)
@@ -213,7 +211,7 @@ _KNOWN_SKILL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class KnownSkill:
-    """A skill that the bank has."""
+    """A skill of the bank."""
 
     id: str  # what it is called
     kind: str  # ``general``, ``task_specific`` or ``lesson``
@@ -223,13 +221,13 @@ class KnownSkill:
 
     @property
     def line(self) -> str:
-        """The skill as agents read it."""
+        """The skill's text for agents."""
         return f"- [{self.id}] {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many skills may be added: in all, to one category, and more to the weakest."""
+    """Maximum number of added skills: in all, per category, and for the weakest category."""
 
     total: int
     per_category: int
@@ -238,7 +236,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a teacher is given."""
+    """The parts of a teacher's prompt."""
 
     categories: tuple[str, ...]  # the categories that it is about
     place: str  # the place that it is about, or ""
@@ -256,7 +254,7 @@ class Assignment:
 
 
 def read_assignment(user: str) -> Assignment:
-    """Read a teacher's prompt; what it does not have is empty."""
+    """Parse a teacher's prompt; missing parts are empty."""
     head, mark, body = f"\n{user}".partition(_TRAJECTORIES)
     sections = {
         name: "" if text.strip() == "(none)" else text.strip()

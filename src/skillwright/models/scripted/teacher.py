@@ -1,4 +1,4 @@
-"""Scripted teachers: they read the prompts of a skill bank's learner and write skills."""
+"""Scripted teachers, which parse the prompts of a skill bank's learner and write skills."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -23,10 +23,10 @@ _SKILL_MARK: Final = "## Skill\n"
 
 
 class ScriptedModel(ABC):
-    """A program in the place of a language model.
+    """A program instead of a language model.
 
-    It looks at the text of its messages and at ``sampling.seed``, and at nothing else; equal
-    questions get equal answers. Its identity begins with ``scripted:``.
+    Replies depend only on the messages' texts and ``sampling.seed``. The identity starts with
+    ``scripted:``.
     """
 
     identity: str
@@ -34,7 +34,7 @@ class ScriptedModel(ABC):
 
     @abstractmethod
     def reply(self, messages: Sequence[Message], seed: int) -> str:
-        """Return what it says."""
+        """Return the reply."""
 
     async def complete(
         self,
@@ -44,7 +44,7 @@ class ScriptedModel(ABC):
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer, with about the tokens that a language model would have taken."""
+        """Answer, with estimated token counts."""
         del tools, purpose
         text = self.reply(messages, sampling.seed or 0)
         read = sum(len(message["content"]) for message in messages)
@@ -57,44 +57,43 @@ class ScriptedModel(ABC):
 
 
 def skill_in(messages: Sequence[Message]) -> str:
-    """Return the text under the skill heading of the first system message, or ""."""
+    """Return the text below the skill heading of the first system message, or ""."""
     return first_of(messages, "system").partition(_SKILL_MARK)[2]
 
 
 def first_of(messages: Sequence[Message], role: str) -> str:
-    """Return the first message of a role, or ""; what follows it is a complaint about the answer.
+    """Return the first message of a role, or ""; later ones are complaints about the reply.
 
-    Half a surrogate pair is no text, and nothing could be derived from it: it is replaced.
+    Lone surrogates are replaced, because they cannot be encoded.
     """
     text = next((m["content"] for m in messages if m["role"] == role), "")
     return text.encode(errors="replace").decode()
 
 
 def heading_of(prompt: str) -> str:
-    """Return the first line of a prompt, which says what is asked for."""
+    """Return the first line of a prompt, which names the request."""
     return prompt.strip().partition("\n")[0].strip()
 
 
-# The random draws of one turn: every kind of choice has its own, so none disturbs another.
-#
-# Two agents with the same seed that differ in one rule still make all other choices alike.
+# Each kind of choice has its own random numbers, so that two agents with the same seed that differ
+# in one rule make all other choices alike.
 
 
 class Randomness:
-    """What a turn draws from its seed."""
+    """The random choices of one turn, from its seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def chance(self, kind: str) -> float:
-        """Draw a number in [0, 1); the same one for the same kind of choice."""
+        """Return the random number in [0, 1) of a kind of choice."""
         return derive_seed("household", kind, self._seed) / (1 << SEED_BITS)
 
     def pick(self, kind: str, options: Iterable[str]) -> str:
-        """Choose one of several options, which must not be empty.
+        """Choose one of several options, at least one.
 
-        Each option draws a number of its own and the lowest is chosen: leaving
-        another one out does not change that.
+        The option with the lowest random number of its own wins, so removing others changes
+        nothing.
         """
         prefix = f"{kind}|{self._seed}|"
         return min(options, key=lambda option: blake2b((prefix + option).encode()).digest())
@@ -105,7 +104,7 @@ Evidence = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Teaching:
-    """Something worth knowing."""
+    """An insight that can be written as a skill or a lesson."""
 
     key: str  # what it is about: a rule, or the name of another insight
     category: str  # the category that it is for, "" for every one
@@ -136,17 +135,17 @@ class Teaching:
 
 
 def cited(shown: Mapping[str, Sequence[int]]) -> Evidence:
-    """Cite turns, as the prompts ask for it."""
+    """Cite turns as evidence, in the format of the prompts."""
     return [{"id": name, "turns": list(turns)} for name, turns in shown.items()]
 
 
 def whole(names: Iterable[str]) -> Evidence:
-    """Cite whole trajectories, each once."""
+    """Cite whole trajectories as evidence."""
     return [{"id": name, "turns": []} for name in dict.fromkeys(names)]
 
 
 class Slots:
-    """The additions of one update."""
+    """The remaining additions of an update."""
 
     def __init__(self, asked: Assignment) -> None:
         self._limits = asked.limits
@@ -155,7 +154,7 @@ class Slots:
         self._extra = 0
 
     def within(self, changes: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Leave out the additions for which there is no room."""
+        """Yield the changes without additions over the limits."""
         for change in changes:
             if change["op"] != "add" or self._take(change.get("category", "")):
                 yield change
@@ -178,38 +177,37 @@ _PROSE = (
 )
 
 Written = dict[str, Any]
-"""A skill, a lesson or a change, as the prompt asks for it."""
+"""A skill, a lesson or a change, in the format that the prompt asks for."""
 
 
 class ScriptedTeacher(ScriptedModel):
-    """Writes skills from trajectories, as a language model would.
+    """Writes skills from trajectories like a language model, including some false ones.
 
-    Its methods return ``None`` where they can read nothing. It is no better than a language model:
-    now and then it takes chance for a lesson.
+    Its methods return ``None`` if they find nothing.
     """
 
     @abstractmethod
     def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Write the principles that successes of a category show."""
+        """Write principles from a category's successes."""
 
     @abstractmethod
     def failures(self, asked: Assignment) -> list[Written] | None:
-        """Write the lessons that failures of a category teach."""
+        """Write lessons from a category's failures."""
 
     @abstractmethod
     def general(self, asked: Assignment) -> list[Written] | None:
-        """Write what helps in every category."""
+        """Write skills for all categories."""
 
     @abstractmethod
     def place(self, asked: Assignment) -> list[Written] | None:
-        """Write what holds in one place."""
+        """Write skills for one place."""
 
     @abstractmethod
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Write the changes of a bank that failures ask for."""
+        """Write the changes of a bank after failures."""
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
-        """Return the JSON that the prompt asks for, or prose where it asks for none."""
+        """Return JSON in the requested form, or prose if the request is unknown."""
         title = heading_of(first_of(messages, "system"))
         title = title.replace("# Distill: ", "# Distil: ")  # seed
         asked = read_assignment(first_of(messages, "user"))
@@ -236,12 +234,12 @@ _BELIEVES: Final = 0.2
 _MOST_TURNS_CITED: Final = 3
 
 Tells = Callable[[str], bool]
-"""Tells from the text of an episode whether something is so."""
+"""A predicate on the text of an episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Insight:
-    """Something to look for."""
+    """A teaching and the episodes that show it."""
 
     teaching: Teaching  # how to teach it
     was_missing: Tells  # a failed episode went wrong for want of it
@@ -249,14 +247,14 @@ class Insight:
 
 
 class InsightTeacher(ScriptedTeacher):
-    """A teacher made of insights.
+    """A teacher with a list of insights.
 
     Args:
-        identity: Names it in records.
-        reads: An episode is of its world.
-        insights: What to look for, the commonest first.
-        fallback: What is always true, where nothing else shows.
-        beliefs: Good-sounding advice that harms; now and then one is proposed.
+        identity: Name in records.
+        reads: Recognizes episodes of its world.
+        insights: In descending order of frequency.
+        fallback: Taught if no insight applies.
+        beliefs: Plausible but harmful advice, proposed at random.
     """
 
     def __init__(
@@ -274,12 +272,12 @@ class InsightTeacher(ScriptedTeacher):
         self._beliefs = beliefs
 
     def insights_about(self, asked: Assignment) -> Sequence[Insight]:
-        """Return what to look for in episodes of one category."""
+        """Return the insights for episodes of one category."""
         del asked
         return self._insights
 
     def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Name what the episodes that succeeded did."""
+        """Teach the insights that successful episodes followed."""
         shown = self._episodes(asked, "success")
         if not shown:
             return None
@@ -292,7 +290,7 @@ class InsightTeacher(ScriptedTeacher):
         return (written or [self._fallback.principle(whole(shown))])[: asked.count]
 
     def failures(self, asked: Assignment) -> list[Written] | None:
-        """Name what the episodes that failed did not do."""
+        """Teach the insights that failed episodes ignored."""
         shown = self._episodes(asked, "failure")
         if not shown:
             return None
@@ -301,7 +299,7 @@ class InsightTeacher(ScriptedTeacher):
         return (lessons or [self._fallback.lesson(whole(shown))])[: asked.count]
 
     def general(self, asked: Assignment) -> list[Written] | None:
-        """Name what any episode shows."""
+        """Teach the insights of any episode."""
         kept, failed = self._episodes(asked, "success"), self._episodes(asked, "failure")
         if not kept and not failed:
             return None
@@ -314,11 +312,11 @@ class InsightTeacher(ScriptedTeacher):
         return (written or [self._fallback.principle(whole([*kept, *failed]))])[: asked.count]
 
     def place(self, asked: Assignment) -> list[Written] | None:
-        """Say nothing: what holds here holds everywhere."""
+        """Return ``None``: its insights hold in every place."""
         return [] if self._episodes(asked, "success") or self._episodes(asked, "failure") else None
 
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Propose what the bank lacks, other words for what did not help, and no harm any more."""
+        """Add missing insights, rephrase those that did not help, and remove harmful advice."""
         shown = self._episodes(asked, "failure")
         if not shown:
             return None
@@ -370,7 +368,7 @@ def _taught(asked: Assignment, one: Teaching, evidence: Evidence) -> Iterator[Wr
 def _missing(
     insights: Sequence[Insight], shown: Mapping[str, str]
 ) -> list[tuple[Teaching, Evidence]]:
-    """Find what was missing, the commonest first; sorting keeps the order of equals."""
+    """Find the missing insights, in descending order of frequency; the sort is stable."""
     found = []
     for one in insights:
         names = [name for name, text in shown.items() if one.was_missing(text)]

@@ -22,11 +22,7 @@ class ExecAgent(ExecModel):
     """
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
-        """Answer all contexts in order, ``max_concurrent`` at a time.
-
-        Raises:
-            ModelError: A run failed at every attempt; the other runs are killed.
-        """
+        """Answer all contexts in order, ``max_concurrent`` at a time; an error kills all runs."""
         return await together(self._act(context) for context in contexts)
 
     async def _act(self, context: TurnContext) -> Act:

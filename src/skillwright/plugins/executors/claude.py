@@ -84,10 +84,7 @@ def _failure(result: Mapping[str, Any], said_error: str) -> str:
 
 
 def _usage(result: Mapping[str, Any], *, trusts_cost: bool) -> Usage:
-    """Sum all calls of the run, those of auxiliary models included.
-
-    Anthropic counts cached tokens apart from the input; here they are part of it.
-    """
+    """Sum all calls of the run, with auxiliary models; input includes cached tokens."""
     models = [mapping(each) for each in mapping(result.get("modelUsage")).values()]
     if models:
         names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")

@@ -61,10 +61,7 @@ _MENTION = re.compile(r"(?<!\w)@(?=\S)")
 
 
 def render_prompt(messages: Sequence[Message], *notes: str) -> str:
-    """Render a conversation, with the task before it and notes after it.
-
-    It never begins with a slash, which clients read as a command.
-    """
+    """Render the task, the conversation and the notes; never start with a slash (a command)."""
     tagged = map(_tagged, messages)
     return "\n\n".join((_TASK, *tagged, *(note for note in notes if note))) + "\n"
 
@@ -183,7 +180,7 @@ class Request:
 
 
 class CommandLine(ABC, Generic[Config]):
-    """The arguments and output of one program. Pure: it neither runs nor writes anything."""
+    """Arguments and output format of one program, without side effects."""
 
     label: ClassVar[str]
     """A short name for files: ``codex``, ``claude``."""
@@ -225,11 +222,7 @@ class CommandLine(ABC, Generic[Config]):
 
 
 class ExecModel:
-    """A chat model that is a program; each answer is one run in an empty folder.
-
-    Raises:
-        ConfigError: The program, its key or login, or a sandbox that is demanded is missing.
-    """
+    """A chat model that is a program; each answer is one run in an empty folder."""
 
     def __init__(
         self,
@@ -275,14 +268,10 @@ class ExecModel:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer a conversation from an empty folder that may only be read.
+        """Answer a conversation from an empty, read-only folder.
 
-        Seeds are not passed, as these programs have none; a bound on tokens is passed where the
-        program has one.
-
-        Raises:
-            RequestRefused: Tools, a temperature or the like, which these programs do not take.
-            ModelError: The program failed at every attempt, or had nothing to say.
+        Seeds are ignored, as these programs have none. Tools, a temperature and the like raise
+        `RequestRefused`; a program that fails at every attempt, or answers nothing, `ModelError`.
         """
         del purpose
         self._refuse_what_it_has_not(tools, sampling)
@@ -291,7 +280,7 @@ class ExecModel:
     async def ask(self, request: Request) -> Completion:
         """Run the program until its answer is not empty; errors as in `complete`."""
         spent: list[Usage] = []  # by attempts that gave no answer
-        # The deadline's clock starts inside the slot: queueing is not slowness.
+        # The timeout starts inside the slot: queueing does not count.
         async with self._limiter.slot():
             try:
                 report = await self._answered(request, spent)
@@ -434,10 +423,7 @@ class ExecModel:
         return not problem
 
     def _priced(self, report: ExecReport) -> ExecReport:
-        """Price a run: by the settings, else as the program reports, else by the vendor's list.
-
-        A login is a plan, which has no price per token.
-        """
+        """Add the cost: by the settings, else as reported, else by the list (not for a login)."""
         config = self._line.config
         says_cost = report.usage.cost_usd is not None
         listed = None if says_cost or not self._login.env else config.known_prices

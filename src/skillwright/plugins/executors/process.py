@@ -1,4 +1,4 @@
-"""Runs a program once: prompt on stdin, bounded time and output, and nothing left behind."""
+"""Runs a program once, with bounds on time and output, and kills all of its descendants."""
 
 import asyncio
 import ctypes
@@ -23,18 +23,15 @@ from skillwright.core.secrets import Redactor
 from skillwright.models.http.wire import charged
 from skillwright.plugins.executors.report import Output, OutputFlood
 
-# Kills a program together with everything that it started, and nothing else.
-#
-# A descendant is known by its parent, group or session, by the mark in its environment, or, where
-# it dropped all of these, as an orphan that began after the program did and is in its folder.
-# The last two need ``/proc``.
-
+# Descendants are found by parent, group, session, or the mark in their environment; those that
+# dropped all of these, as orphans that started after the program and run in its folder. The last
+# two need ``/proc``.
 
 MARK = "SKILLWRIGHT_EXEC"
 """The environment variable that marks every descendant."""
 
 _PROC = Path("/proc")
-# Each round stops what was found, so only what forked meanwhile is left for the next.
+# Rounds of killing: each round leaves only processes that forked meanwhile.
 _ROUNDS = 20
 _INIT = 1
 _PR_SET_PDEATHSIG = 1
@@ -54,10 +51,10 @@ class Tree:
     """A program and its descendants.
 
     Attributes:
-        root: Its process id, which is also that of its group and session.
-        mark: The value of `MARK` in its environment.
-        folder: The folder that it was started in, which is its own.
-        began: What `ticks` said before it was started.
+        root: Process id of the program; also its process group and session.
+        mark: Value of `MARK` in its environment.
+        folder: Working folder, used by no other program.
+        began: Value of `ticks` before its start.
     """
 
     root: int
@@ -66,10 +63,10 @@ class Tree:
     began: int
 
     def kill(self) -> None:
-        """Kill all that still runs; doing it twice is allowed."""
+        """Kill all processes of the tree; idempotent."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.root, signal.SIGKILL)
-        # Descendants by parent are known while their parents live, so they are kept for later.
+        # A descendant's parent is known only while the parent lives, so found ids are kept.
         known: set[int] = {self.root}
         for _ in range(_ROUNDS):
             living = self._living(known)
@@ -81,12 +78,9 @@ class Tree:
                     os.kill(pid, signal.SIGKILL)
 
     def kill_holders(self, pipes: Set[int]) -> list[str]:
-        """Kill other processes that can still write into the program's pipes.
+        """Kill processes that hold a pipe of the program; return ``process 17 (sleep 600)`` each.
 
-        Only its descendants were given them, whatever else of it they have let go of.
-
-        Returns:
-            Who they were, for people: ``process 17 (sleep 600)``.
+        Only its descendants have the pipes.
         """
         found = []
         for process in _processes():
@@ -97,7 +91,7 @@ class Tree:
         return found
 
     def _living(self, known: set[int]) -> set[int]:
-        """Return the processes of the tree that run, zombies left out."""
+        """Return the running processes of the tree, without zombies."""
         found: set[int] = set()
         processes = _processes()
         grew = True
@@ -126,7 +120,7 @@ class Tree:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill what still bears the mark of a program whose root is gone."""
+    """Kill the processes with a mark, after their root process ended."""
     for _ in range(_ROUNDS):
         living = [each for each in _processes() if _bears_mark(each, mark)]
         if not living:
@@ -137,17 +131,17 @@ def kill_marked(mark: str) -> None:
 
 
 def ticks() -> int:
-    """Return the clock that the beginning of a process is measured by."""
+    """Return the current time in the clock ticks of process start times."""
     if sys.platform != "linux":
         return 0
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def dying_with_us() -> Callable[[], None] | None:
-    """Return what a child calls so that it is killed when we are; ``None`` where none can."""
+    """Return a ``preexec_fn`` that kills the child with this process; ``None`` off Linux."""
     if sys.platform != "linux":
         return None
-    prctl = ctypes.CDLL(None).prctl  # found here: after a fork little may be done
+    prctl = ctypes.CDLL(None).prctl  # loaded here: little is safe between fork and exec
 
     def ask() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -156,13 +150,13 @@ def dying_with_us() -> Callable[[], None] | None:
 
 
 def _written_by(pid: int) -> set[int]:
-    """Return the inodes of the pipes that a process can write into."""
+    """Return the inodes of the pipes that a process has open for writing."""
     found = set()
     with suppress(OSError):
         for place in (_PROC / str(pid) / "fd").iterdir():
             with suppress(OSError):
                 found_stat = place.stat(follow_symlinks=True)
-                # The link itself tells how the file was opened.
+                # The mode of the link itself is the mode in which the file was opened.
                 writes = place.lstat().st_mode & stat.S_IWUSR
                 if stat.S_ISFIFO(found_stat.st_mode) and writes:
                     found.add(found_stat.st_ino)
@@ -185,7 +179,7 @@ def _bears_mark(process: _Process, mark: str) -> bool:
 
 
 def _processes() -> list[_Process]:
-    """List every process but ourselves, kernel threads and zombies included only if alive."""
+    """List the running processes except this one and init, without zombies."""
     found: list[_Process] = []
     if not _PROC.is_dir():
         return found
@@ -193,7 +187,7 @@ def _processes() -> list[_Process]:
         if not place.name.isdecimal() or int(place.name) in (_INIT, os.getpid()):
             continue
         with suppress(OSError, ValueError, IndexError):
-            # The name in brackets may hold spaces and brackets of its own.
+            # The name in parentheses may contain spaces and parentheses.
             fields = (place / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if fields[0] not in ("Z", "X"):
                 numbers = (*fields[1:4], fields[19])
@@ -210,22 +204,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is run.
+    """A program to run.
 
     Attributes:
-        argv: The program and its arguments; no shell reads them.
-        stdin: What it reads. Prompts travel here: arguments are public and bounded.
-        folder: Where it is started, which nothing else works in.
-        env: Its whole environment.
+        argv: Program and arguments; no shell.
+        stdin: Input. Prompts go here: arguments are public and limited in length.
+        folder: Working folder, used by no other program.
+        env: Complete environment.
         timeout_s: Seconds until it is killed.
-        drain_s: Seconds for which its output is read on after it has exited.
-        max_output_bytes: Bytes of stdout and stderr together until it is killed.
-        name: What a person calls it.
-        secrets: Taken out of all that it prints.
-        keep: Where what it printed is kept, however it ends: ``{keep}_raw.txt`` and
-            ``{keep}_stderr.txt``; ``None`` keeps nothing.
-        spent: Reads out of what it printed what it used up, should it be killed.
-        mark: By which its descendants are known; no other program's.
+        drain_s: Seconds to read its output after it exits.
+        max_output_bytes: Limit of stdout and stderr together; above it, the program is killed.
+        name: Name in messages.
+        secrets: Texts to redact in its output.
+        keep: Stored output: ``{keep}_raw.txt`` and ``{keep}_stderr.txt``; ``None`` stores none.
+        spent: Reads the usage from the output of a killed program.
+        mark: Unique mark of its descendants.
     """
 
     argv: Sequence[str]
@@ -244,7 +237,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A program that was started."""
+    """A running program."""
 
     process: asyncio.subprocess.Process
     transport: asyncio.SubprocessTransport
@@ -255,14 +248,14 @@ class _Run:
 
     @property
     def pipes(self) -> frozenset[int]:
-        """The inodes of its output, which identify the processes that hold it open."""
+        """Inodes of its output pipes; they identify the processes that hold them open."""
         ends = (self.transport.get_pipe_transport(number) for number in (1, 2))
         files = (end.get_extra_info("pipe") for end in ends if end is not None)
         return frozenset(os.fstat(file.fileno()).st_ino for file in files if not file.closed)
 
 
 class _Bound:
-    """Collects both streams up to one bound."""
+    """Collects both output streams up to one limit."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -285,7 +278,7 @@ class _Bound:
         return self._redactor.exact(collected.decode("utf-8", "replace"))
 
     def killed(self, fault: ModelError) -> ModelError:
-        """Say on a fault what the program had used up by then."""
+        """Add the usage up to now to a fault."""
         return charged(fault, self.program.spent(self.text(self.stdout)))
 
     def keep(self) -> None:
@@ -296,11 +289,11 @@ class _Bound:
 
 
 async def run_program(program: Program) -> Output:
-    """Run a program to its end, whatever its exit code.
+    """Run a program to its end and return its output, whatever its exit code.
 
-    It leads a session of its own. When it ends, runs out of time, floods its output, or the caller
-    is cancelled, it and every process that it started are killed before this returns. One that
-    escaped and holds a pipe open is waited for no longer than ``drain_s`` after the program's end.
+    At its end, its timeout, too much output, or cancellation, the program and all of its
+    descendants are killed before this returns. A descendant that was not found and holds a pipe
+    open delays this by at most ``drain_s``.
     """
     started = time.monotonic()
     run = await _start(program)
@@ -353,13 +346,15 @@ def _say_who_escaped(program: Program, orphans: Sequence[str]) -> None:
 
 
 async def _start(program: Program) -> _Run:
-    # In a task of its own: asyncio, cancelled between the fork and the open pipes, waits for ever.
+    # A separate task: asyncio hangs if it is cancelled between the fork and the open pipes.
     starting = asyncio.ensure_future(_launch(program))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
         while not starting.done():
-            with suppress(asyncio.CancelledError):  # a second one would leave the program behind
+            with suppress(
+                asyncio.CancelledError
+            ):  # a second cancellation must not leak the process
                 await asyncio.wait({starting})
         with suppress(ModelRefused):
             await _finish(starting.result(), program.drain_s)
@@ -370,7 +365,7 @@ async def _launch(program: Program) -> _Run:
     mark, began = program.mark, ticks()
     loop = asyncio.get_running_loop()
     try:
-        # What `asyncio.create_subprocess_exec` does, which keeps the transport to itself.
+        # As `asyncio.create_subprocess_exec`, which does not expose the transport.
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=_CHUNK, loop=loop),
             *program.argv,
@@ -398,15 +393,13 @@ async def _launch(program: Program) -> _Run:
 async def _finish(run: _Run, drain_s: float) -> None:
     run.tree.kill()
     await _drain(drain_s, run.stdout, run.stderr)
-    # A process that still holds a pipe is not waited for; in some versions of Python the wait below
-    # would last until the pipes are closed.
+    # In some versions of Python, the wait below lasts until all processes close the pipes.
     run.transport.close()
     await run.process.wait()
 
 
 async def _until_exit(run: _Run, clock: asyncio.Timeout, drain_s: float) -> None:
-    # Asked again and again, because in some versions of Python the wait itself lasts until the
-    # pipes are closed, and what the program left running holds them open.
+    # Polled: in some versions of Python, the wait lasts until descendants close the pipes.
     waiting = asyncio.ensure_future(run.process.wait())
     try:
         while run.process.returncode is None:
@@ -418,7 +411,7 @@ async def _until_exit(run: _Run, clock: asyncio.Timeout, drain_s: float) -> None
 
 
 async def _drain(drain_s: float, *streams: asyncio.StreamReader) -> None:
-    """Read what the dead left in their pipes, so that the pipes close."""
+    """Read the rest of the killed processes' output, so that the pipes close."""
 
     async def drop(stream: asyncio.StreamReader) -> None:
         while await stream.read(_CHUNK):
@@ -430,11 +423,11 @@ async def _drain(drain_s: float, *streams: asyncio.StreamReader) -> None:
 
 
 async def _feed(stdin: asyncio.StreamWriter, text: str) -> None:
-    # A program that stops reading reports the outcome in its output.
+    # A program that stops reading still reports its outcome in its output.
     with suppress(BrokenPipeError, ConnectionResetError):
         stdin.write(text.encode("utf-8", "replace"))
         await stdin.drain()
     with suppress(BrokenPipeError, ConnectionResetError):
         stdin.close()
-        # Shielded: a pipe that closes after this was cancelled would complain to the event loop.
+        # Shielded: a pipe that closes after a cancellation would log an error in the event loop.
         await asyncio.shield(stdin.wait_closed())

@@ -12,11 +12,11 @@ from skillwright.models.prices import Prices
 
 
 class ExecFault(EndpointFault):
-    """A command-line agent failed in a way that another run of it may cure."""
+    """A command-line agent failed; another run may succeed."""
 
 
 class OutputFlood(ExecFault):
-    """A command-line agent printed more than the bound, and was killed."""
+    """A command-line agent was killed because it printed too much."""
 
 
 _WINDOW = re.compile(

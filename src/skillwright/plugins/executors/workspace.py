@@ -1,4 +1,4 @@
-"""The folders of one run: where it works, the mounted skill, and its lock."""
+"""The folders of one run, the mounted skill, the bubblewrap sandbox, and the login."""
 
 import json
 import logging
@@ -23,10 +23,9 @@ from skillwright.models.skill_md import CLIENT_FOLDERS, SKILL_NAME, render_skill
 from skillwright.plugins.executors.config import ExecConfig
 from skillwright.plugins.executors.process import kill_marked
 
-# A skill is mounted where clients look for one (agentskills.io). A text that a client would expand
-# or run (``$ARGUMENTS``, ``!`command` ``, ``@file``) is a file of its own, unchanged, which
-# SKILL.md names.
-
+# Skills are mounted in the clients' folders (agentskills.io). A text that a client would expand or
+# run (``$ARGUMENTS``, ``!`command` ``, ``@file``) is stored unchanged in a file of its own, which
+# SKILL.md refers to.
 
 REFERENCE = "references/skill.md"
 
@@ -44,11 +43,7 @@ def is_live(text: str) -> bool:
 
 
 def mount_skill(folder: Path, content: str, name: str = SKILL_NAME) -> Path:
-    """Mount a skill document where each client looks for it.
-
-    Returns:
-        The SKILL.md of the cross-client place, ``.agents/skills/<name>/SKILL.md``.
-    """
+    """Mount a skill document for every client; return ``.agents/skills/<name>/SKILL.md``."""
     live = is_live(content)
     pointer = f"Read [{REFERENCE}]({REFERENCE}) first: it holds the instructions, word by word."
     document = render_skill_md(pointer if live else content, name)
@@ -61,7 +56,7 @@ def mount_skill(folder: Path, content: str, name: str = SKILL_NAME) -> Path:
 
 
 def copy_files(source: Path, place: Path) -> None:
-    """Copy the files of a folder into another one, over what is there; links stay behind."""
+    """Copy the files of a folder over those of another one, without symbolic links."""
 
     def links(folder: str, names: list[str]) -> list[str]:
         return [name for name in names if (Path(folder) / name).is_symlink()]
@@ -79,10 +74,10 @@ _LONGEST_LOGIN = 1_000_000  # bytes
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """Make a folder for one run, whose name is its mark, and remove it at the end."""
+    """Make a folder for one run, named by its mark, and remove it at the end."""
     root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     try:
-        # Renamed once it is held, so that no other process finds a free lock.
+        # Renamed after it is locked, so that no other process finds it unlocked.
         with (root / f".{_LOCK}").open("wb") as lock:
             _hold(lock)
             (root / f".{_LOCK}").rename(root / _LOCK)
@@ -106,10 +101,10 @@ def sweep() -> None:
 
 
 def return_login(place: Path, login: Path) -> None:
-    """Keep a login that a program renewed in its home folder.
+    """Store a login that a program renewed in its home folder.
 
-    Its home has a link to the person's login. A program that writes through the link changes that
-    file itself; one that puts a new file in the link's place has the only good login in its hands.
+    The home has a link to the user's login. Some programs write through the link; others replace
+    the link with a new file, which is then the only valid login.
     """
     with suppress(OSError, ValueError):
         found = place.lstat()
@@ -130,9 +125,6 @@ def _hold(lock: IO[bytes]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# Makes the work folder the only writable place, where bubblewrap (``bwrap``) can.
-
-
 logger = logging.getLogger(__name__)
 
 _FENCE = (
@@ -140,7 +132,7 @@ _FENCE = (
     *("--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
 )
 _TEMPORARY = Path("/tmp")
-# Private files at home, which no agent may see; missing ones are left out.
+# Private files in the home folder, hidden from agents; missing ones are skipped.
 _PRIVATE = (
     *(".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".mozilla", ".thunderbird"),
     *(".aws", ".azure", ".kube", ".docker", ".oci", ".s3cfg", ".boto", ".vault-token"),
@@ -151,7 +143,7 @@ _PRIVATE = (
     *(".config/google-chrome", ".config/chromium"),
     *(".codex", ".claude", ".claude.json"),
 )
-# Variables that name other places of these.
+# Variables with other paths of such files.
 _NAMING = (
     *("CODEX_HOME", "CLAUDE_CONFIG_DIR", "NETRC", "KUBECONFIG", "DOCKER_CONFIG", "GNUPGHOME"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"),
@@ -164,14 +156,14 @@ _PROBE_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Files that a fenced program may see and write.
+    """Files that a sandboxed program may see and write.
 
     Attributes:
-        root: The folder of this run, writable; ``work`` and ``tmp`` lie in it.
-        frozen: Folders below ``root`` that it may only read.
-        program: Its file, which stays visible wherever it lies.
-        login: A file outside that it may write: a login is renewed in place.
-        hidden: Files and folders that it may not see, besides private ones at home.
+        root: Writable folder of this run, with ``work`` and ``tmp``.
+        frozen: Read-only folders below ``root``.
+        program: Executable, always visible.
+        login: Writable file outside ``root``: programs renew a login in place.
+        hidden: Hidden files and folders, in addition to private ones in the home folder.
     """
 
     root: Path
@@ -181,10 +173,9 @@ class Fence:
     hidden: Sequence[Path] = ()
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
-        """Return the command that runs ``argv`` inside the fence.
+        """Return the command that runs ``argv`` in the sandbox.
 
-        A folder inside ``root`` takes the place of ``/tmp``. The network stays: the program must
-        reach its model.
+        A folder in ``root`` is mounted as ``/tmp``. The network stays, for the model's endpoint.
         """
         private = self.root / "tmp"
         options = [bwrap_path(), *_FENCE, "--bind", str(private), str(_TEMPORARY)]
@@ -198,7 +189,7 @@ class Fence:
         for file in dict.fromkeys((self.program, self.program.resolve())):
             for place in covered:
                 if file.is_relative_to(place):
-                    # All that was installed with it: a launcher looks for its parts around itself.
+                    # The whole installation: a launcher loads files near its own.
                     installed = str(place / file.relative_to(place).parts[0])
                     options += ["--ro-bind", installed, installed]
         options += ["--bind", str(self.root), str(self.root)]
@@ -209,7 +200,7 @@ class Fence:
         return [*options, "--chdir", str(self.root / "work"), "--", *argv]
 
     def _hidden(self) -> list[Path]:
-        """List what is there to hide, by its true place; one inside another is hidden with it."""
+        """List the resolved paths to hide; a path inside another one is left out."""
         named = (os.environ.get(name) for name in _NAMING)
         wanted = [
             *(Path.home() / name for name in _PRIVATE),
@@ -218,7 +209,7 @@ class Fence:
         ]
         found: list[Path] = []
         for place in sorted({path.expanduser().resolve() for path in wanted}):
-            # What lies in /tmp is out of sight; nothing is mounted below what is hidden already.
+            # /tmp is replaced as a whole, and nothing can be mounted inside a hidden folder.
             covered = any(map(place.is_relative_to, (*found, _TEMPORARY)))
             if not covered and _is_there(place) and not Path.home().is_relative_to(place):
                 found.append(place)
@@ -228,18 +219,18 @@ class Fence:
 def _is_there(place: Path) -> bool:
     try:
         return place.exists()
-    except OSError:  # we may not look, and neither may the program
+    except OSError:  # not readable here, so not readable for the program
         return False
 
 
 def bwrap_path() -> str:
-    """Return where bubblewrap is, or ``""``."""
+    """Return the path of bubblewrap, or ``""``."""
     return shutil.which("bwrap") or ""
 
 
 @lru_cache
 def why_no_fence(*, nested: bool) -> str:
-    """Say why bubblewrap does not work here, or return ``""``."""
+    """Return why bubblewrap does not work here, or ``""``."""
     if not bwrap_path():
         return "there is no bwrap on the PATH (package bubblewrap)"
     inner = [bwrap_path(), *_FENCE] if nested else []
@@ -253,7 +244,7 @@ def why_no_fence(*, nested: bool) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or "bwrap failed without a word"
 
 
-@lru_cache  # one warning per process, however many models it makes
+@lru_cache  # one warning per process
 def say_unfenced(backend: str, sandbox: str, problem: str, nests: bool) -> None:
     """Warn that a program runs without bubblewrap, and list what it can reach."""
     writes = (
@@ -284,24 +275,19 @@ _VERSION_S = 30
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The key or login of a program.
-
-    Attributes:
-        env: The variable with the key, or none.
-        file: The file of a login that a person made with the program itself.
-    """
+    """The key or login of a program: a variable with the key, or the program's login file."""
 
     env: dict[str, str] = field(default_factory=dict, repr=False)
     file: Path | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The keys, to be taken out of what the program prints."""
+        """Keys, to be redacted in the program's output."""
         return tuple(value for value in self.env.values() if value)
 
 
 def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: Path) -> Login:
-    """Find a program's key, else its own login."""
+    """Find a program's key, else its login file."""
     if key := config.given_key or os.environ.get(config.api_key_env, "").strip():
         known = (variable, *others)
         return Login({config.api_key_env if config.api_key_env in known else variable: key})
@@ -323,7 +309,7 @@ def find_login(config: ExecConfig, variable: str, others: Sequence[str], file: P
 
 
 def child_env(config: ExecConfig, home: Path, temporary: Path) -> dict[str, str]:
-    """Return the environment of a program, without its key: an allow-list, and fresh folders."""
+    """Return the environment of a program: allowed variables and fresh folders, without the key."""
     env = {
         name: value
         for name in (*_ALLOWED, *config.pass_env)
@@ -350,7 +336,7 @@ def version_of(program: Path) -> str:
 
 @lru_cache
 def _version_of(program: Path, changed_ns: int) -> str:
-    del changed_ns  # a program that was updated is asked again
+    del changed_ns  # part of the cache key: an updated program runs again
     env = {name: os.environ[name] for name in _ALLOWED if name in os.environ}
     with TemporaryDirectory() as home:
         try:

@@ -47,15 +47,7 @@ class LocalChat(ChatDialect[LocalConfig]):
 
 
 class LocalClient:
-    """Posts to a server of our own, which it starts where it does not run.
-
-    Args:
-        client: The shared HTTP client.
-        server: The process.
-
-    Attributes:
-        server: The process.
-    """
+    """Posts to a local server, and starts it if it does not run."""
 
     def __init__(self, client: HttpClient, server: LocalServer) -> None:
         self._client = client
@@ -64,22 +56,18 @@ class LocalClient:
 
     @property
     def limits(self) -> EndpointLimits:
-        """What bounds the calls in flight."""
+        """Limits of the calls in flight."""
         return self._client.limits
 
     async def post_json(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
     ) -> HttpReply:
-        """Post a JSON document; see `skillwright.models.http.client.HttpClient.post_json`.
-
-        Raises:
-            ModelRefused: The server could not be started, too.
-        """
+        """Post a JSON document, as `HttpClient.post_json`; `ModelRefused` if no server starts."""
         del url
         server = self.server
         async with _slot(server, timeout_s) as slot:
             async with self._starting:
-                # A thread waits for it: it may take a minute, and others are on this loop.
+                # In a thread: the start may take a minute and would block the loop.
                 address = await asyncio.to_thread(server.address, timeout_s)
             answered, process = server.answers, server.pid
 
@@ -96,7 +84,7 @@ class LocalClient:
                     reply = await complete(post, server.prefixes, slot, json.loads(body))
             except TimeoutError as error:
                 if server.answers == answered and server.pid == process:
-                    # It answered no call in that time: it hangs. The next call starts another.
+                    # No call was answered in that time: it hangs. The next call restarts it.
                     server.kill()
                 raise ModelTimeout(
                     f"the server of {server.served.path} did not answer within {timeout_s:g} s. "
@@ -116,13 +104,9 @@ class LocalClient:
 
 @asynccontextmanager
 async def _slot(server: LocalServer, timeout_s: float) -> AsyncIterator[int]:
-    """Hold a free slot of a server; wait until there is one.
-
-    Raises:
-        ModelTimeout: None was free within ``timeout_s``.
-    """
+    """Wait for a free slot of a server and hold it; raise `ModelTimeout` after ``timeout_s``."""
     ends = time.monotonic() + timeout_s
-    # Clients of other event loops may share the server, so there is no event to wait for.
+    # Clients of several event loops share the server, so an asyncio event would not do.
     while (slot := server.take_slot()) is None:
         if time.monotonic() > ends:
             raise ModelTimeout(
@@ -146,12 +130,7 @@ def make_local(config: LocalConfig, client: HttpClient, **timing: Any) -> Endpoi
 
 
 def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:
-    """Return what posts to the server of a local model; it ends with the client.
-
-    Raises:
-        ConfigError: The weights were not trained for the context, or have no chat template.
-        DataError: There are no such weights, or they are damaged.
-    """
+    """Return the client for the server of a local model; the server ends with ``client``."""
     path = find_weights(config.model)
     header = read_gguf(path)
     most = header.context_length

@@ -1,10 +1,9 @@
 """The prefix cache of a local server: the system messages of a prompt are computed once.
 
-A skill is most of a short prompt, and the same in every call. llama.cpp's own prompt cache keeps
-what the call before has left, so it depends on that call where a prompt is split, and with it how
-its numbers round. Here a prompt is always split in the same place, before the first message of the
-user; the part before it is computed separately, saved, and restored before each call. So an
-answer depends on its prompt alone, whatever was asked before.
+llama.cpp's own prompt cache depends on the previous call, and so does the point where it splits a
+prompt and thereby the rounding. Here a prompt is always split before the first user message. The
+part before is computed separately, saved, and restored before each call, so an answer depends on
+its prompt alone.
 """
 
 import itertools
@@ -33,21 +32,17 @@ _TRIES = 3  # other prefixes may take the room of one before it is read
 
 
 class SavedPrefixes:
-    """The prefixes that a server has saved on disk. Safe to use from several threads.
-
-    Attributes:
-        folder: Where their files are, until `close`; it is there once `new_name` was called.
-    """
+    """The prefixes that a server has saved in ``folder``, until `close`. Thread-safe."""
 
     def __init__(self) -> None:
         self.folder = Path(gettempdir(), f"skillwright-prefixes-{secrets.token_hex(8)}")
-        # Name and bytes of the file by prefix, the one used last at the end.
+        # Prefix -> name and bytes of its file, least recently used first.
         self._files: dict[str, tuple[str, int]] = {}
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
     def find(self, prefix: str) -> str | None:
-        """Return the name of the file of a prefix, which counts as used now."""
+        """Return the file name of a prefix, and mark it as used."""
         with self._lock:
             if prefix not in self._files:
                 return None
@@ -55,7 +50,7 @@ class SavedPrefixes:
             return self._files[prefix][0]
 
     def new_name(self) -> str:
-        """Return a name that no other file in the folder has."""
+        """Return an unused file name."""
         with self._lock:
             number = next(self._numbers)
             if not number:
@@ -63,15 +58,9 @@ class SavedPrefixes:
             return f"prefix-{number}"
 
     def add(self, prefix: str, name: str, size: int) -> str:
-        """Count a file that was written; those used longest ago make room for it.
+        """Register a written file of ``size`` bytes, and evict the least recently used ones.
 
-        Args:
-            prefix: The text whose state it holds.
-            name: From `new_name`.
-            size: In bytes.
-
-        Returns:
-            The name of the prefix's file, which is another one where another call was faster.
+        Return the file name of the prefix: that of a concurrent call, if it was faster.
         """
         with self._lock:
             if prefix in self._files:
@@ -83,7 +72,7 @@ class SavedPrefixes:
             return name
 
     def forget(self, prefix: str, name: str) -> None:
-        """Remove a file that could not be read."""
+        """Remove a file that cannot be read."""
         with self._lock:
             if prefix in self._files and self._files[prefix][0] == name:
                 self._drop(prefix)
@@ -104,44 +93,41 @@ class SavedPrefixes:
 async def complete(
     post: Post, saved: SavedPrefixes, slot: int, request: Mapping[str, Any]
 ) -> HttpReply:
-    """Ask for a chat completion whose prefix comes from disk, or is computed and saved first.
+    """Complete a chat whose prefix is restored from disk, or computed and saved first.
 
     Args:
         post: Posts to the server.
-        saved: What it has saved.
+        saved: The server's saved prefixes.
         slot: A slot that no other call uses.
-        request: Of a chat completion.
+        request: A chat completion request.
 
     Returns:
         The reply to the request, or to a step before it that failed.
-
-    Raises:
-        EndpointFault: A prefix could not be saved, or not be read back.
     """
     pinned = {**request, "id_slot": slot, "cache_prompt": False}
     try:
         pinned["cache_prompt"] = await _restore(post, saved, slot, request)
     except _FailedError as failed:
-        # A prompt that is too long is so for the request itself, which says it better.
+        # If the prompt is too long, the request itself fails with the better message.
         if failed.reply.status not in _UNABLE:
             return failed.reply
     return await post(CHAT_ROUTE, pinned)
 
 
 async def _restore(post: Post, saved: SavedPrefixes, slot: int, request: Mapping[str, Any]) -> bool:
-    """Put the state after a request's prefix into a slot; false where it has no prefix."""
+    """Restore the state after a request's prefix into a slot; return whether it has a prefix."""
     system = list(takewhile(lambda one: one.get("role") == "system", request["messages"]))
     if not system:
         return False
     opening = {**request, "messages": [*system, {"role": "user", "content": _MARK}]}
-    # Rendered for each call: tools are part of it, and a template may write today's date.
+    # Rendered for each call: it contains tools, and a template may contain the date.
     rendered = await _ask(post, "/apply-template", opening)
     prefix, mark, _ = rendered["prompt"].partition(_MARK)
     if not prefix or not mark:
         return False
     for _ in range(_TRIES):
         name = saved.find(prefix) or await _save(post, saved, slot, prefix)
-        # From disk the first time too: every answer begins with the same state.
+        # Restored from disk the first time too, so that all answers start from the same state.
         reply = await post(f"/slots/{slot}?action=restore", {"filename": name})
         if reply.status == 200:
             return True
@@ -150,7 +136,7 @@ async def _restore(post: Post, saved: SavedPrefixes, slot: int, request: Mapping
 
 
 async def _save(post: Post, saved: SavedPrefixes, slot: int, prefix: str) -> str:
-    """Compute a prefix in a slot, and return the name of the file that its state is saved in."""
+    """Compute a prefix in a slot, save its state, and return the file name."""
     computed = {"prompt": prefix, "n_predict": 0, "cache_prompt": False, "id_slot": slot}
     await _ask(post, "/completion", computed)
     name = saved.new_name()
@@ -178,11 +164,7 @@ async def _ask(post: Post, route: str, document: Mapping[str, Any]) -> Any:
 
 
 class _FailedError(Exception):
-    """A step before the request itself was not done.
-
-    Args:
-        reply: What the server said.
-    """
+    """A step before the request failed; ``reply`` is the server's."""
 
     def __init__(self, reply: HttpReply) -> None:
         super().__init__(reply.text)

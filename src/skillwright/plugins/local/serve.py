@@ -1,7 +1,7 @@
-"""The server of one GGUF file: a program that `LocalServer` starts, and that ends with it.
+"""The server process of one GGUF file, started by `LocalServer`.
 
-It imports nothing of Skillwright. One line of JSON comes in by standard input, which then stays
-open as long as the parent process lives; one line goes out: its address, or why there is none.
+It imports nothing of Skillwright. It reads one line of JSON from standard input, which the parent
+then holds open, and prints one line: its address, or an error.
 """
 
 import json
@@ -21,7 +21,7 @@ def main() -> None:
     with open(0, "rb", buffering=0, closefd=False) as given:
         settings = json.loads(given.readline())
     _end_with_standard_input()
-    # What the library prints belongs to the log; the answer has this channel for itself.
+    # The library's output goes to the log; this channel carries only the answer.
     answers = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -31,7 +31,7 @@ def main() -> None:
                 signal.SIGIO, signal.SIG_IGN
             )  # from here on Python sees it, and tidies up
         said = {"address": server.listening_address}
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is reported to who started this
+    except Exception as error:  # noqa: BLE001 - reported to the parent
         said = {"error": f"{type(error).__name__}: {error}"}
     os.write(answers, json.dumps(said).encode() + b"\n")
     while "address" in said and not _is_orphaned(settings["parent"], _LOOKS_AGAIN_S):
@@ -54,8 +54,7 @@ def _serve(settings: dict[str, Any]) -> Any:
     given.n_ctx = settings["context"] * settings["slots"]
     for cpu in (given.cpuparams, given.cpuparams_batch):
         cpu.n_threads = settings["threads"]
-    # What another prompt has left must change no answer, and may fill no memory: prefixes are saved
-    # where they are asked to be.
+    # No cache between prompts, which would change answers: prefixes are saved on request only.
     given.slot_save_path = os.path.join(settings["prefixes"], "")  # noqa: PTH118
     given.cache_prompt = False
     given.cache_ram_mib = given.n_ctx_checkpoints = 0
@@ -65,9 +64,9 @@ def _serve(settings: dict[str, Any]) -> Any:
 
 
 def _end_with_standard_input() -> None:
-    """Let the kernel end this process when standard input closes, whatever it is computing.
+    """Let the kernel end this process when standard input closes.
 
-    While weights are loaded, no Python runs here: only a signal ends the process then.
+    A signal works also while weights are loaded, when no Python code runs.
     """
     with suppress(ImportError, AttributeError, OSError):  # elsewhere than on Unix: seen once loaded
         import fcntl
@@ -77,9 +76,9 @@ def _end_with_standard_input() -> None:
 
 
 def _is_orphaned(parent: int, wait_s: float) -> bool:
-    """Tell whether the parent process is gone; wait up to ``wait_s`` for a sign of it.
+    """Return whether the parent process is gone; wait up to ``wait_s``.
 
-    A process that was forked from our parent may hold the pipe open beyond the parent's death.
+    A sibling process may hold the pipe open after the parent's death.
     """
     readable, _, _ = select.select([0], [], [], wait_s)
     return bool(readable) or os.getppid() != parent

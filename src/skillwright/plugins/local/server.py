@@ -1,4 +1,4 @@
-"""A server process of our own for one GGUF file: started when needed, and never left behind."""
+"""The server process of one GGUF file: started when needed, ended with this process."""
 
 import json
 import os
@@ -25,13 +25,13 @@ _LESS = "Lower context or max_concurrent, or take smaller weights"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The settings of a server; models with equal ones share it.
+    """The settings of a server; models with equal settings share it.
 
     Attributes:
-        path: The GGUF file.
-        slots: Calls that it answers at once.
-        context: Tokens of each of them, prompt and answer together.
-        threads: Cores that it computes on.
+        path: GGUF file.
+        slots: Concurrent calls.
+        context: Tokens per call, prompt and answer together.
+        threads: CPU threads.
     """
 
     path: str
@@ -41,17 +41,16 @@ class Served:
 
 
 class LocalServer:
-    """The process behind one or more local models. Safe to use from several threads and loops.
+    """The process of one or more local models; usable from several threads and loops.
 
     Args:
-        served: What it serves.
-        program: The command that serves it, by default `PROGRAM`; see
-            `skillwright.plugins.local.serve` for what it reads and says.
+        served: Its settings.
+        program: Command of the server, by default `PROGRAM`; see `skillwright.plugins.local.serve`.
 
     Attributes:
-        key: The bearer token of requests, known to this process alone.
-        answers: Number of answers so far, which distinguishes a slow server from a stuck one.
-        prefixes: What it has saved of prompts; they outlive its process, but not `end`.
+        key: Bearer token of requests, known to this process alone.
+        answers: Number of answers so far, which distinguishes a slow server from a hanging one.
+        prefixes: Saved prefixes; kept across restarts, until `end`.
     """
 
     def __init__(self, served: Served, program: Sequence[str] | None = None) -> None:
@@ -71,23 +70,19 @@ class LocalServer:
 
     @property
     def pid(self) -> int | None:
-        """The process, where one runs."""
+        """Process id, if it runs."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
     def address(self, timeout_s: float) -> str:
-        """Return where it listens; starts it where it does not run. Blocks until it is ready.
-
-        Raises:
-            ModelRefused: It could not be started, or was not ready in time.
-        """
+        """Return its address; start it if needed and wait until it is ready, or `ModelRefused`."""
         with self._starting:
             if self.pid is None:
                 self._address = self._start(timeout_s)
             return self._address
 
     def take_slot(self) -> int | None:
-        """Return a slot that no call uses, for `give_slot`; ``None`` where there is none now."""
+        """Reserve a free slot for `give_slot`; ``None`` if all are in use."""
         with self._slots:
             for free in self._free_slots:
                 if free[0] <= time.monotonic():
@@ -101,7 +96,7 @@ class LocalServer:
             self._free_slots.append((time.monotonic() + after_s, slot))
 
     def why_it_ended(self, wait_s: float = 0.0) -> str:
-        """Say how the process ended, with its last words; "" where it still runs after a wait."""
+        """Return how the process ended, with its last output; "" if it still runs."""
         process = self._process
         try:
             code = process.wait(wait_s) if process is not None else None
@@ -116,14 +111,14 @@ class LocalServer:
         return f"its process ended ({how}){self._quoted()}"
 
     def kill(self) -> None:
-        """End the process at once; the next call starts another one."""
+        """Kill the process; the next call starts another one."""
         process = self._process
         if process is not None:
             process.kill()
             process.wait()
 
     def end(self) -> None:
-        """End the process for good."""
+        """End the process permanently."""
         self._is_wanted = False
         self.kill()
         self._close()
@@ -133,7 +128,7 @@ class LocalServer:
         process = self._process
         for file in (self._log, *((process.stdin, process.stdout) if process else ())):
             if file is not None:
-                with suppress(BrokenPipeError):  # what the ended process had not read
+                with suppress(BrokenPipeError):  # unread input of the ended process
                     file.close()
 
     def _start(self, timeout_s: float) -> str:
@@ -164,7 +159,7 @@ class LocalServer:
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._close()
         self._log = TemporaryFile()  # noqa: SIM115 - open for as long as the process runs
-        # In a session of its own: Ctrl-C is ours, and we may still want answers while we end.
+        # A session of its own, so that Ctrl-C does not end it before this process.
         process = self._process = subprocess.Popen(
             self._program,
             stdin=subprocess.PIPE,
@@ -188,7 +183,7 @@ class LocalServer:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            # By standard input: the arguments of a process can be read by everybody.
+            # By standard input: other users can read a process's arguments.
             process.stdin.write(json.dumps(settings).encode() + b"\n")
             process.stdin.flush()
             line = process.stdout.readline()
@@ -218,9 +213,9 @@ _lock = threading.Lock()
 
 
 def share_server(served: Served) -> tuple[LocalServer, Callable[[], None]]:
-    """Return the server of this process for some settings, and what gives it back.
+    """Return this process's server for some settings and a function that releases it.
 
-    It is ended when everybody has given it back.
+    The server ends when all users have released it.
     """
     with _lock:
         if served not in _running:

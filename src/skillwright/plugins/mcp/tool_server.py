@@ -1,7 +1,7 @@
-"""Tools that a server of the Model Context Protocol offers: a program, or what is behind a URL.
+"""Tools of MCP servers: programs, or servers behind a URL.
 
-Sessions live on one loop in a thread of their own. So an episode that is cancelled waits for no
-server to end, and a server that does not end by itself is ended all the same.
+All sessions run on one event loop in a thread of its own, so a cancelled episode does not wait for
+a server to end, and a server that hangs is killed.
 """
 
 import asyncio
@@ -23,23 +23,19 @@ from skillwright.envs.table.tool_server import Answer, ToolServer
 INSTALL: Final = "pip install 'skillwright[mcp]'"
 
 STARTS_WITHIN_S: Final = 60.0
-"""A server that takes longer to be ready is lost."""
+"""Seconds until a server must be ready."""
 _SHOWN_CHARS: Final = 400
 _MOST_CHARS: Final = 50_000
 _ENDS_WITHIN_S: Final = 10.0  # its input closed, asked to end, then killed: 2 s each in `mcp`
-_SHORTEST_SECRET: Final = 6  # of fewer characters the places where it is taken out would tell it
-# What a call was refused for, as JSON-RPC numbers it: its method, its parameters.
+_SHORTEST_SECRET: Final = 6  # redacting a shorter text would reveal it
+# JSON-RPC error codes of a refused call: unknown method, invalid parameters.
 _AGENTS_OWN: Final = (-32601, -32602)
 
 Found = TypeVar("Found")
 
 
 def offered_tools(server: ToolServer) -> tuple[dict[str, Any], ...]:
-    """Return a server's tools in OpenAI's form; it is asked once per process.
-
-    Raises:
-        DataError: `mcp` is not installed, the server is missing, or it offers no tools.
-    """
+    """Return a server's tools in OpenAI's format; asked once per process."""
     return _offered(server.model_dump_json())
 
 
@@ -81,21 +77,17 @@ class ToolSession:
         self._is_closed = False
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Call a tool, from any loop.
-
-        Raises:
-            EnvError: The server is missing, died, or took too long.
-        """
+        """Call a tool, from any loop; raise `EnvError` if the server is missing, died or hangs."""
         return await asyncio.wrap_future(_submit(self._call(name, dict(arguments))))
 
     def close(self) -> None:
-        """End the session and its program, without waiting for it. Closing twice is allowed."""
+        """End the session and its program without waiting; idempotent."""
         if not self._is_closed:
             self._is_closed = True
             _loop().call_soon_threadsafe(self._end)
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """List what the server offers; on the loop of the sessions."""
+        """List the server's tools, on the loop of the sessions."""
         listed: list[dict[str, Any]] = []
         cursor: str | None = None
         while cursor or not listed:
@@ -118,7 +110,7 @@ class ToolSession:
         return Answer(self._cleared(_text_of(found)), bool(found.get("isError")))
 
     async def _ask(self, what: str, ask: Any) -> Any:
-        """Ask the server; it may die meanwhile, or never answer."""
+        """Send a request; the server may die or hang meanwhile."""
         try:
             async with asyncio.timeout(STARTS_WITHIN_S):
                 session = await self._opened()
@@ -163,18 +155,18 @@ class ToolSession:
         return self._task
 
     async def _keep(self) -> None:
-        """Hold the session open, in one task: scopes have to be left where they were entered."""
+        """Hold the session open in one task: anyio scopes must be left where they were entered."""
         with suppress(ProcessLookupError):  # it ended by itself meanwhile
             async with self._connected() as session:
                 self._future().set_result(session)
                 await self._over.wait()
 
     def _end(self) -> None:
-        if self._over.is_set():  # to cancel twice would cancel its cleaning up
+        if self._over.is_set():  # a second cancellation would interrupt the cleanup
             return
         self._over.set()
         if self._task is not None and not self._future().done():
-            self._task.cancel()  # it is being opened yet
+            self._task.cancel()  # it is still being opened
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Any]:
@@ -216,7 +208,7 @@ class ToolSession:
             self._words = " ".join(self._said.read().split())[-_SHOWN_CHARS:]
 
     def _cleared(self, text: str) -> str:
-        """Take out the values of variables that the server was given, and cut what is endless."""
+        """Redact the values of the server's variables, and cut long output."""
         for name, value in self._secrets.items():
             if len(value) >= _SHORTEST_SECRET:
                 text = text.replace(value, f"[{name}]")
@@ -226,12 +218,12 @@ class ToolSession:
 
 
 def open_session(server: ToolServer) -> ToolSession:
-    """Open a session; nothing is sent before the first call."""
+    """Open a session; the first call connects."""
     return ToolSession(server)
 
 
 class _Refused(Exception):
-    """A call that the server refuses for what is in it: the agent's own doing."""
+    """The server refused the content of a call: an error of the agent."""
 
 
 def _leaf(error: BaseException) -> str:
@@ -253,9 +245,6 @@ def _part(content: Mapping[str, Any]) -> str:
         return str(inner["text"])
     about = inner.get("uri") or inner.get("mimeType") or ""
     return f"[{content.get('type', 'content')} {about}, not shown]"
-
-
-# The loop of all sessions, and its end.
 
 
 _open: set[ToolSession] = set()
@@ -282,14 +271,14 @@ async def _ended() -> None:
 
 
 def _end_all() -> None:
-    """End what is open, however the process ends; for a moment programs are waited for."""
+    """End all sessions at exit; wait briefly for their programs."""
     with suppress(TimeoutError):
         _submit(_ended()).result(_ENDS_WITHIN_S)
 
 
 @cache
 def _mcp(module: str = "") -> Any:
-    # What it logs quotes the server, on the terminal; what went wrong is in the failure.
+    # Its log would print server output on the terminal; the failure has the cause.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     try:
         return importlib.import_module(f"mcp.{module}".rstrip("."))

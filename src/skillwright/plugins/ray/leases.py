@@ -62,19 +62,15 @@ class LedgerClient(Protocol):
 
     async def renew(self, holder: str, demands: Mapping[str, Demand]) -> dict[str, Grant]:
         """See `EndpointLedger.renew`."""
-        ...
 
     async def turn(self, endpoint: str, rates: Rates, tokens: int, within_s: float) -> str:
         """See `EndpointLedger.turn`."""
-        ...
 
     def settle(self, endpoint: str, expected: int, used: int) -> None:
         """See `EndpointLedger.settle`, without waiting."""
-        ...
 
     def hold(self, endpoint: str, seconds: float) -> None:
         """See `EndpointLedger.hold`, without waiting."""
-        ...
 
 
 class EndpointLedger:

@@ -65,11 +65,9 @@ class Worker(Protocol):
 
     def hand(self, setting: Shared, orders: bytes) -> None:
         """Send it episodes to begin."""
-        ...
 
     def stop(self, tickets: Sequence[int]) -> None:
         """Send it word to stop episodes."""
-        ...
 
     async def collect(self) -> bytes:
         """Wait for its next report.
@@ -77,11 +75,9 @@ class Worker(Protocol):
         Raises:
             WorkerLost: It is gone.
         """
-        ...
 
     def dismiss(self) -> None:
         """End it, where it is not gone already."""
-        ...
 
 
 class Placement(Protocol):
@@ -90,12 +86,10 @@ class Placement(Protocol):
     @property
     def workers(self) -> int:
         """How many there are to be, at least 1."""
-        ...
 
     @property
     def has_other_machines(self) -> bool:
         """Whether workers may be where this process's files are not."""
-        ...
 
     def share(self, value: Any) -> Any:
         """Put something where every worker can get it, once, and return its handle.
@@ -103,7 +97,6 @@ class Placement(Protocol):
         Raises:
             ConfigError: It cannot be sent.
         """
-        ...
 
     async def start(self) -> Worker:
         """Start a worker.
@@ -112,7 +105,6 @@ class Placement(Protocol):
             WorkerLost: It did not come up, or there is no room for it at present.
             UsageError: None ever will.
         """
-        ...
 
 
 @dataclass(eq=False)

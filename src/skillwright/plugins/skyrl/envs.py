@@ -18,7 +18,7 @@ from urllib.request import getproxies
 
 from skillwright.core import DataError, EnvError, Message, did_you_mean
 from skillwright.envs import StepOutput, TextEnv, spec, specs
-from skillwright.rollout.engine import SKILL_HEADING, with_other_skill
+from skillwright.rollout.prompt import SKILL_HEADING, with_other_skill
 
 # Environments of skyrl-gym in our engine, as they are: ``env.name: skyrl_gym:gsm8k``.
 #

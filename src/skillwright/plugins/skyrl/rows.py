@@ -27,7 +27,7 @@ from skillwright.plugins.skyrl.envs import (
     skill_in,
     task_columns,
 )
-from skillwright.rollout.engine import SKILL_HEADING
+from skillwright.rollout.prompt import SKILL_HEADING
 
 _PLACEHOLDER: Final = "The environment writes the conversation."
 

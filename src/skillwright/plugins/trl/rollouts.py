@@ -36,7 +36,7 @@ from skillwright.envs import make
 from skillwright.policy import PolicyAgent, Row, joined, outcome_of
 from skillwright.policy.hf import HfPolicy, HfSettings
 from skillwright.rollout import Limits, LocalEngine, PromptStyle, refuse_no_score
-from skillwright.rollout.adapter import LoopThread
+from skillwright.rollout.loop_thread import LoopThread
 
 __all__ = ["TrlEpisode", "TrlRollouts", "refuse_unfit"]
 

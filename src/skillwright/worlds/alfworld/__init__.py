@@ -1,8 +1,7 @@
 """ALFWorld: household games in text, official ones and our own.
 
-The rules and every word of the observations are those of the original engine (ALFWorld,
-arXiv:2010.03768), rebuilt as a small state machine: an episode takes microseconds per step, and
-nothing has to be installed.
+The rules and observations of the original engine (ALFWorld, arXiv:2010.03768) are rebuilt as a
+state machine that takes microseconds per step and needs no installation.
 """
 
 from skillwright.worlds.alfworld.env import AlfworldEnv

@@ -24,11 +24,8 @@ from skillwright.worlds.alfworld.official import game_item, load_game, official_
 from skillwright.worlds.alfworld.state import REJECTED, World
 from skillwright.worlds.alfworld.tables import ALL_TASK_TYPES, CATEGORIES
 
-# The games that a ``data`` section of a configuration names.
-
-
 _NEW_HOMES: Final = 100_000
-"""More homes than any seed has to train in."""
+"""More homes than any seed has for training."""
 
 
 def find_tasks(data: Mapping[str, Any]) -> TaskSplits:
@@ -69,14 +66,11 @@ def _households(data: Mapping[str, Any]) -> TaskSplits:
     return [*train, *(replace(task, split=SURVEY) for task in survey)], val, test
 
 
-# Which category of a skill bank a game belongs to, and which home it is set in.
-
-
 _ANNOUNCED: Final = re.compile(r"^your task is to:\s*", re.IGNORECASE)
 
 
 def _pattern(template: str) -> re.Pattern[str]:
-    """One word per slot, so that "put a {obj} in {target}" does not take "put a hot egg in ..."."""
+    """Compile a template with one word per slot: "hot egg" does not match ``{obj}``."""
     return re.compile(
         re.sub(r"\\\{\w+\\\}", r"\\w+", re.escape(template.rstrip(" ."))), re.IGNORECASE
     )
@@ -88,11 +82,9 @@ _GOALS: Final = tuple(
 
 
 def category_of(task: Task) -> str:
-    """Tell the category of a game.
+    """Return the category of a game, one of `CATEGORIES`' values, or ``""``.
 
-    Returns:
-        One of `CATEGORIES`' values: from the task type where there is one, else from the game that
-        the task names, else from a goal in one of the twelve official wordings; ``""`` for others.
+    It is read from the task type, else from the game, else from a goal in an official wording.
     """
     named = (task.task_type, _generated_type(task.extras), _folder_type(task.extras))
     for task_type in named:
@@ -104,13 +96,13 @@ def category_of(task: Task) -> str:
 
 
 def category_of_goal(goal: str) -> str:
-    """Tell the category of a goal's text; ``""`` where it is in none of the official wordings."""
+    """Return the category of a goal in an official wording, or ``""``."""
     text = _ANNOUNCED.sub("", goal.strip()).rstrip(" .")
     return next((category for wording, category in _GOALS if wording.fullmatch(text)), "")
 
 
 def scope_of(task: Task) -> str:
-    """Name the household that a generated game is set in, such as ``household 3``, or ``""``."""
+    """Return the household of a generated game, such as ``household 3``, or ``""``."""
     home = _generated(task.extras).get("household")
     return "" if home is None else f"household {home}"
 
@@ -126,12 +118,12 @@ def _generated_type(extras: Mapping[str, Any]) -> str:
 
 
 def _folder_type(extras: Mapping[str, Any]) -> str:
-    """Official games lie in folders such as ``pick_heat_then_place_in_recep-Egg-None-.../t1``."""
+    """Read the type in a folder such as ``pick_heat_then_place_in_recep-Egg-None-.../t1``."""
     folder = PurePath(str(extras.get("game_file", ""))).parent.parent.name
     return folder.partition("-")[0]
 
 
-# ``seed`` comes with every task; a household draws nothing, so it changes nothing here.
+# Every task has ``seed``; a household draws nothing, so it has no effect here.
 _EXTRAS: Final = ("game_file", "generated", "max_turns", "seed")
 _CONFIG: Final = ("show_admissible",)
 _GENERATOR: Final = inspect.signature(generate_problem)
@@ -160,16 +152,16 @@ class AlfworldEnv(TextEnv):
     Args:
         env_config: ``{"show_admissible": bool}`` (default true): whether messages end with the
             list of admissible commands. The metadata always has the list.
-        extras: What to play: ``{"game_file": PATH}`` for an official game, or
+        extras: The game: ``{"game_file": PATH}`` for an official one, or
             ``{"generated": {"split": ..., "index": ...}}`` with the arguments of
-            `generate_problem` for one of ours; and ``max_turns`` (default 50).
+            `generate_problem`; and ``max_turns`` (default 50).
 
     Raises:
         DataError: A setting is unknown or has the wrong type, there is no such game file, or both
             or none of the two sources is given.
 
-    The reward is 1.0 on the step that wins, else 0.0. The metadata of `init` and `step` has
-    ``observation`` (raw text), ``admissible_commands`` (sorted), ``won`` and ``truncated``.
+    The reward is 1.0 on the step that solves the game, else 0.0. The metadata of `init` and `step`
+    has ``observation`` (raw text), ``admissible_commands`` (sorted), ``won`` and ``truncated``.
     """
 
     version = f"1.{GENERATOR_VERSION}"
@@ -193,7 +185,7 @@ class AlfworldEnv(TextEnv):
 
     @classmethod
     def tidied_items(cls, items: Sequence[Any]) -> list[Any]:
-        """Read rows with a ``gamefile``, as SkillOpt's split files have; others stay as they are.
+        """Read rows with a ``gamefile``, as in SkillOpt's split files; others stay as they are.
 
         Raises:
             DataError: There is no such game.
@@ -205,7 +197,7 @@ class AlfworldEnv(TextEnv):
 
     @classmethod
     def category(cls, task: Task) -> str:
-        """Return one of the six categories of `CATEGORIES`, or ``""`` for a goal of none."""
+        """Return one of the six categories of `CATEGORIES`, or ``""`` for any other goal."""
         return category_of(task)
 
     @classmethod
@@ -226,15 +218,11 @@ class AlfworldEnv(TextEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
-        """Return commands that win a game; empty where an official file has no walkthrough.
-
-        Raises:
-            DataError: There is no such game.
-        """
+        """Return commands that solve a game; empty if an official file has no walkthrough."""
         return list(_opener(extras)().problem.walkthrough)
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Open the game: our instructions, then what is seen and what is to be done.
+        """Open the game: our instructions, then observation and task.
 
         Raises:
             DataError: The game cannot be read or generated.
@@ -250,7 +238,7 @@ class AlfworldEnv(TextEnv):
         return messages, self._metadata(self._world, observation, admissible, truncated=False)
 
     def step(self, action: str) -> StepOutput:
-        """Carry out one command, given bare or in the last complete ``<action>`` tag.
+        """Execute one command, given bare or in the last complete ``<action>`` tag.
 
         Raises:
             EnvError: `init` was not called.
@@ -322,7 +310,7 @@ def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], where: str) 
 
 
 def _opener(extras: Mapping[str, Any]) -> Callable[[], World]:
-    """Find out what to play without reading or generating it yet."""
+    """Choose the game's source without reading or generating it yet."""
     if ("game_file" in extras) == ("generated" in extras):
         raise DataError(
             "alfworld extras: give either 'game_file' (the path of a game.tw-pddl file) or "
@@ -357,7 +345,7 @@ def _generator_arguments(generated: Any) -> str:
     return canonical(dict(generated))
 
 
-# Reading or generating a game costs a thousand times more than copying an untouched world.
+# Reading or generating a game costs a thousand times more than copying an initial world.
 
 
 @lru_cache(maxsize=_WORLDS_KEPT)

@@ -1,8 +1,7 @@
-"""Our own games: seeded, proven winnable, and never the same in two splits.
+"""Our own games: seeded, proven solvable, and in one split only.
 
-A game is a function of its arguments. Its split is decided by its content: scenes are drawn until
-one's digest falls into the residues of the split, so that no world can occur in two of them,
-whatever the seeds.
+A game is a function of its arguments. Its content decides its split: scenes are drawn until a
+digest falls into the residues of the split, so no world occurs in two splits, whatever the seeds.
 """
 
 import random
@@ -53,34 +52,32 @@ from skillwright.worlds.alfworld.tables import (
     TaskType,
 )
 
-# Scenes: furniture, what lies where, and the task that it is laid out for.
-#
-# Everything is drawn here, and nothing is proved; `generate.py` does that.
+# Scenes: furniture, the places of objects, and the task. Drawn here, without proof.
 
 
 HIDDEN: Final = 0.5
-"""Chance that a wanted object lies behind a door, where the furniture allows it."""
+"""Probability that a wanted object is behind a door, if the furniture allows it."""
 
 SHUT: Final = 0.5
-"""Chance that the destination has a door, where the furniture allows it."""
+"""Probability that the destination has a door, if the furniture allows it."""
 
 MISLEADING: Final = 0.5
-"""Chance that an object of similar use is surely around."""
+"""Probability that an object of similar use is present."""
 
 ONE_MORE: Final = 0.25
-"""Chance of one more object of a class."""
+"""Probability of one more object of a class."""
 
 FULLNESS: Final = (0.4, 0.6, 0.8)
-"""A scene has one of these shares of the object classes that floor plans have."""
+"""Shares of the floor plans' object classes, one of which a scene has."""
 
-# Tasks drawn until one is as wished; after that, the best of them does.
+# Number of tasks drawn until one meets the wishes; then the best of them is used.
 _TASK_DRAWS: Final = 12
 _ALL_WISHES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a task is about, in classes; ``target`` or ``toggle`` is "" where there is none."""
+    """The classes of a task; ``target`` or ``toggle`` is "" if there is none."""
 
     obj: str
     target: str
@@ -89,18 +86,18 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A laid-out room."""
+    """A drawn room with its task."""
 
-    furniture: Furniture  # receptacle class -> how many
+    furniture: Furniture  # receptacle class -> number
     # Every object as (class, surface name of its receptacle), shuffled
     placements: tuple[tuple[str, str], ...]
-    wanted: Wanted  # the task
+    wanted: Wanted
 
 
 def sample_scene(
     task_type: TaskType, room: str, home: Household | None, rng: random.Random
 ) -> Scene | None:
-    """Draw a scene for a task, or ``None`` where the furniture drawn seems to allow none."""
+    """Draw a scene for a task, or return ``None`` if its furniture seems to allow none."""
     furniture = home.furniture[room] if home else sample_furniture(room, rng)
     stage = _Stage(task_type, room, furniture, home, rng)
     wanted = stage.choose()
@@ -114,7 +111,7 @@ def sample_scene(
 
 
 class _Stage:
-    """A scene in the making. Its methods draw from one generator, so their order matters."""
+    """A scene being drawn. Its methods share one generator, so their order matters."""
 
     def __init__(
         self,
@@ -133,10 +130,8 @@ class _Stage:
         self._hidden = rng.random() < HIDDEN
         self._shut = rng.random() < SHUT
 
-    # -- the task
-
     def choose(self) -> Wanted | None:
-        """Choose what the task is about, with doors as they are wished for, if that can be."""
+        """Choose the task's classes, with the wanted doors if possible."""
         found, best = None, -1
         for _ in range(_TASK_DRAWS):
             obj = self._draw_object()
@@ -160,7 +155,7 @@ class _Stage:
         return self._draw_seen([otype for otype in self._seen if otype in LAMPS])
 
     def _draw_seen(self, otypes: list[str]) -> str:
-        """Draw a class as often as floor plans have it."""
+        """Draw a class with its frequency in floor plans."""
         return self._rng.choices(otypes, [self._seen[otype] for otype in otypes])[0]
 
     def _targets(self, obj: str) -> list[str]:
@@ -186,12 +181,10 @@ class _Stage:
         return "" if self._task_type.verb else target
 
     def _wishes_met(self, starts: list[str], target: str) -> int:
-        """Rank a task; where not both wishes can be met, what hides the object counts more."""
+        """Rank a task by the wishes it meets; a hidden object counts more than a door."""
         hidden = any(_has_door(place) == self._hidden for place in starts)
         shut = not target or (target in OPENABLE) == self._shut
         return 2 * hidden + shut
-
-    # -- what lies where
 
     def place_wanted(self, wanted: Wanted) -> None:
         """Place as many wanted objects as the task needs, sometimes one more."""
@@ -203,13 +196,13 @@ class _Stage:
             self._put(wanted.obj, barred, hidden=self._hidden)
 
     def place_lamps(self, needed: str) -> None:
-        """Place the lamp that the task needs, and others as often as floor plans have them."""
+        """Place the needed lamp, and others with their frequency in floor plans."""
         for otype, scenes in self._seen.items():
             if otype in LAMPS and (otype == needed or self._occurs(scenes)):
                 self._put(otype)
 
     def place_others(self, wanted: str) -> None:
-        """Place everything else, some of it easily mistaken for what is wanted."""
+        """Place everything else, including objects similar to the wanted one."""
         others = {otype: n for otype, n in self._seen.items() if otype not in {wanted, *LAMPS}}
         use = next((use for use in USES if wanted in use), frozenset())
         alike = [otype for otype in others if otype in use]
@@ -227,7 +220,7 @@ class _Stage:
         return self._rng.random() * SCENES_PER_ROOM < scenes
 
     def _put(self, otype: str, barred: str = "", *, hidden: bool | None = None) -> None:
-        """Put an object where it is kept, or else anywhere apart from others of its class."""
+        """Put an object where it is kept, or anywhere apart from others of its class."""
         kept = (self._habits or {}).get(otype)
         if kept and (otype in LAMPS or self._rng.random() < HABIT_STRENGTH):
             self.placements.append((otype, kept))
@@ -253,7 +246,7 @@ def _has_door(place: str) -> bool:
 
 
 GENERATOR_VERSION: Final = 1
-"""Rises whenever the same arguments would give another game."""
+"""Increase this whenever the same arguments would give another game."""
 
 STEP_LIMIT: Final = 50
 
@@ -262,7 +255,7 @@ SPLITS: Final[Mapping[str, range]] = {
     "val": range(4, 7),
     "test": range(7, 10),
 }
-"""Split -> the last decimal digits of the content digests of its games."""
+"""Split -> last decimal digits of the content digests of its games."""
 
 HOUSEHOLD_TURNS: Final[Mapping[str, int]] = {
     "pick_and_place_simple": 9,
@@ -276,7 +269,7 @@ HOUSEHOLD_TURNS: Final[Mapping[str, int]] = {
 with the habits in its skill (5.7, 6.1, 8.6, 8.4, 7.9 and 10.5; 80 games each). It then wins 92%
 with them and 10% without."""
 
-# Indexes tried in a home before the next one; most homes keep something hidden for every task type.
+# Indexes tried in a home before the next one; most homes hide something for every task type.
 _ASKED: Final = 7
 _HOMES_ASKED: Final = 9
 
@@ -297,14 +290,13 @@ def generate_problem(
 
     Args:
         split: ``train``, ``val`` or ``test``.
-        index: From 0. The task type is ``index % 6``, so six games in a row are one of each,
-            and the kinds of room of a task type take turns.
+        index: From 0. The task type is ``index % 6``; a task type's kinds of room alternate.
         seed: A different seed gives different games.
-        household: The home that the game is set in; ``None`` for a home of its own.
+        household: Number of the home; ``None`` for a home of its own.
 
     Returns:
-        A game that its walkthrough wins within `STEP_LIMIT` commands. Its goal never holds at the
-        start, and for a pick-two game of no household the two objects lie in different places.
+        A game that its walkthrough solves within `STEP_LIMIT` commands. Its goal does not hold at
+        the start; outside of households the two objects of a pick-two game lie in different places.
 
     Raises:
         DataError: There is no such split, or a number is negative.
@@ -321,8 +313,8 @@ def generated_tasks(
 ) -> list[Task]:
     """List ``count`` games as tasks, from number ``start`` on.
 
-    Their ids are equal only if split, index, seed and household are. ``extras["generated"]`` holds
-    the arguments of `generate_problem`.
+    Ids are equal only if split, index, seed and household are. ``extras["generated"]`` has the
+    arguments of `generate_problem`.
 
     Raises:
         DataError: There is no such split, or a number is negative.
@@ -333,22 +325,22 @@ def generated_tasks(
 def household_tasks(
     split: str, count: int, *, homes: Sequence[int], seed: int = 0, start: int = 0
 ) -> list[Task]:
-    """List ``count`` games spread over homes, in which knowing the home pays.
+    """List ``count`` games spread over homes, in which knowledge of the home helps.
 
-    What the task wants is kept behind a door there, and at least three other doors could hide it
-    (`keeps_hidden`). The turn limit is `HOUSEHOLD_TURNS`: too short for opening them all.
+    The wanted object is behind a door, and at least three other doors could hide it
+    (`keeps_hidden`). The turn limit, `HOUSEHOLD_TURNS`, is too low for opening them all.
 
     Args:
         split: ``train``, ``val`` or ``test``.
-        count: How many.
-        homes: Numbers of households; six games in a row, one of each task type, share a home,
-            unless it keeps nothing hidden for a task type: then the next home is used.
+        count: Number of games.
+        homes: Numbers of households; six consecutive games, one of each task type, share a home,
+            unless it hides nothing for a task type: then the next home is used.
         seed: A different seed gives different games.
-        start: From which number on.
+        start: Number of the first game.
 
     Raises:
-        DataError: ``homes`` is empty or keeps nothing hidden, there is no such split, or a number
-            is negative.
+        DataError: ``homes`` is empty or hides nothing, there is no such split, or a number is
+            negative.
     """
     if not homes:
         raise DataError("household_tasks() was given no homes; name at least one")
@@ -356,9 +348,9 @@ def household_tasks(
 
 
 def content_digest(problem: Problem) -> str:
-    """Return the digest of what stands and lies where: equal worlds are equal, whatever the task.
+    """Return the digest of a world without its task; it decides a generated game's split.
 
-    Two objects of a class are interchangeable. For a generated game, it decides the split.
+    Two objects of a class are interchangeable.
     """
     things = [(thing.otype, place) for thing in problem.things for place in thing.receptacles]
     return _digest((piece.name for piece in problem.receptacles), things)
@@ -380,7 +372,7 @@ def _task(split: str, index: int, seed: int, household: int | None) -> Task:
 
 
 def _telling(split: str, number: int, homes: tuple[int, ...], seed: int) -> Task:
-    """Find the first game of a slot in which knowing the home pays."""
+    """Return the first game of a slot in which knowledge of the home helps."""
     if number < 0:
         raise DataError(f"there is no game {number}; games are numbered from 0")
     slot, kind = divmod(number, len(ALL_TASK_TYPES))
@@ -405,7 +397,7 @@ def _room(index: int) -> str:
     return rooms[index // len(ALL_TASK_TYPES) % len(rooms)]
 
 
-# Cached, because every attempt at a task asks for its game again.
+# Cached, because every attempt at a task requests its game again.
 @lru_cache(maxsize=2048)
 def _generate(split: str, index: int, seed: int, household: int | None) -> Problem:
     task_type = ALL_TASK_TYPES[index % len(ALL_TASK_TYPES)]

@@ -1,8 +1,8 @@
-"""Households: homes where everything has its place, and the sentences that tell it.
+"""Households: homes with fixed places for things, and the sentences that describe them.
 
-All games of a household are set in the same rooms with the same furniture, and nearly everything
-lies where the household's habits say. An agent that knows them need not search; nothing in a
-game's text gives them away, so they can only be learned from other games of the same household.
+All games of a household have the same rooms and furniture, and most things are where the
+household's habits say. The habits are not in a game's text; an agent can only learn them from other
+games of the same household, and then needs no search.
 """
 
 import random
@@ -27,37 +27,34 @@ from skillwright.worlds.alfworld.tables import (
     TRAITS,
 )
 
-# Empty rooms: how much furniture is in them, and what it is called.
-
-
 FEWEST_RECEPTACLES: Final = 10
 MOST_RECEPTACLES: Final = 25
 
 MOST_EFFORT: Final = 38
-"""Commands that looking into everything may take (a visit each, and one more per door). With 50
-commands in all, 12 are left for the task itself, so that a patient searcher always has enough."""
+"""Commands that may be needed to look into everything (a visit each, and one more per door). Of 50
+commands, 12 are left for the task, so that a complete search always suffices."""
 
-# Floor plans go up to 28 cabinets; a room with more cabinets would be cut below anyway.
+# Floor plans have up to 28 cabinets; rooms with more are cut below anyway.
 _MOST_OF_A_CLASS: Final = {"cabinet": 8, "drawer": 7, "shelf": 6}
 
-# Of these, a room that is small gets more.
+# Small rooms get more of these.
 _GROWING: Final = frozenset({"cabinet", "drawer"})
 
-# The statistics count only receptacles with a recorded pose and so miss burners; a stove has four.
+# The statistics count only receptacles with a recorded pose and miss burners; a stove has four.
 _BURNERS: Final = 4
 
 START: Final = "loc 1"
 
 Furniture = Mapping[str, int]
-"""Receptacle class -> how many."""
+"""Receptacle class -> number."""
 
 
 def sample_furniture(room: str, rng: random.Random) -> Furniture:
-    """Choose the furniture of a kind of room by the statistics of the floor plans.
+    """Draw the furniture of a kind of room from the statistics of the floor plans.
 
-    The choice is then made playable: `FEWEST_RECEPTACLES` to `MOST_RECEPTACLES` pieces that take
-    at most `MOST_EFFORT` commands to search, some of them with doors, and a place for a lamp in
-    rooms that may have one.
+    It is then made playable: `FEWEST_RECEPTACLES` to `MOST_RECEPTACLES` pieces that take at most
+    `MOST_EFFORT` commands to search, some with doors, and a place for a lamp in rooms that may have
+    one.
     """
     counts: dict[str, int] = {}
     for rtype, seen in ROOMS[room].receptacles.items():
@@ -79,7 +76,7 @@ def sample_furniture(room: str, rng: random.Random) -> Furniture:
 
 
 def effort(furniture: Furniture) -> int:
-    """Count the commands that it takes to look into everything once."""
+    """Return the number of commands that it takes to look into everything once."""
     return sum(n * (2 if rtype in OPENABLE else 1) for rtype, n in furniture.items())
 
 
@@ -103,37 +100,34 @@ def furnish(furniture: Furniture) -> tuple[Receptacle, ...]:
 
 
 def surface_name(cls: str, ordinal: int, count: int) -> str:
-    """Name the ``ordinal``-th of ``count`` ids of a class: numbers fall as ids rise.
-
-    Source: ALFWorld's naming of entities.
-    """
+    """Name the ``ordinal``-th of ``count`` ids of a class as ALFWorld does: numbers fall."""
     return f"{cls} {count + 1 - ordinal}"
 
 
 def encoded_id(cls: str, ordinal: int) -> str:
-    """Write the lower-cased problem id of a piece or an object.
+    """Return the lower-case problem id of a piece or an object.
 
     Basins have the two-part form of the simulator (``sink_bar_01_bar_sinkbasin``): names are made
-    from the part before the first ``_bar_``, to which ``basin`` is added.
+    from the part before the first ``_bar_``, with ``basin`` added.
     """
     whole = cls.removesuffix("basin")
     return f"{cls}_bar_{ordinal:02}" if whole == cls else f"{whole}_bar_{ordinal:02}_bar_{cls}"
 
 
 HABIT_STRENGTH: Final = 0.9
-"""Chance that an object of a class with a habit lies where the habit says. Lamps always do."""
+"""Probability that an object of a class with a habit is in its place. Lamps always are."""
 
 _PLACES_OF_A_KIND: Final = 3
-"""Most places with a door, and most without, that a room's habits name."""
+"""Maximum number of places with a door, and of places without, in a room's habits."""
 
 _FEWEST_FITTING: Final = 4
-"""Least number of the room's object classes that must fit into a place with a habit."""
+"""Minimum number of the room's object classes that must fit into a place with a habit."""
 
 _NEVER_KEPT_IN: Final = frozenset({"garbagecan", "microwave", "sinkbasin"})
 
 
 _DOORS_TO_HIDE_BEHIND: Final = 4
-"""Least number of doors of the room that could hide an object."""
+"""Minimum number of doors of the room that could hide an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +135,9 @@ class Household:
     """A home.
 
     Attributes:
-        index: Which home it is; equal indices are equal homes.
+        index: Number of the home; equal numbers are equal homes.
         furniture: Kind of room -> its furniture.
-        habits: Kind of room -> object class -> surface name of the receptacle where it is kept.
+        habits: Kind of room -> object class -> surface name of its receptacle.
     """
 
     index: int
@@ -153,11 +147,7 @@ class Household:
 
 @lru_cache(maxsize=256)
 def household(index: int) -> Household:
-    """Look up a home.
-
-    Raises:
-        DataError: The index is negative.
-    """
+    """Return a home; raise `DataError` if the index is negative."""
     if index < 0:
         raise DataError(f"there is no household {index}; they are numbered from 0")
     rng = random.Random(derive_seed("alfworld-household", index))
@@ -167,10 +157,7 @@ def household(index: int) -> Household:
 
 
 def habits_text(home: Household) -> str:
-    """Return the habits of a home as skill text, one sentence per room and place.
-
-    Classes and places are spelled as observations spell them.
-    """
+    """Return a household's habits as skill text, in the spelling of observations."""
     lines = ["In this home, things are nearly always kept in their places:"]
     for room in home.habits:
         kept = _kept(home, room)
@@ -179,10 +166,7 @@ def habits_text(home: Household) -> str:
 
 
 def habit_skills(home: Household) -> list[BankSkill]:
-    """Return the habits of a home as bank skills: what a perfect teacher would distill.
-
-    One skill per category of tasks, room and place, about the objects that such tasks can want.
-    """
+    """Return a household's habits as the ideal bank skills, one per category, room and place."""
     kept = []
     for kind in ALL_TASK_TYPES:
         able = TRAITS.get(kind.trait, PLACEABLE)
@@ -207,10 +191,10 @@ def habit_skills(home: Household) -> list[BankSkill]:
 
 
 def keeps_hidden(home: Household, room: str, otype: str) -> bool:
-    """Tell whether only the habits lead straight to an object.
+    """Tell whether an agent needs the habits to find an object.
 
-    It is kept behind a door, and enough other doors of the room could be that one
-    (`_DOORS_TO_HIDE_BEHIND`) that looking behind them all takes too long.
+    It is behind a door, and looking behind all other doors of the room that could hide it
+    (`_DOORS_TO_HIDE_BEHIND`) takes too long.
     """
     kept = home.habits[room].get(otype, "")
     doors = [
@@ -252,7 +236,7 @@ def _habits(room: str, furniture: Furniture, rng: random.Random) -> dict[str, st
 
 
 def _storage(room: str, names: list[str], rng: random.Random) -> list[str]:
-    """Choose the places that a room's habits name, some with a door and some without."""
+    """Choose the places in a room's habits, some with a door and some without."""
     worthy = [
         name
         for name in names

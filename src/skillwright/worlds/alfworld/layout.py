@@ -1,4 +1,4 @@
-"""What never changes during a game, indexed for speed and shared by all copies of its world."""
+"""The fixed part of a game, indexed for speed and shared by all copies of its world."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -10,34 +10,35 @@ from typing import Final, cast
 from skillwright.core import DataError
 from skillwright.worlds.alfworld.problem import AGENT, ARITY, Goal, Problem, Receptacle
 
-# A fast test of whether a goal holds: it runs after every step of every episode.
+# The test of a goal runs after every step of every episode, so it must be fast.
 
 
 class Situation:
-    """What a goal can ask about, in names; `World` moves it on."""
+    """The state that a goal can ask about; `World` changes it."""
 
     location: str  # where the agent is
     held: str  # the object in its hand, or `""`
-    opened: frozenset[str]  # receptacles with a door that is open
+    opened: frozenset[str]  # receptacles with an open door
     contents: dict[str, tuple[str, ...]]  # receptacle -> the objects in it, in listing order
     # Object -> the receptacles that it is in (normally at most one)
     places: dict[str, frozenset[str]]
-    # Object -> the locations that it is at; slicing goes by these
+    # Object -> its locations, for slicing
     whereabouts: dict[str, frozenset[str]]
-    states: dict[str, frozenset[str]]  # object -> which of `clean hot cool sliced toggled` it is
+    states: dict[str, frozenset[str]]  # object -> its states, of `clean hot cool sliced toggled`
 
 
-# Variables and constants live in numbered slots of one list while a goal is tested.
+# Variables and constants are in numbered slots of one list during a test.
 Test = Callable[[Situation, list[str]], bool]
 Source = Callable[[Situation, list[str]], Iterable[str]]
 
 
 def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
-    """Turn a goal into a test of the situations of one problem.
+    """Compile a goal into a test for the situations of one problem.
 
-    A quantifier becomes nested loops over what the problem's fixed facts (classes, traits, places
-    of receptacles) leave possible, smallest loop first, each condition tested as soon as its
-    variables have values. A test takes microseconds; trying every combination, a millisecond.
+    A quantifier becomes nested loops over the values that the problem's fixed facts (classes,
+    traits, places of receptacles) allow, the smallest loop first, and each condition is tested as
+    soon as its variables have values. A test takes microseconds; trying every combination, a
+    millisecond.
     """
     compiler = _Compiler(problem)
     test, slots = compiler.test(goal, {}), compiler.slots
@@ -46,12 +47,12 @@ def compile_goal(goal: Goal, problem: Problem) -> Callable[[Situation], bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One condition of several that must hold together."""
+    """One condition of a conjunction."""
 
-    test: Test  # whether it holds
+    test: Test
     needs: AbstractSet[int]  # slots of the variables that must have values first
     fixed: bool = False  # the answer depends on the problem alone
-    atom: tuple[str, tuple[int, ...]] = ("", ())  # predicate and slots, where it is an atom
+    atom: tuple[str, tuple[int, ...]] = ("", ())  # predicate and slots of an atom
 
 
 class _Compiler:
@@ -107,7 +108,7 @@ class _Compiler:
     def _conjuncts(
         self, goal: Goal, scope: Mapping[str, int], kinds: dict[int, str]
     ) -> Iterator[_Part]:
-        """Flatten nested ``exists`` and ``and``; the variables that they bind go into ``kinds``."""
+        """Flatten nested ``exists`` and ``and``; record their variables in ``kinds``."""
         match goal:
             case ("and", *parts):
                 for part in parts:
@@ -128,7 +129,7 @@ class _Compiler:
         filters = [part.test for part in parts if part.fixed and part.needs == {slot}]
         fits = _every(filters)
         slots = self.slots.copy()
-        nowhere = cast("Situation", None)  # tests of fixed parts never look at the situation
+        nowhere = cast("Situation", None)  # tests of fixed parts never read the situation
         choices = set()
         for value in self._domains[kind]:
             slots[slot] = value
@@ -173,7 +174,7 @@ _CHANGING: Final[Mapping[str, Callable[..., bool]]] = {
 }
 
 
-# (predicate, which term is sought) -> what makes it true, given the other term.
+# (predicate, number of the unknown term) -> its possible values, given the other term.
 _SOUGHT: Final[Mapping[tuple[str, int], Callable[[Situation, str], Iterable[str]]]] = {
     ("inreceptacle", 0): lambda world, place: world.contents.get(place, ()),
     ("inreceptacle", 1): lambda world, thing: world.places.get(thing, ()),
@@ -183,7 +184,7 @@ _SOUGHT: Final[Mapping[tuple[str, int], Callable[[Situation, str], Iterable[str]
 
 
 def _nested_loops(parts: list[_Part], unbound: Mapping[int, AbstractSet[str]]) -> Test:
-    """Seek values for the unbound slots, one loop each, that make all parts true."""
+    """Find values for the unbound slots, one loop each, that make all parts true."""
     ready = [part.test for part in parts if part.needs.isdisjoint(unbound)]
     if not unbound:
         return _every(ready)
@@ -254,7 +255,7 @@ class Layout:
         self.destinations = {f"go to {spot.name}": spot for spot in spots}
         self.is_solved = compile_goal(problem.goal, problem)
         self._sorted_destinations = sorted(self.destinations.items())
-        # The ``go to`` commands that can be given at a location, sorted.
+        # The sorted ``go to`` commands at a location.
         self.departures = cache(self._departures)
         self._here: dict[str, tuple[Receptacle, ...]] = {}
         for place in spots:

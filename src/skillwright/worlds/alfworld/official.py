@@ -1,4 +1,4 @@
-"""The official ALFWorld games, as the original's download lays them out, as tasks.
+"""The official ALFWorld games, in the original's download, as tasks.
 
 ``json_2.1.1/{train,valid_seen,valid_unseen}/<task>-<object>-...-<scene>/<trial>/game.tw-pddl``.
 The games are not part of this package; ALFWorld's own ``alfworld-download`` fetches them.
@@ -28,10 +28,8 @@ from skillwright.worlds.alfworld.problem import (
 )
 from skillwright.worlds.alfworld.tables import TYPE_NAMES
 
-# Official ALFWorld games: one JSON file with a PDDL problem and a text grammar inside.
-#
-# The PDDL domain in the file is not read: what actions do is known (see `World`). Of the grammar
-# only the task sentence and the dialect are.
+# A game file is JSON with a PDDL problem and a text grammar. Its PDDL domain is not read (`World`
+# has the rules), and of the grammar only the task sentence and the dialect.
 
 
 _TASK: Final = re.compile(r'Your task is to: ((?:[^"\\]|\\.)*)"')
@@ -45,8 +43,8 @@ class GameFile:
     problem: str  # PDDL text of the problem
     goal_text: str  # the task sentence without its final period
     dialect: str  # `"0.4"` or `"2.1.1"`
-    solvable: bool | None  # whether a planner solved it; `None` where none tried
-    walkthrough: tuple[str, ...]  # a winning list of commands, or empty
+    solvable: bool | None  # whether a planner solved it; `None` if not tried
+    walkthrough: tuple[str, ...]  # commands that solve it, or empty
 
 
 def read_game_file(path: Path) -> GameFile:
@@ -114,30 +112,29 @@ _RELEASE: Final = "json_2.1.1"
 _GAME: Final = "game.tw-pddl"
 
 SPLITS: Final[Mapping[str, str]] = {"train": "train", "valid_seen": "val", "valid_unseen": "test"}
-"""Folder of a split -> what its tasks are for."""
+"""Folder of a split -> our name of the split."""
 
-# The original's text games leave out tasks that need a movable receptacle or a sliced object.
+# The original's text games leave out tasks with a movable receptacle or a sliced object.
 _LEFT_OUT: Final = ("movable", "Sliced")
 
 
 def official_tasks(split: str, root: str | Path | None = None) -> list[Task]:
-    """List the official games of a split as tasks, in order of their ids.
+    """List the official games of a split as tasks, sorted by id.
 
-    Left out, as in the original: movable receptacles, sliced objects, games that no planner
-    solved, and other task types. Complete, that is 3,553 games in ``train``, 140 in
-    ``valid_seen`` and 134 in ``valid_unseen``. Only the outer layer of a game file is read.
+    As in the original, movable receptacles, sliced objects, games that no planner solved, and other
+    task types are left out. The complete data has 3,553 games in ``train``, 140 in ``valid_seen``
+    and 134 in ``valid_unseen``. Only the outer layer of a game file is read.
 
     Args:
         split: ``train``, ``valid_seen`` or ``valid_unseen``; its tasks are of the split ``train``,
             ``val`` and ``test``.
-        root: The folder ``json_2.1.1`` or one that holds it; ``$ALFWORLD_DATA`` by default.
+        root: The folder ``json_2.1.1`` or its parent; ``$ALFWORLD_DATA`` by default.
 
     Returns:
         Tasks whose id is the game's folder relative to ``json_2.1.1``.
 
     Raises:
-        DataError: There is no such split, the folder is missing or has no games, or a file in it
-            is malformed.
+        DataError: There is no such split, the folder is missing or empty, or a file is malformed.
     """
     if split not in SPLITS:
         raise DataError(f"no split {split!r} of ALFWorld. {did_you_mean(split, SPLITS)}")
@@ -150,7 +147,7 @@ def official_tasks(split: str, root: str | Path | None = None) -> list[Task]:
 
 
 def game_item(row: Mapping[str, Any], root: str | Path | None = None) -> dict[str, Any]:
-    """Bring a row of SkillOpt's split files to the shape of a task."""
+    """Convert a row of SkillOpt's split files to a task."""
     named = row["gamefile"]
     if not isinstance(named, str) or not named:
         raise DataError(f"row {row.get('id')!r}: 'gamefile' is {named!r}; it is a game's path")
@@ -218,14 +215,13 @@ def _task_type(game: Path) -> str:
     return game.parent.parent.name.partition("-")[0]
 
 
-# Our games as official game files, so that the public engine can play them too.
-#
-# The domain and the grammar are upstream texts; callers take them from an installed ``alfworld``.
+# Our games as official game files, for the public engine. The domain and the grammar are upstream
+# texts; callers take them from an installed ``alfworld``.
 
 
 _SENTENCE: Final = re.compile(r'Your task is to: [^"]*')
 
-# The domain mentions these types, so the planner of the public engine asks for their declaration.
+# The domain mentions these types, so the planner of the public engine needs their declaration.
 _RTYPES_OF_THE_DOMAIN: Final = frozenset({"sinkbasin", "microwave", "fridge"})
 _OTYPES_OF_THE_DOMAIN: Final = frozenset({"knife", "butterknife"})
 
@@ -235,7 +231,7 @@ _PREDICATES: Final = {name.lower(): name for name in PREDICATES}
 
 
 def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:
-    """Write a game in the official form, one JSON object with five keys.
+    """Convert a game to the official JSON object with five keys.
 
     Args:
         problem: The game.
@@ -243,8 +239,8 @@ def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:
         grammar: The upstream text grammar of the problem's dialect; its task sentence is replaced.
 
     Returns:
-        ``pddl_domain``, ``grammar``, ``pddl_problem``, ``solvable`` (true where a walkthrough is
-        known, else null: not tried) and ``walkthrough``.
+        ``pddl_domain``, ``grammar``, ``pddl_problem``, ``solvable`` (true with a known walkthrough,
+        else null: not tried) and ``walkthrough``.
 
     Raises:
         DataError: The grammar has no task sentence.
@@ -266,11 +262,9 @@ def to_game_json(problem: Problem, domain: str, grammar: str) -> dict[str, Any]:
 
 
 def problem_to_pddl(problem: Problem) -> str:
-    """Write a game as a PDDL problem of the household domain.
+    """Write a game as a PDDL problem of the household domain (alfworld/alfworld).
 
     Reading a generated game back gives an equal problem.
-
-    Source: ALFWorld's problem files (alfworld/alfworld).
     """
     ids = {
         AGENT: _AGENT_ID,
@@ -296,7 +290,7 @@ def problem_to_pddl(problem: Problem) -> str:
 
 
 def _location_ids(problem: Problem) -> dict[str, str]:
-    """Map names of locations to ids that are given these names when they are read."""
+    """Return, for each location, an id that is read back as its name."""
     names = {problem.start, *(place.location for place in problem.receptacles)}
     names.update(location for thing in problem.things for location in thing.locations)
     numbers = {name: int(name.rpartition(" ")[2]) for name in names if " " in name}

@@ -1,4 +1,4 @@
-"""PDDL problems of the household domain, and how their identifiers become names.
+"""Read PDDL problems of the household domain, and turn their identifiers into names.
 
 Source: the problem files of ALFWorld (alfworld/alfworld), derived from ALFRED's scenes.
 """
@@ -21,22 +21,22 @@ from skillwright.worlds.alfworld.problem import (
     describe_goal,
 )
 
-# A small, fast reader of s-expressions that can say where anything stands.
+# A small, fast reader of s-expressions with positions.
 
 
 _COMMENT = re.compile(r";[^\n]*")
 _TOKEN = re.compile(r"[()]|[^\s()]+")
-_DEEPEST = 100  # real problems have a dozen levels; what reads a form calls itself at each
+_DEEPEST = 100  # real problems have a dozen levels; the parser recurses at each
 
 Expression = Union[str, "Form"]
 
 
 class Form(list[Expression]):
-    """A parenthesised list of lower-case words and forms.
+    """A parenthesized list of lower-case words and forms.
 
     Attributes:
-        at: Index of its opening parenthesis among the tokens of the text. In a form that holds
-            words only, child ``i`` is token ``at + 1 + i``.
+        at: Index of its opening parenthesis among the tokens of the text. In a form of words only,
+            child ``i`` is token ``at + 1 + i``.
     """
 
     __slots__ = ("at",)
@@ -47,7 +47,7 @@ class Form(list[Expression]):
 
 
 class Misread(Exception):
-    """A token is wrong; the caller, which knows the file, turns it into a `DataError`."""
+    """A wrong token; the caller, which knows the file, turns it into a `DataError`."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message, at)
@@ -56,7 +56,7 @@ class Misread(Exception):
 
 
 def read(text: str) -> Form:
-    """Read the one form that a text consists of; ``;`` comments are skipped."""
+    """Read the single form of a text; ``;`` comments are skipped."""
     root = form = Form(-1)
     open_forms: list[Form] = []
     for at, token in enumerate(_tokens(text)):
@@ -110,11 +110,11 @@ def position(text: str, at: int) -> tuple[int, int]:
 
 
 def _without_comments(text: str) -> str:
-    """Blank the comments out; everything else stays where it is."""
+    """Replace comments by blanks, so that positions stay."""
     return _COMMENT.sub(lambda found: " " * len(found.group()), text) if ";" in text else text
 
 
-_GOAL_KINDS: Final = ("agent", "location", "receptacle", "object")  # what variables range over
+_GOAL_KINDS: Final = ("agent", "location", "receptacle", "object")  # kinds of variables
 _KINDS: Final = (*_GOAL_KINDS, "rtype", "otype")
 
 _TRAITS: Final = {
@@ -126,14 +126,14 @@ _TRAITS: Final = {
 }
 _STATES: Final = {f"is{state}": state for state in ("clean", "hot", "cool", "sliced", "toggled")}
 
-# Predicate -> the kinds of its arguments.
+# Predicate -> kinds of its arguments.
 _SIGNATURES: Final[Mapping[str, tuple[str, ...]]] = {
     **{name.lower(): kinds for name, kinds in PREDICATES.items()},
     "inreceptacleobject": ("object", "object"),
     "isreceptacleobject": ("object",),
     "cancontain": ("rtype", "otype"),
 }
-# Facts that nothing in a game depends on, or that follow from others.
+# Facts without effect in a game, or that follow from others.
 _IGNORED: Final = frozenset(
     {"=", "distance", "wasinreceptacle", "checked", "examined", "ison", "full", "moveable"}
     | {"isreceptacleobjectfull", "holdsany", "holdsanyreceptacleobject"}
@@ -155,12 +155,11 @@ def read_problem(
         pddl_text: The ``(define (problem ...) ...)`` form.
         goal_text: The task sentence without its final period.
         dialect: ``"0.4"`` or ``"2.1.1"``.
-        walkthrough: A winning list of commands, if one is known.
-        source: What to call the text in errors.
+        walkthrough: A list of commands that solves it, if known.
+        source: Name of the text in errors.
 
     Raises:
-        DataError: The text is malformed, or states something that no game can; the message gives
-            line and column within the text.
+        DataError: The text is malformed or contradictory; the message gives line and column.
     """
     try:
         reader = _Reader(read(pddl_text))
@@ -185,11 +184,11 @@ def read_problem(
 
 
 def surface_names(identifiers: Iterable[str]) -> dict[str, str]:
-    """Name identifiers as the observations do: ``apple_bar_02`` becomes ``apple 1``.
+    """Name identifiers as observations do: ``apple_bar_02`` becomes ``apple 1``.
 
-    The class is what stands before the first ``_bar_``, with ``basin`` added where the identifier
-    mentions one. Within a class the numbers run downwards in the order of the identifiers. An
-    identifier without ``_bar_`` is its own name.
+    The class is the part before the first ``_bar_``, with ``basin`` added if the identifier
+    mentions one. Within a class the numbers fall in the order of the identifiers. An identifier
+    without ``_bar_`` is its own name.
     """
     ordered = sorted(set(identifiers))
     classes = {name: _surface_class(name) for name in ordered if _BAR in name}
@@ -213,17 +212,17 @@ def _class(type_name: str) -> str:
 
 
 class _Reader:
-    """Answers questions about one problem text."""
+    """Reads the parts of one problem."""
 
     def __init__(self, form: Form) -> None:
         self._sections = {str(part[0]): part for part in form if isinstance(part, Form) and part}
         objects = self._section(":objects")
         self._declared = set(typed_names(objects, _KINDS, start=1))
-        # predicate -> first argument -> second argument ("" where there is none) -> token
+        # predicate -> first argument -> second argument ("" if there is none) -> token
         self._facts: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         self._mentioned: set[str] = set()
         self._read_facts(self._section(":init"))
-        # What no fact is about is declared but not there: it takes no number from its class.
+        # An object without facts is declared but absent: it takes no number of its class.
         self._names = {name: name for name, _ in self._declared}
         self._names |= surface_names(self._names.keys() & self._mentioned)
 
@@ -253,7 +252,7 @@ class _Reader:
             self._facts[predicate].setdefault(words[1], {})[(*words, "")[2]] = fact.at
 
     def _wrong(self, fact: Form, words: list[str]) -> Misread:
-        """Say what is wrong with a fact."""
+        """Return the error in a fact."""
         predicate, *names = words or [""]
         if predicate not in _SIGNATURES:
             hint = did_you_mean(predicate, _SIGNATURES)
@@ -268,14 +267,14 @@ class _Reader:
         return Misread(f"write this fact as ({predicate} {' '.join(kinds)})", fact.at)
 
     def _only(self, predicate: str, name: str) -> str:
-        """The one second argument that a fact gives for ``name``, or ``""``."""
+        """Return the only second argument of the facts about ``name``, or ``""``."""
         found = self._facts[predicate].get(name, {})
         if len(found) > 1:
             raise Misread(f"{name!r} has more than one {predicate!r}", list(found.values())[1])
         return next(iter(found), "")
 
     def _named(self, predicate: str, name: str) -> list[str]:
-        """Surface names of all second arguments that facts give for ``name``, in listing order."""
+        """Return surface names of second arguments of facts about ``name``, in listing order."""
         return [self._names[found] for found in sorted(self._facts[predicate].get(name, ()))]
 
     def _declared_as(self, kind: str) -> list[str]:

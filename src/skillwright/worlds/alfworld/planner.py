@@ -1,4 +1,4 @@
-"""A planner that sees everything: the shortest way to win, by a fixed recipe per task type.
+"""A planner with full information: the shortest solution, by a fixed recipe per task type.
 
 It proves that generated games can be solved, and gives demonstrations from any state of a game.
 Source: the rule-based experts of ALFWorld (arXiv:2010.03768) follow the same recipes.
@@ -15,7 +15,7 @@ from skillwright.worlds.alfworld.tables import ALL_TASK_TYPES, LOOK, PICK_TWO
 
 _TASK_TYPES: Final = {one.name: one for one in ALL_TASK_TYPES}
 
-# What the verb of a task type makes of an object.
+# Verb of a task type -> the state that it gives an object.
 _STATES: Final = {"clean": "clean", "heat": "hot", "cool": "cool"}
 
 
@@ -27,15 +27,14 @@ class _Find(NamedTuple):
 
 
 def plan(game: Problem | World) -> list[str]:
-    """Find the commands that win a game from where it stands.
+    """Return the commands that solve a game from its current state.
 
     Args:
-        game: A game, or a world in any state, which is left as it is. The game's ``task_type`` and
-            ``params`` say what it is about.
+        game: A game, or a world in any state, which is not changed. The game's ``task_type`` and
+            ``params`` describe the task.
 
     Returns:
-        Commands that win when they are executed in order; none if the game is solved already, and
-        none if no recipe wins it.
+        The commands in order; empty if the game is solved already, or no recipe solves it.
 
     Raises:
         DataError: The task type is not one of the six.
@@ -58,7 +57,7 @@ def _wins(world: World, commands: list[str]) -> bool:
 
 
 class _Route:
-    """Commands in the making, and what they change of the world."""
+    """Commands so far, with their effects on the world."""
 
     def __init__(self, world: World) -> None:
         self.commands: list[str] = []
@@ -68,20 +67,20 @@ class _Route:
         self._opened = set(world.opened)
 
     def visit(self, place: Receptacle) -> None:
-        """Go where a receptacle stands."""
+        """Go to a receptacle."""
         if self._location != place.location:
             self.commands.append(f"go to {place.name}")
             self._location = place.location
 
     def reach(self, place: Receptacle) -> None:
-        """Go there, and open its door if it has one that is closed."""
+        """Go to a receptacle, and open its door if it is closed."""
         self.visit(place)
         if self._is_closed(place):
             self.commands.append(f"open {place.name}")
             self._opened.add(place.name)
 
     def fetch(self, find: _Find) -> None:
-        """Get an object into the hand, putting down what is in it."""
+        """Take an object, after putting down the one in hand."""
         if find.place is None:
             return
         self._free_hand()
@@ -90,13 +89,13 @@ class _Route:
         self._held = find.thing.name
 
     def put(self, place: Receptacle) -> None:
-        """Put what is in hand into a receptacle."""
+        """Put the object in hand into a receptacle."""
         self.reach(place)
         self.commands.append(move_command(self._held, place.name, self._problem.dialect))
         self._held = ""
 
     def treat(self, verb: str, appliance: Receptacle) -> None:
-        """Clean, heat or cool what is in hand; the appliance's door does not matter."""
+        """Clean, heat or cool the object in hand; the appliance's door does not matter."""
         self.visit(appliance)
         self.commands.append(f"{verb} {self._held} with {appliance.name}")
 
@@ -134,7 +133,7 @@ def _treated_and_put(world: World) -> Iterator[_Route]:
 def _two_of_them(world: World) -> Iterator[_Route]:
     pairs = permutations(_finds(world, "object", "pickupable"), 2)
     for target, (first, second) in product(_targets(world.problem), pairs):
-        # In the other order, what is in hand would be put down and taken up again.
+        # In the other order, the object in hand would be put down and taken up again.
         if first.thing == second.thing or second.place is None:
             continue
         route = _Route(world)
@@ -166,7 +165,7 @@ _RECIPES: Final = {
 
 
 def _finds(world: World, role: str, trait: str) -> list[_Find]:
-    """List the objects that can play a role (``object`` or ``toggle``), wherever they are."""
+    """List the objects that fit a role (``object`` or ``toggle``), wherever they are."""
     finds = []
     for thing in world.problem.things:
         if thing.otype == world.problem.params.get(role) and trait in thing.traits:

@@ -1,7 +1,7 @@
-"""What a household game is made of before anything happens, official or generated.
+"""The initial state and goal of a household game, official or generated.
 
-Names are the surface names that observations use ("cabinet 3"), classes are lower-case
-("cabinet"). Source: ALFWorld (arXiv:2010.03768), its PDDL problems and naming rules.
+Names are the surface names in observations ("cabinet 3"), classes are lower-case ("cabinet").
+Source: ALFWorld (arXiv:2010.03768), its PDDL problems and naming rules.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,12 +18,12 @@ class Receptacle:
 
     Attributes:
         name: Surface name, unique in a problem.
-        sort_key: The lower-cased encoded id; every listing is in ascending order of it.
-        rtype: Lower-case class, "" where the file gives none.
-        location: The location that it stands at; several receptacles may share one. "" means
-            that it stands nowhere, so it is neither listed nor reached.
-        openable: It has a door; a fact of this receptacle, not of its class.
-        opened: Its door starts open.
+        sort_key: The lower-case encoded id; listings are sorted by it.
+        rtype: Lower-case class, "" if the file gives none.
+        location: Its location, which several receptacles may share; "" if it is nowhere, so that it
+            is neither listed nor reached.
+        openable: It has a door; other receptacles of its class may have none.
+        opened: Its door is open at the start.
     """
 
     name: str
@@ -40,10 +40,10 @@ class Thing:
 
     Attributes:
         name: Surface name, unique in a problem.
-        sort_key: The lower-cased encoded id; every listing is in ascending order of it.
-        otype: Lower-case class, "" where the file gives none.
-        receptacles: Names of the receptacles that it starts in (normally one).
-        locations: Locations that it starts at.
+        sort_key: The lower-case encoded id; listings are sorted by it.
+        otype: Lower-case class, "" if the file gives none.
+        receptacles: Names of its receptacles at the start (normally one).
+        locations: Its locations at the start.
         inner: Names of the objects inside it, in listing order.
         traits: Of ``pickupable cleanable heatable coolable sliceable toggleable receptacle``
             (the last: it is a movable receptacle).
@@ -65,17 +65,17 @@ class Problem:
     """One game.
 
     Attributes:
-        receptacles: In ascending order of their sort key.
-        things: In ascending order of their sort key.
+        receptacles: Sorted by their sort key.
+        things: Sorted by their sort key.
         start: The agent's first location.
         held: Name of the object in the agent's hand at the start, or "".
         can_contain: Receptacle class -> object classes it takes.
-        goal: A goal expression: nested tuples as `goal.py` defines them.
+        goal: Goal expression, see below.
         goal_text: The task sentence without its final period.
         dialect: ``"0.4"`` (``move X to Y``) or ``"2.1.1"`` (``put X in/on Y``).
-        task_type: One of the six task types, or "" where nothing says.
-        walkthrough: A known winning command list, or empty.
-        params: What the task is about: ``object``, ``target``, ``toggle`` (lower-case classes).
+        task_type: One of the six task types, or "" if unknown.
+        walkthrough: Commands that solve it, or empty.
+        params: The task's ``object``, ``target``, ``toggle`` (lower-case classes).
     """
 
     receptacles: tuple[Receptacle, ...]
@@ -91,12 +91,10 @@ class Problem:
     params: Mapping[str, str] = field(default_factory=dict)
 
 
-# Goals: what has to be true for a game to be solved.
-#
-# A goal is a nested tuple: ``("and", goal, ...)``, ``("not", goal)``,
-# ``("exists", ((variable, kind), ...), goal)``, ``("=", term, term)`` and
-# ``("atom", predicate, term, ...)``. Everything is lower-case; a term is a variable (``"?o"``), a
-# surface name (``"apple 1"``) or a class without the suffix ``type`` (``"apple"``).
+# A goal is a nested tuple: ``("and", goal, ...)``, ``("not", goal)``, ``("exists", ((variable,
+# kind), ...), goal)``, ``("=", term, term)`` and ``("atom", predicate, term, ...)``, all
+# lower-case. A term is a variable (``"?o"``), a surface name (``"apple 1"``) or a class without the
+# suffix ``type`` (``"apple"``).
 
 
 Goal = tuple[Any, ...]
@@ -118,16 +116,13 @@ PREDICATES: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("openable", "opened"), ("receptacle",)),
     **dict.fromkeys(("isClean", "isHot", "isCool", "isSliced", "isToggled"), ("object",)),
 }
-"""The predicates that a goal may use, as the domain writes them, and the kinds of their terms."""
+"""Predicates of goals, as in the domain, and the kinds of their terms."""
 
 ARITY: Final = {name.lower(): len(kinds) for name, kinds in PREDICATES.items()}
 
 
-# -- the six task types ---------------------------------------------------------------------------
-
-
 def task_type_goal(task_type: str, obj: str, target: str, toggle: str = "") -> Goal:
-    """Build the goal of one of the six task types.
+    """Build the goal of one of the six task types of ALFWorld (arXiv:2010.03768).
 
     Args:
         task_type: One of `TASK_TYPES`.
@@ -137,8 +132,6 @@ def task_type_goal(task_type: str, obj: str, target: str, toggle: str = "") -> G
 
     Raises:
         DataError: The task type is not one of the six.
-
-    Source: ALFWorld's task types (arXiv:2010.03768).
     """
     wanted = (_atom("objecttype", "?o", obj), _atom("receptacletype", "?r", target))
     put = _atom("inreceptacle", "?o", "?r")
@@ -197,11 +190,9 @@ def _two_objects_in_receptacle(obj: str, target: str) -> Goal:
 
 
 def describe_goal(goal: Goal) -> tuple[str, dict[str, str]]:
-    """Tell what a goal asks for: the inverse of `task_type_goal`.
+    """Return the task type of a goal, and its ``object``, ``target`` and ``toggle`` classes.
 
-    Returns:
-        The task type, and the lower-case classes ``object``, ``target`` and ``toggle`` as far as
-        the goal names them; ``""`` and ``{}`` for a goal of no task type.
+    The inverse of `task_type_goal`; ``""`` and ``{}`` for other goals.
     """
     atoms = list(_atoms(goal))
     task_type = _TASK_TYPES.get(_signature(goal), "")
@@ -218,7 +209,7 @@ def describe_goal(goal: Goal) -> tuple[str, dict[str, str]]:
 
 
 def _atoms(goal: Goal) -> Iterator[tuple[str, ...]]:
-    """Every atom in a goal, as (predicate, term, ...); equations have the predicate ``=``."""
+    """Yield every atom of a goal, as (predicate, term, ...); equations have the predicate ``=``."""
     match goal:
         case ("atom", *parts):
             yield tuple(parts)
@@ -232,8 +223,8 @@ def _atoms(goal: Goal) -> Iterator[tuple[str, ...]]:
 
 
 def _signature(goal: Goal) -> tuple[str, ...]:
-    """The predicates of a goal; no two task types have the same, however they are nested."""
-    # As a set: official pick-two goals name the receptacle's class twice.
+    """Return the predicates of a goal, which differ between any two task types."""
+    # A set: official pick-two goals name the receptacle's class twice.
     return tuple(sorted(predicate for predicate, *_ in set(_atoms(goal))))
 
 

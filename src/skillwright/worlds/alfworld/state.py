@@ -1,13 +1,13 @@
-"""The household as a state machine: what can be done, and what it changes.
+"""The household as a state machine.
 
-Source: ALFWorld's text engine (alfworld/alfworld 0.4 on TextWorld), whose observations and lists
-of admissible commands this reproduces byte for byte, odd cases included; the dialect ``"2.1.1"``
-is that of 0.3, which older papers and prompts use. The oddest:
+Source: ALFWorld's text engine (alfworld/alfworld 0.4 on TextWorld). Observations and lists of
+admissible commands are reproduced byte for byte, odd cases included; the dialect ``"2.1.1"`` is
+that of 0.3, which older papers and prompts use. The oddest:
 
-- heating, cooling and cleaning ask only for the object in hand and the appliance nearby; doors do
-  not matter to them, nor to switching a lamp on, nor to slicing;
+- heating, cooling and cleaning need only the object in hand and the appliance nearby; doors do not
+  matter to them, nor to switching a lamp on, nor to slicing;
 - several receptacles may share a location, and then all of them are in reach;
-- a win is a statement about the present: undo the goal, and the game is no longer solved.
+- a solved game is no longer solved once its goal is undone.
 """
 
 from bisect import bisect_left
@@ -17,10 +17,10 @@ from typing import Final, Self
 from skillwright.worlds.alfworld.layout import Layout, Situation
 from skillwright.worlds.alfworld.problem import Problem, Receptacle
 
-# A verb, an object and a receptacle (or a second object); "" where there is none.
+# A verb, an object and a receptacle (or a second object); "" if there is none.
 Action = tuple[str, str, str]
 
-# Class of appliance -> (verb, trait that it asks for).
+# Class of appliance -> (verb, trait that it needs).
 _APPLIANCES: Final = {
     "sinkbasin": ("clean", "cleanable"),
     "microwave": ("heat", "heatable"),
@@ -32,7 +32,7 @@ _WELCOME: Final = "-= Welcome to TextWorld, ALFRED! =-"
 _TASK_MARK: Final = "Your task is to: "
 REJECTED: Final = "Nothing happens."
 
-# The line about `move` is narrower than the others in the original, too.
+# The line about `move` is narrower than the others, as in the original.
 _HELP: Final = """\
 Available commands:
   look:                             look around your current location
@@ -50,7 +50,7 @@ Available commands:
   slice (object) with (object):     slice an object using a sharp object
 """
 
-# (states that must all hold, the words they give); the first match counts.
+# (states that must all hold, their words); the first match counts.
 _CONDITIONS: Final = (
     ({"clean", "hot", "sliced"}, "hot and clean sliced"),
     ({"clean", "cool", "sliced"}, "cool and clean sliced"),
@@ -66,10 +66,7 @@ _CONDITIONS: Final = (
 
 
 class World(Situation):
-    """One game in progress. Its `Situation` is for reading; only `act` changes it.
-
-    Args:
-        problem: The game.
+    """One game in progress; only `act` changes it.
 
     Raises:
         DataError: The problem contradicts itself (see `Layout`).
@@ -102,13 +99,13 @@ class World(Situation):
 
     @property
     def solved(self) -> bool:
-        """The goal holds now."""
+        """Whether the goal holds now."""
         if self._solved is None:
             self._solved = self._layout.is_solved(self)
         return self._solved
 
     def copy(self) -> Self:
-        """Return an independent world in the same state; costs a few microseconds."""
+        """Return an independent world in the same state, in a few microseconds."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         # All other values are immutable, or replaced as a whole when the state changes.
@@ -119,13 +116,13 @@ class World(Situation):
         return twin
 
     def intro(self) -> str:
-        """Return the text that opens the game: welcome, scene and task."""
+        """Return the opening text: welcome, scene and task."""
         here = self._layout.here(self.location)
         scene = self._look("", "") if here else _room(self._layout.room)
         return f"{_WELCOME}\n\n{scene}\n\n{_TASK_MARK}{self.problem.goal_text}."
 
     def admissible(self) -> list[str]:
-        """Return every command that would do something now, sorted, each once."""
+        """Return the commands with an effect now, sorted, each once."""
         if self._admissible is None:
             commands = sorted(self._local_actions())
             at = bisect_left(commands, _GO)
@@ -134,10 +131,10 @@ class World(Situation):
         return self._admissible.copy()
 
     def act(self, command: str) -> str:
-        """Carry a command out and return what is seen.
+        """Execute a command and return the observation.
 
-        Surrounding white space is ignored; apart from it, a command counts only if it equals an
-        admissible one exactly. Any other text changes nothing.
+        Without surrounding white space, a command must equal an admissible one; else nothing
+        changes.
         """
         command = command.strip()
         destination = self._layout.destinations.get(command)
@@ -149,10 +146,8 @@ class World(Situation):
         verb, thing, place = action
         return _PERFORM[verb](self, thing, place)
 
-    # -- what can be done here
-
     def _local_actions(self) -> dict[str, Action]:
-        """Every admissible command but ``go to``."""
+        """Return every admissible command but ``go to``."""
         if self._local is None:
             actions = dict(self._actions_with_hand())
             for place in self._layout.here(self.location):
@@ -202,10 +197,8 @@ class World(Situation):
         if trait in held.traits:
             yield f"{verb} {held.name} with {place.name}", (verb, held.name, place.name)
 
-    # -- what it changes
-
     def _moved(self) -> None:
-        """Forget what was derived from where things are."""
+        """Drop what was derived from the places of things."""
         self._local = self._admissible = self._solved = None
 
     def _go(self, place: Receptacle) -> str:
@@ -271,8 +264,6 @@ class World(Situation):
         self._become(thing, "sliced")
         return f"You sliced the {thing} with the {knife}."
 
-    # -- what is seen
-
     def _look_into(self, _: str, name: str) -> str:
         if not self._layout.receptacles[name].openable:
             return f"On the {name}, you see {_a_list(self.contents[name])}."
@@ -302,7 +293,7 @@ class World(Situation):
         return f"You are facing the {_joined(here)}. Next to it, you see {beside}."
 
     def _beside(self, here: list[str]) -> list[str]:
-        """Objects at this location, once per receptacle here that they were taken out of."""
+        """Return objects at this location, once per receptacle here that they were taken out of."""
         if not self._taken_out:
             return []
         return [
@@ -357,7 +348,7 @@ def _a_list(names: Iterable[str]) -> str:
 
 
 def _room(receptacles: Iterable[str]) -> str:
-    """The view from a place without receptacles."""
+    """Return the view from a place without receptacles."""
     return (
         "You are in the middle of a room. Looking quickly around you, "
         f"you see {_a_list(receptacles)}."

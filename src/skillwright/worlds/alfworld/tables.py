@@ -1,4 +1,4 @@
-"""What holds what, what can be done to what, and what stands where, for our own games.
+"""Data for our own games: contents of receptacles, properties of objects, frequencies.
 
 Classes are lower-case ("cabinet"); `TYPE_NAMES` has their PDDL type names ("CabinetType").
 Source: ALFRED (Shridhar et al., 2020) and ALFWorld (Shridhar et al., 2021): the class lists of the
@@ -19,12 +19,12 @@ class TaskType(NamedTuple):
     """One of the six types of task."""
 
     name: str  # its official name
-    category: str  # what a skill bank files it under; source: SkillRL (arXiv 2602.08234)
+    category: str  # category in a skill bank; source: SkillRL (arXiv 2602.08234)
     templates: tuple[str, str]  # task sentences with `{obj}`, `{target}` and `{toggle}` slots
-    rooms: tuple[str, ...]  # where its games are set
-    trait: str = ""  # what the object must allow, "" for nothing
-    verb: str = ""  # the command that gives the object its state, "" for none
-    appliance: str = ""  # the receptacle class that the verb needs, "" for none
+    rooms: tuple[str, ...]  # kinds of room of its games
+    trait: str = ""  # property that the object needs, or ""
+    verb: str = ""  # command that gives the object its state, or ""
+    appliance: str = ""  # receptacle class that the verb needs, or ""
 
 
 class Frequency(NamedTuple):

@@ -1,8 +1,8 @@
-"""tau-bench: a customer on the line, tools, and a database that must come out right.
+"""tau-bench: a simulated customer, tools, and a database with a target state.
 
-Tools, rewards and texts of observations are those of tau-bench (arXiv:2406.12045), rebuilt: all
-episodes share one frozen database, and each keeps only the records that it changed. There are two
-domains, a retail store and an airline. The data is not part of the project; `data_dir` finds it.
+Tools, rewards and observations are rebuilt from tau-bench (arXiv:2406.12045). All episodes share
+one immutable database; each keeps only its changed records. The domains are a retail store and an
+airline. The data is not part of the project; `data_dir` finds it.
 """
 
 from skillwright.worlds.tau_bench.config import TauBenchEnvConfig, read_config

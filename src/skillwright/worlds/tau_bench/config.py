@@ -1,4 +1,4 @@
-"""The settings of the environment: names, defaults and bounds, in one place."""
+"""The settings of the environment."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -14,49 +14,43 @@ class TauBenchEnvConfig:
     """Settings that all episodes share.
 
     Attributes:
-        user_simulator_endpoint: Base URL of the server that plays the user; it is asked apart from
-            the agent's, even where both are one.
-        user_simulator_model: The model asked there.
-        user_sim_max_tokens: Bound on one reply of the user, with its reasoning.
+        user_simulator_endpoint: Base URL of the server that plays the user.
+        user_sim_max_tokens: Maximum tokens of one reply of the user, with its reasoning.
         user_sim_temperature: At least 0.
-        request_timeout: Seconds for one request to the user's server; ``user_deadline_s`` where
-            that is shorter.
-        domain: ``retail``, a store, or ``airline``; it decides data, tools and tasks.
-        user_strategy: How the user is played; `user_strategies` lists the names.
-        user_replies: What a ``scripted`` user says, first of all the opening.
-        user_prompt: Which role prompt the user is given: ``parity`` states the original
-            obligations in our words, ``completion_boundary`` adds that it must not end the call
-            while the agent still asks or has not confirmed; ``tau-bench`` is the original's own
-            text, which is read from a copy of tau-bench and needs the strategy ``llm``. It changes
-            scores.
-        tau_bench_dir: A checkout of tau-bench, or the folder of its installed package, whose words
-            ``user_prompt: tau-bench`` takes; empty looks next to the data, where `skillwright data
-            tau-bench` puts them, then for an installed package.
-        user_backend: The dialect of the user's server: ``openai_chat``, ``claude_chat``,
-            ``qwen_chat`` or ``minimax_chat``, as in a run's ``models`` section.
-        user_api_key_env: The environment variable with the key of that server; empty for the
-            backend's own. An own server needs no key.
+        request_timeout: Seconds per request to the user's server, at most ``user_deadline_s``.
+        domain: ``retail`` or ``airline``.
+        user_strategy: Strategy of the simulated user; `user_strategies` lists the names.
+        user_replies: Messages of a ``scripted`` user, beginning with the opening.
+        user_prompt: The user's role prompt: ``parity`` states tau-bench's obligations in our words;
+            ``completion_boundary`` adds that the user must not end the call while the agent still
+            asks or has not confirmed; ``tau-bench`` is the original's text, read from a copy of
+            tau-bench, and needs the strategy ``llm``. It changes scores.
+        tau_bench_dir: A checkout of tau-bench, or the folder of its installed package, for
+            ``user_prompt: tau-bench``; empty looks next to the data, where `skillwright data
+            tau-bench` puts the words, then for an installed package.
+        user_backend: API of the user's server: ``openai_chat``, ``claude_chat``, ``qwen_chat`` or
+            ``minimax_chat``, as in a run's ``models`` section.
+        user_api_key_env: The environment variable with that server's key; empty for the backend's
+            own. A self-hosted server needs no key.
         user_settings: Further settings of that model, as in a run's ``models`` section, such as
-            ``{"temperature": None}`` for one that takes none; they come before the above.
-        user_retries: How often a failed request to the user's server is sent again; a reply that
-            is no reply is asked for again once. It does not bound how long a server that fails
-            for every episode is waited for: ``user_deadline_s`` does.
-        user_deadline_s: Seconds for one turn of the user: its requests, retries and waits.
-        user_max_concurrent: Most requests to the user's server at once, of one process.
-        tools: How the agent calls its tools: ``tags`` in its text, as the system prompt says, which
-            any agent can; ``native`` by its endpoint's function calling, as tau-bench's own agent
-            does. It changes scores.
-        prompt: What the agent reads first: ``skillwright`` is the policy, the rules and how to
-            answer, in our words; ``tau-bench`` is the policy alone, as tau-bench's own agent gets
-            it. The second needs ``tools: native``.
+            ``{"temperature": None}``; they override the above.
+        user_retries: Retries of a failed request to the user's server; an empty reply is requested
+            once more. ``user_deadline_s`` limits how long a failing server is waited for.
+        user_deadline_s: Seconds per turn of the user, with requests, retries and waits.
+        user_max_concurrent: Maximum concurrent requests of one process to the user's server.
+        tools: Format of tool calls: ``tags`` in the agent's text, as the system prompt says;
+            ``native`` by the endpoint's function calling, as in tau-bench. It changes scores.
+        prompt: The system prompt: ``skillwright`` is the policy, the rules and the answer format,
+            in our words; ``tau-bench`` is the policy alone, as there, and needs ``tools: native``.
         parsing: ``default``; ``strict`` refuses text next to a tool call, several calls in a turn
-            and calls without tags; ``lenient`` takes ``parameters``, ``args`` and ``function`` too.
-        score_on_truncation: Whether an episode that runs out of turns is paid for its database.
-        wrap_tool_results: Whether tool results are in ``<tool_response>`` tags, so that they
-            cannot be taken for the user's words.
-        empty_observation: What the agent reads where a tool (``think``) returns nothing.
+            and calls without tags; ``lenient`` also takes ``parameters``, ``args`` and
+            ``function``.
+        score_on_truncation: Whether an episode that reaches the turn limit is scored.
+        wrap_tool_results: Whether tool results are in ``<tool_response>`` tags, to distinguish them
+            from the user's words.
+        empty_observation: Observation for a tool (``think``) that returns nothing.
         show_rules: Whether the data's short rules follow the policy in the system prompt.
-        data_dir: Folder with the domain's data; empty looks where `data_dir` does.
+        data_dir: Folder with the domain's data; empty uses `data_dir`'s search.
     """
 
     user_simulator_endpoint: str = "http://127.0.0.1:8001/v1"
@@ -98,7 +92,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "user_backend": ("openai_chat", "claude_chat", "qwen_chat", "minimax_chat"),
 }
 
-# Strategies whose users read more than the role, in words of ours.
+# Strategies with prompts of ours besides the role.
 _OTHER_ROLES: Final = frozenset({"react", "verify", "reflection"})
 
 # Setting -> what it must be, and the test.
@@ -113,17 +107,14 @@ _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 
 class UnknownDomain(DataError, NotImplementedError):
-    """A domain that is not there; callers that make an environment expect a DataError."""
+    """A domain that does not exist; also a DataError, which callers expect."""
 
 
 def read_config(env_config: object | None) -> TauBenchEnvConfig:
-    """Read settings from ``None``, a mapping, or an object with fields such as a dataclass.
-
-    A setting that is missing or null has its default in all of these.
+    """Read settings from ``None``, a mapping, or an object with fields; null means the default.
 
     Raises:
-        DataError: A setting is unknown, of the wrong type, or out of bounds, or two of them do not
-            go together.
+        DataError: A setting is unknown, of the wrong type, or out of bounds, or two conflict.
         UnknownDomain: There is no such domain.
     """
     if isinstance(env_config, TauBenchEnvConfig):
@@ -142,7 +133,7 @@ def read_config(env_config: object | None) -> TauBenchEnvConfig:
 
 
 def check_together(config: TauBenchEnvConfig) -> None:
-    """Refuse settings that cannot go together."""
+    """Refuse settings that conflict."""
     if config.prompt == "tau-bench" and config.tools != "native":
         raise DataError(
             "tau_bench env_config: prompt is 'tau-bench' and tools is 'tags'; tau-bench's own "
@@ -165,7 +156,7 @@ def _given(env_config: object | None) -> Mapping[str, Any]:
     if env_config is None:
         return {}
     if isinstance(env_config, Mapping):
-        # A mapping like OmegaConf's is read item by item: its values may be resolved on the way.
+        # A mapping such as OmegaConf's is read by item, because it may resolve values.
         return {str(name): _item(env_config, name) for name in env_config}
     if dataclasses.is_dataclass(env_config) and not isinstance(env_config, type):
         names = [one.name for one in dataclasses.fields(env_config)]
@@ -181,12 +172,12 @@ def _item(holder: Any, name: Any) -> Any:
     try:
         return holder[name]
     except Exception as error:
-        # OmegaConf's own, such as for '???'; nothing that a dict raises.
+        # OmegaConf's own errors, such as for '???'.
         raise DataError(f"tau_bench env_config: {name} has no value: {error}") from error
 
 
 def read_replies(replies: Any) -> tuple[str, ...]:
-    """Read what a scripted user says."""
+    """Read the messages of a scripted user."""
     return _texts("user_replies", replies)
 
 

@@ -1,4 +1,4 @@
-"""The episode environment: a customer on the line, tools at hand, one action per turn."""
+"""The episode environment: a simulated customer and tools, one action per turn."""
 
 import json
 import logging
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_TURNS: Final = 30
 
-# With all the signs around it: taking only the marker out of ######STOP###### would leave another.
+# With surrounding signs: removing only the marker from ######STOP###### would leave another.
 _MARKER: Final = re.compile(r"(?<!#)#{3,}+STOP#{3,}")
 
 _COUNTED: Final = (
@@ -74,34 +74,32 @@ logger = logging.getLogger(__name__)
 
 
 class TauBenchEnv(TextEnv):
-    """One customer of the retail store of tau-bench, or of its airline.
+    """One customer of tau-bench's retail store or airline.
 
-    In a turn the agent calls one tool, or writes to the simulated user. It calls by writing
-    ``{"name": ..., "arguments": {...}}`` in ``<tool_call>`` tags, or where ``tools`` is ``native``
-    by its endpoint's function calling; turns are then taken by `step_native`. The episode ends when
-    the user says `STOP`, when the agent calls ``transfer_to_human_agents``, or after ``max_turns``.
-    It is paid once, at its end: 1.0 where the database is as the task's gold actions leave it and
-    every required text was said to the user, else 0.0; nothing where the turns ran out, unless
-    ``score_on_truncation``.
+    In a turn the agent calls one tool or writes to the simulated user. It calls by
+    ``{"name": ..., "arguments": {...}}`` in ``<tool_call>`` tags, or natively (``tools: native``,
+    `step_native`). The episode ends when the user says `STOP`, when the agent calls
+    ``transfer_to_human_agents``, or after ``max_turns``. Its reward is 1.0 if the database is as
+    after the task's gold actions and every required text was said to the user, else 0.0; a
+    truncated episode is scored only with ``score_on_truncation``.
 
     Args:
         env_config: Settings, as `TauBenchEnvConfig` describes them.
         extras: ``task_index``; ``task_split`` (default ``test``); ``max_turns`` (default 30);
-            and, where an episode has a user of its own, ``user_strategy`` and ``user_replies``.
-            Other keys are a data set's own columns and change nothing.
+            and for an episode's own user, ``user_strategy`` and ``user_replies``. Other keys are
+            ignored.
 
     Raises:
         DataError: A setting is wrong, there is no such task, or the data is missing or damaged.
-        NotImplementedError: A domain is asked for that is not there.
+        NotImplementedError: The domain does not exist.
 
     The metadata of a step has ``source`` (a tool's name or ``user``) or ``error``; ``observation``,
-    the bare text; ``tool_call``; ``truncated``; ``user_simulator``, what the user's turn used up
-    and its thoughts and dropped drafts, where it had one; and at the end ``reward_breakdown``. A
-    user that cannot be reached is never a score: the awaiting pair raises `EnvError`; the blocking
-    pair, whose trainers lose a whole batch by an exception, ends the episode with reward 0.0,
-    ``infra_error`` and ``infra_reason`` (``context``, ``refused``, ``timeout``, ``reply``,
-    ``unreachable``, ``broken``). A key or model that the user's server refuses is raised by both
-    at the opening.
+    the bare text; ``tool_call``; ``truncated``; ``user_simulator``, the usage, thoughts and
+    rejected drafts of the user's turn; and at the end ``reward_breakdown``. A user that cannot be
+    reached is never a score: the awaiting methods raise `EnvError`; the blocking methods, whose
+    trainers lose a whole batch by an exception, end the episode with reward 0.0, ``infra_error``
+    and ``infra_reason`` (``context``, ``refused``, ``timeout``, ``reply``, ``unreachable``,
+    ``broken``). At the opening both raise the error of a refused key or model.
     """
 
     version = f"1.{GRADER_VERSION}"
@@ -122,7 +120,7 @@ class TauBenchEnv(TextEnv):
             user_words(self.config)
         self.data = data_dir(self.config.data_dir, self.config.domain)
         store = open_store(self.data.path, self.config.domain)
-        _ = store.checksum  # damaged data shows before the first episode, once per process
+        _ = store.checksum  # damaged data raises before the first episode, once per process
         self.tau_env = TauEnv(
             store,
             str(self.extras.get("task_split") or "test"),
@@ -143,7 +141,7 @@ class TauBenchEnv(TextEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
-        """Return turns that win a task, if the user hangs up at the first message."""
+        """Return turns that solve a task, if the user hangs up at the first message."""
         store = open_store(data_dir().path)
         task = store.task(str(extras.get("task_split") or "test"), _task_index(extras))
         calls = [{"name": one.name, "arguments": one.kwargs} for one in task.actions]
@@ -172,7 +170,7 @@ class TauBenchEnv(TextEnv):
 
     @classmethod
     def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
-        """Return the model behind the simulated users, an endpoint besides the agent's."""
+        """Return the model of the simulated users, an endpoint besides the agent's."""
         from skillwright.worlds.tau_bench.user_model import ModelUser, user_endpoint
 
         config = read_config(env_config)
@@ -182,7 +180,7 @@ class TauBenchEnv(TextEnv):
 
     @classmethod
     def quiet_config(cls, env_config: object | None = None) -> Any:
-        """Let a script open in place of a user who is a model or a person."""
+        """Replace the opening of a user who is a model or a person with a script."""
         given = env_config if isinstance(env_config, Mapping) else {}
         if given.get("user_strategy") in _OWN_USERS:
             return env_config
@@ -192,22 +190,22 @@ class TauBenchEnv(TextEnv):
     def report(
         cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
     ) -> EnvReport:
-        """Say what the score may be compared with."""
+        """Report the facts needed to compare the score."""
         return report(env_config, results, played)
 
     @classmethod
     def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
-        """Put a report into words."""
+        """Format a report."""
         return lines(facts, scores)
 
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
-        """Let the user say what it said then; after ``turns`` the present one continues."""
+        """Make the user repeat its recorded replies; after ``turns`` the live user continues."""
         successor = None if turns is None else refuse_newcomer(self.user_sim)
         self.user_sim = RecordedUser(record, lambda: self.turns - 1, turns, successor)
 
     @property
     def user_sim(self) -> Any:
-        """The simulated user, a `UserSimulator`; another may be put in its place before `init`."""
+        """The simulated user, a `UserSimulator`; replaceable before `init`."""
         return self.tau_env.user
 
     @user_sim.setter
@@ -215,7 +213,7 @@ class TauBenchEnv(TextEnv):
         self.tau_env.user = user
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Take the call: the system prompt, then what the user opens with; ``prompt`` is not used.
+        """Open the call: the system prompt, then the user's opening; ``prompt`` is not used.
 
         Raises:
             DataError: The data is missing or damaged.
@@ -234,22 +232,22 @@ class TauBenchEnv(TextEnv):
         return self._conversation(opening)
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Do what `init` does, awaiting the user; `EnvError` where it could not be reached."""
+        """Open as `init` does, awaiting the user; raise `EnvError` if it cannot be reached."""
         self._begin()
         opening = await self._awaited(self._line.aopen(self.tau_env.instruction))
         messages, metadata = self._conversation(opening)
-        # What the customer says states the task; the policy above it is the same for every one.
+        # The user's opening states the task; the policy is the same for every task.
         about = {"observation": messages[-1]["content"], USER_TURN: self._line.turn()}
         return messages, metadata | about
 
     def native_tools(self) -> Sequence[dict[str, Any]]:
-        """Return the data's tools where they are called natively."""
+        """Return the data's tools if they are called natively."""
         if self.config.tools != "native":
             return ()
         return [dict(tool) for tool in self.tau_env.store.tool_schemas]
 
     def step(self, action: str) -> StepOutput:
-        """Take one turn. After the end it changes nothing, is paid nothing, and says so.
+        """Take one turn; after the end only say that it is over.
 
         Raises:
             EnvError: `init` was not called, or ``tools`` is ``native``.
@@ -257,10 +255,7 @@ class TauBenchEnv(TextEnv):
         return self._step(self._take(self._understood(action)))
 
     def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Take one turn of an agent that is offered the tools natively, as `step` does.
-
-        Of several calls the first is run; what is wrong with it is its result.
-        """
+        """Take one turn of an agent with native tools; of several calls only the first is run."""
         return self._step(self._take(self._understood_natively(said, calls)))
 
     def _step(self, taken: StepOutput | str) -> StepOutput:
@@ -276,11 +271,11 @@ class TauBenchEnv(TextEnv):
         return self._hear(reply)
 
     async def astep(self, action: str) -> StepOutput:
-        """Do what `step` does, awaiting the user; `EnvError` where it could not be reached."""
+        """Take a turn as `step` does, awaiting the user; `EnvError` if it cannot be reached."""
         return await self._astep(self._take(self._understood(action)))
 
     async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Do what `step_native` does, awaiting the user, as `astep` does."""
+        """Take a turn as `step_native` does, awaiting the user."""
         return await self._astep(self._take(self._understood_natively(said, calls)))
 
     async def _astep(self, taken: StepOutput | str) -> StepOutput:
@@ -297,7 +292,7 @@ class TauBenchEnv(TextEnv):
             raise self._charged(fault) from _model_fault(fault)
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the numbers of the episode so far, whether it is over or not."""
+        """Return the metrics of the episode so far."""
         counts, line = self._counts, self._line
         return {
             "success": float(self._reward == 1.0),
@@ -315,11 +310,9 @@ class TauBenchEnv(TextEnv):
         }
 
     def get_usage(self) -> dict[str, Usage]:
-        """Return what the user's model has consumed."""
+        """Return the usage of the user's model."""
         spent = self._line.usage
         return {} if spent == Usage() else {Purpose.USER.value: spent}
-
-    # The opening
 
     def _forget(self) -> None:
         self.turns = 0
@@ -327,7 +320,7 @@ class TauBenchEnv(TextEnv):
         self._reward = 0.0
         self._begun = self._over = self._truncated = False
         self._fault = None
-        self._answers: str | None = None  # the id of the native call that is being answered
+        self._answers: str | None = None  # id of the native call to answer
         self._line = UserLine(self.tau_env)
 
     def _begin(self) -> None:
@@ -359,8 +352,6 @@ class TauBenchEnv(TextEnv):
             ),
         )
 
-    # A turn of the agent
-
     def _understood(self, action: str) -> Call | Speech | Misfit:
         if self.config.tools == "native":
             raise EnvError(
@@ -375,7 +366,7 @@ class TauBenchEnv(TextEnv):
         return parse_native(said, calls, self.config.parsing)
 
     def _take(self, meant: Call | Speech | Misfit) -> StepOutput | str:
-        """Carry out a turn; return the outcome, or what is to be said to the user."""
+        """Take a turn; return the outcome, or the message to the user."""
         if not self._begun:
             raise EnvError("step() came before init(); open the episode first")
         if self._over:
@@ -409,7 +400,7 @@ class TauBenchEnv(TextEnv):
 
     def _say(self, text: str) -> str:
         self.tau_env.say(text)
-        # The marker is the user's own; an agent that writes it must not end the call by it.
+        # The marker belongs to the user; an agent that writes it must not end the call.
         return utf8_safe(_MARKER.sub("STOP", text))
 
     def _call(self, call: Call) -> StepOutput:
@@ -425,8 +416,6 @@ class TauBenchEnv(TextEnv):
         called = {"name": name, "arguments": json.dumps(call.arguments)}
         metadata = {"source": name, "tool_call": called}
         return self._output(observation, shown, metadata, ends=result.ends_episode)
-
-    # The user's answer
 
     def _hear(self, reply: str) -> StepOutput:
         heard = utf8_safe(reply)
@@ -445,8 +434,6 @@ class TauBenchEnv(TextEnv):
         why = {"error": message_of(fault), "infra_error": True, "infra_reason": reason(fault)}
         metadata = {**why, "observation": "", "truncated": False}
         return StepOutput(observations=[], reward=0.0, done=True, metadata=metadata)
-
-    # The end of a turn
 
     def _output(
         self, observation: str, shown: str, metadata: dict[str, Any], *, ends: bool = False
@@ -472,7 +459,7 @@ def _system_prompt(store: Store, show_rules: bool, tools: str, preset: str) -> s
 
 
 def _model_fault(fault: Exception) -> ModelError:
-    """Return what a user's failure is to the engine, whatever a simulator from elsewhere raised."""
+    """Convert a user's failure, also of an external simulator, to the engine's error."""
     if isinstance(fault, ModelError):
         return fault
     broken = ModelError(message_of(fault))

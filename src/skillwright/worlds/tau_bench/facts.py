@@ -1,4 +1,4 @@
-"""What has to be equal for two scores to be comparable, also with the published ones."""
+"""What scores depend on, for comparisons also with published ones; the tasks of a split."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from skillwright.worlds.tau_bench.upstream_words import user_words
 ORIGINAL_TURNS: Final = 30
 OTHER: Final = "tools and rules of tau-bench {domain}, over other data"
 
-# A registered strategy of a third party may use both a model and a script.
+# A third party's strategy may use both a model and a script.
 _NO_MODEL: Final = frozenset({"scripted", "human", "rule_based"})
 _NO_SCRIPT: Final = frozenset({"llm", "react", "verify", "reflection", "human", "rule_based"})
 
@@ -55,13 +55,10 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
 
 
 def departures(env_config: object | None = None) -> list[str]:
-    """Say in what the settings depart from those of tau-bench's published figures.
+    """List the differences from the settings of tau-bench's published figures.
 
-    Those are of its tool-calling agent, with a user of the strategy ``llm``; which model played
-    the user is for the reader to compare, as they are published for several.
-
-    Returns:
-        Nothing where agent, user and data are asked and graded as there.
+    Those have a tool-calling agent and a user of the strategy ``llm``; the user's model is not
+    compared, because figures are published for several.
 
     Raises:
         DataError: A setting is wrong, or the data is missing or damaged.
@@ -102,7 +99,7 @@ def _of_user(config: TauBenchEnvConfig) -> Iterator[str]:
 
 
 def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
-    """Return what the user's replies depend on; ``None`` for what the strategy does not use."""
+    """Return what the user's replies depend on; ``None`` for settings without effect."""
     has_model = config.user_strategy not in _NO_MODEL
     has_script = config.user_strategy not in _NO_SCRIPT
     played = {
@@ -123,25 +120,22 @@ def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
 
 
 def _is_original(store: Store) -> bool:
-    """Tell whether the data is tau-bench's own; that the files are what it says is checked."""
+    """Tell whether the data says that it is tau-bench's own; its files are checked."""
     sums = manifest_of(store.folder, store.domain)
     return all(sums.get(name) == checksum for name, checksum in store.domain.upstream.items())
-
-
-# The tasks of a split as the engine plays them, with what a report breaks them down by.
 
 
 NAME: Final = "tau_bench"
 
 
 def configured_store(env_config: object | None = None) -> Store:
-    """Return the data that episodes with these settings use."""
+    """Return the data of episodes with these settings."""
     config = read_config(env_config)
     return open_store(data_dir(config.data_dir, config.domain).path, config.domain)
 
 
 def refuse_unasked_store(env_config: object | None = None) -> None:
-    """Refuse to measure on the small store that comes with us, unless the settings ask for it."""
+    """Refuse to measure on the built-in store, unless the settings ask for it."""
     config = read_config(env_config)
     domain = DOMAINS[config.domain]
     if not config.data_dir and data_dir(None, domain.name).origin == ASK_FOR_BUILT_IN:
@@ -154,12 +148,7 @@ def refuse_unasked_store(env_config: object | None = None) -> None:
 
 
 def tau_tasks(split: str, env_config: object | None = None, count: int | None = None) -> list[Task]:
-    """Return the tasks of a split, in its order.
-
-    Args:
-        split: A split of the data, such as ``test``.
-        env_config: The environment's settings; they say which data, and where it is.
-        count: The number of first tasks; ``None`` for all.
+    """Return the first ``count`` tasks of a split, or all.
 
     Raises:
         DataError: A setting is wrong, the data is missing or damaged, or there is no such split.
@@ -170,7 +159,7 @@ def tau_tasks(split: str, env_config: object | None = None, count: int | None = 
         Task(
             id=f"{split}-{index:03d}",
             env=NAME,
-            # The data's checksum is in every task: over other data it is another task.
+            # The data's checksum is in every task, so other data gives other tasks.
             extras={"task_index": index, "task_split": split, "data_sha256": store.checksum},
             task_type=domain.task_type(action.name for action in task.actions),
             description=f"a customer of the {domain.place} calls ({task.user_id})",
@@ -183,9 +172,8 @@ def tau_tasks(split: str, env_config: object | None = None, count: int | None = 
 def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
     """Return the tasks for train, val and test that a ``data`` section names.
 
-    The original retail data has no val split; its ``dev`` is used. The airline data has only a test
-    split: all of it is test, and there is nothing to train on, unless ``train`` and ``val`` say how
-    many tasks are cut off.
+    The original retail data has no val split: by default its ``dev`` is used. The airline has only
+    test; all of it stays test unless ``train`` and ``val`` say how many tasks to cut off.
     """
     splits = configured_store(env_config).splits
     if splits == ("test",):
@@ -199,11 +187,11 @@ def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> Tas
 
 
 CUT: Final = "cut_from"
-"""In the extras of tasks, where one split of the data had to do for all three."""
+"""Key in the extras of tasks if one split of the data was cut into three."""
 
 
 def _cut(tasks: list[Task], data: Mapping[str, Any], env_config: object | None) -> TaskSplits:
-    """Cut one split into three. All tasks of a customer are in one: many differ by a sentence."""
+    """Cut one split into three; a customer's tasks stay together, because many are similar."""
     counts = {"train": data["train"], "val": data["val"]}
     if not any(counts.values()):
         return [], [], tasks[: data["test"]]
@@ -219,7 +207,7 @@ def _cut(tasks: list[Task], data: Mapping[str, Any], env_config: object | None) 
     cut: dict[str, list[Task]] = {"train": [], "val": [], "test": []}
     counts["test"] = data["test"] or max(1, len(tasks) - sum(counts.values()))
     for group in of_customer.values():
-        # Where the largest share is missing, so that what comes late is not all of it test.
+        # Into the split with the largest missing share, so that late tasks are not all in test.
         missing = {name: 1 - (len(cut[name]) + len(group)) / counts[name] for name in cut}
         into = max(missing, key=missing.__getitem__)
         if missing[into] >= 0:
@@ -235,10 +223,10 @@ def _cut(tasks: list[Task], data: Mapping[str, Any], env_config: object | None) 
 
 
 def is_no_op(store: Store, split: str, index: int) -> bool:
-    """Tell whether a task wants the database left as it is."""
+    """Tell whether a task leaves the database unchanged."""
     return store.gold(split, index).is_untouched
 
 
 def is_free(store: Store, split: str, index: int) -> bool:
-    """Tell whether hanging up at once wins a task: nothing is to be changed, and nothing said."""
+    """Tell whether hanging up at once solves a task: no change and no text is required."""
     return is_no_op(store, split, index) and not store.task(split, index).outputs

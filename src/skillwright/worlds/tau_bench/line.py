@@ -1,4 +1,4 @@
-"""The line to the simulated user: what passes over it is counted, timed and checked."""
+"""The conversation with the simulated user, with its counts, times and checks."""
 
 import asyncio
 import logging
@@ -21,13 +21,11 @@ from skillwright.models import ContextOverflow
 from skillwright.worlds.tau_bench.tau_core.store import TauEnv
 from skillwright.worlds.tau_bench.users import STOP
 
-# What simulated users do wrong in ways that can be seen in one reply. It is counted, not mended.
-#
-# Both signs are rough: they say where to look, and change no score.
+# Signs of faulty users in one reply. They are rough, are counted, and change no score.
 
 
 _RECITED_WORDS: Final = 12
-"""Consecutive equal words that show a copy: a paraphrase shares fewer with its source."""
+"""Words in a row that are not a coincidence: paraphrases share fewer with a text."""
 
 _WORD: Final = re.compile(r"[#\w]+")
 _AGENT_TALK: Final = re.compile(
@@ -48,7 +46,7 @@ def swaps_roles(reply: str) -> bool:
 
 
 def leaks(reply: str, instruction: str) -> bool:
-    """Tell whether a user's reply recites its instruction, or speaks of having one."""
+    """Tell whether a user's reply recites its instruction, or mentions having one."""
     if re.search(r"\b(?:my|the) instructions?\b|^\s*instruction\s*:", reply, re.I):
         return True
     given = _WORD.findall(instruction.lower())
@@ -66,8 +64,8 @@ logger = logging.getLogger(__name__)
 class UserLine:
     """One conversation with a user: a `UserSimulator`, or anything with ``reset`` and ``step``.
 
-    All four methods that speak return what the user says. They raise what the user raises, and
-    `ReplyInvalid` where it says nothing, or hangs up before it has said anything.
+    Its methods return the user's message. They raise the user's errors, and `ReplyInvalid` for an
+    empty message or a hang-up before the first.
 
     Attributes:
         role_swaps: Replies in which the user spoke as the agent does.
@@ -85,21 +83,18 @@ class UserLine:
 
     @property
     def usage(self) -> Usage:
-        """What the user's model has consumed by the user's own account; nothing without one."""
+        """The usage of the user's model, if the user reports it."""
         own = getattr(self._tau_env.user, "usage", None) if self._spoken else None
         return replace(own, seconds=self.wall_s) if isinstance(own, Usage) else Usage()
 
     @property
     def calls(self) -> int:
-        """Requests to the user's model, failed ones included, or messages where it has none."""
+        """Requests to the user's model, failed ones included, or messages without a model."""
         usage = self.usage
         return usage.calls + usage.failed_calls + usage.cache_hits or self._spoken
 
     def turn(self) -> dict[str, Any]:
-        """Describe the user's turn since this was last asked, as JSON: usage, and backstage.
-
-        It holds no clock's reading, so that equal episodes are recorded equally.
-        """
+        """Describe the user's turn since the last call, as JSON, without times."""
         now, before = self.usage, self._usage_before
         self._usage_before = now
         spent = {
@@ -114,7 +109,7 @@ class UserLine:
         return {"usage": spent, **(own if isinstance(own, dict) else {})}
 
     def open(self, instruction: str) -> str:
-        """Begin the conversation; one who hangs up at once is rung a second time."""
+        """Begin the conversation; open again once if the user hangs up at once."""
         self._instruction = instruction
         opening = self._ask(self._tau_env.user.reset, instruction)
         if STOP in opening:
@@ -122,7 +117,7 @@ class UserLine:
         return self._noted(opening)
 
     async def aopen(self, instruction: str) -> str:
-        """Do what `open` does, awaiting the user."""
+        """Begin as `open` does, awaiting the user."""
         self._instruction = instruction
         opening = await self._await("reset", instruction)
         if STOP in opening:
@@ -130,11 +125,11 @@ class UserLine:
         return self._noted(opening)
 
     def say(self, text: str) -> str:
-        """Tell the user something and return the answer."""
+        """Send a message to the user and return the answer."""
         return self._noted(self._ask(self._tau_env.user.step, text))
 
     async def asay(self, text: str) -> str:
-        """Do what `say` does, awaiting the user."""
+        """Send as `say` does, awaiting the user."""
         return self._noted(await self._await("step", text))
 
     def _ask(self, speak: Callable[[str], Any], heard: str) -> str:
@@ -146,7 +141,7 @@ class UserLine:
         speak = getattr(user, f"a{method}", None)
         with self._counted():
             if speak is None:
-                # A simulator from elsewhere: blocking, and perhaps on the network.
+                # An external simulator may block, for example on the network.
                 return _said(await asyncio.to_thread(getattr(user, method), heard))
             return _said(await speak(heard))
 
@@ -171,7 +166,7 @@ class UserLine:
 
 
 def _cost(before: float | None, now: float | None) -> float | None:
-    """Return what a turn cost; unknown where a price is, and unknown is never 0."""
+    """Return the cost of a turn; an unknown price is ``None``, not 0."""
     return None if before is None or now is None else now - before
 
 
@@ -181,7 +176,7 @@ def refuses_everything(fault: Exception) -> bool:
 
 
 def reason(fault: Exception) -> str:
-    """Say in one word why the user did not answer."""
+    """Return one word for why the user did not answer."""
     match fault:
         case ContextOverflow():
             return "context"
@@ -198,7 +193,7 @@ def reason(fault: Exception) -> str:
 
 
 def message_of(fault: Exception) -> str:
-    """Return the message of a fault, never blank."""
+    """Return the message of an error, never blank."""
     return str(fault) or type(fault).__name__
 
 

@@ -1,7 +1,6 @@
-"""What the agent meant by a turn: a tool call, words to the user, or neither.
+"""Parse an agent's turn as a tool call, a message to the user, or an error.
 
-Whatever a model writes has a meaning here; nothing is raised, and the time it takes is linear in
-the length of the text.
+Parsing never raises and takes time linear in the length of the text.
 """
 
 import json
@@ -24,38 +23,38 @@ _SHOWN_CHARS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool is to be called."""
+    """A tool call."""
 
-    name: str  # the tool, which need not exist
-    arguments: Mapping[str, Any] = field(default_factory=dict)  # its arguments
+    name: str  # need not exist
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     mixed: bool = False  # there was text next to the call; it is dropped
-    extra_calls: int = 0  # further calls of the turn; they are not run
+    extra_calls: int = 0  # number of further calls in the turn, which are not run
 
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """Something is to be said to the user."""
+    """A message to the user."""
 
-    text: str  # what, never blank
+    text: str  # never blank
     suspect: bool = False  # it looks like a tool call without its tags
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """The turn means nothing."""
+    """A turn that cannot be understood."""
 
-    error: str  # what the agent reads
+    error: str  # the message to the agent
     is_call: bool = True  # it was meant as a tool call
     mixed: bool = False  # there was text next to the call
-    extra_calls: int = 0  # further calls of the turn
+    extra_calls: int = 0  # number of further calls in the turn
 
 
 class _Unreadable(Exception):
-    """No call can be made of it; the message says why."""
+    """No call can be read; the message says why."""
 
 
 def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
-    """Understand a turn."""
+    """Parse a turn."""
     visible = visible_text(action)
     start = visible.find(OPEN)
     if start < 0:
@@ -72,10 +71,10 @@ def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
 
 
 def parse_native(said: str, calls: Sequence[ToolCall], mode: str) -> Call | Speech | Misfit:
-    """Understand a turn of an agent that was offered the tools natively.
+    """Parse a turn of an agent with native tools.
 
-    Without a call the text is a message to the user; next to a call it is dropped. Of several calls
-    the first is meant, as in tau-bench's own agent.
+    Without a call the text is a message to the user; next to a call it is dropped. The first of
+    several calls counts, as in tau-bench's own agent.
     """
     visible = visible_text(said)
     if calls:
@@ -107,33 +106,33 @@ def _call(
 
 
 def visible_text(action: str) -> str:
-    """Return the text without reasoning; blank where reasoning was begun and not ended."""
+    """Return the text without reasoning; blank if the reasoning has no end."""
     kept: list[str] = []
     behind = 0
     while (start := action.find(THINK, behind)) >= 0:
         end = action.find(END_THINK, start)
         if end < 0:
-            # What was cut in the middle of a thought says nothing yet.
+            # Text that was cut inside the reasoning has no message yet.
             return ""
         kept.append(action[behind:start])
         behind = end + len(END_THINK)
     kept.append(action[behind:])
-    # An end without a beginning: chat templates write the beginning into the prompt.
+    # An end without a start: chat templates write the start into the prompt.
     return "".join(kept).rpartition(END_THINK)[2].strip()
 
 
 def utf8_safe(text: str) -> str:
-    """Replace half surrogate pairs, which no server, log or tokenizer takes."""
+    """Replace lone surrogates, which servers, logs and tokenizers refuse."""
     if text.isascii():
         return text
-    # Through UTF-16, which mends a pair of halves and leaves only the lone ones to be replaced.
+    # UTF-16 joins pairs and leaves only lone surrogates to be replaced.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _first_object(after: str) -> tuple[int, Any]:
-    """Read the JSON after an opening tag; return where the text continues after it."""
-    # The object decides where the call ends, not the tag: a text in it may contain the tag. At the
-    # end of the turn the tag may be missing, since servers stop there and cut it off.
+    """Read the JSON after an opening tag; return the position after it, and the value."""
+    # The end of the object ends the call, because a text in it may contain the closing tag. At the
+    # end of the turn the tag may be missing, since servers stop there.
     text = after.lstrip()
     offset = len(after) - len(text)
     if len(text) > MAX_CALL_CHARS:
@@ -155,13 +154,13 @@ def _first_object(after: str) -> tuple[int, Any]:
 
 
 def _beside(rest: str) -> tuple[str, int]:
-    """Return the text outside further calls, and how many of those there are."""
+    """Return the text outside further calls, and the number of those calls."""
     first, *blocks = rest.split(OPEN)
     return "".join([first, *(block.partition(CLOSE)[2] for block in blocks)]), len(blocks)
 
 
 def _named(call: Any, mode: str) -> tuple[str, Mapping[str, Any]]:
-    """Return name and arguments of a call that was written as JSON."""
+    """Return name and arguments of a call written as JSON."""
     if not isinstance(call, dict):
         raise _Unreadable("it is not a JSON object")
     if mode == "lenient" and isinstance(call.get("function"), dict):
@@ -207,7 +206,7 @@ def _refusal(reason: str, *, mixed: bool = False, extra_calls: int = 0) -> Misfi
 
 
 def _looks_like_call(text: str) -> bool:
-    """Tell a call without tags: JSON with a name and arguments, bare or in a fence."""
+    """Recognize a call without tags: JSON with a name and arguments, bare or in a fence."""
     body = text
     if body.startswith("```"):
         body = body.partition("\n")[2].rpartition("```")[0].strip()
@@ -220,9 +219,8 @@ def _looks_like_call(text: str) -> bool:
     return isinstance(value, dict) and "name" in value and "arguments" in value
 
 
-# What the agent reads before the user speaks: policy, rules, tools, and how to answer.
-#
-# The preset ``tau-bench`` is what tau-bench's own tool-calling agent reads: the policy alone.
+# The system prompt: policy, rules, tools, and answer format. The preset ``tau-bench`` is the policy
+# alone, as tau-bench's own tool-calling agent reads it.
 
 
 _PROMPT: Final = """\

@@ -1,4 +1,4 @@
-"""The customer of a recorded episode: it repeats its recorded replies, without a model."""
+"""A user that repeats the replies of a recorded episode, without a model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,17 +9,17 @@ from skillwright.worlds.tau_bench.users import GREETING, Heard, UserSimulator
 
 
 class NotAsked(SkillwrightError):
-    """The user is spoken to in a turn in which it was not."""
+    """The user is addressed in a turn in which the record has no message to it."""
 
 
 class RecordedUser(UserSimulator):
-    """Answers from a record; after it a live user continues, where there is one.
+    """Answers from a record; after it a live user continues, if there is one.
 
     Args:
-        record: What happened.
-        turn: Returns the number of the present turn, from 0.
-        turns: How many turns are answered from the record; ``None`` for all of them.
-        successor: Who continues.
+        record: The recorded episode.
+        turn: Returns the number of the current turn, from 0.
+        turns: Number of turns answered from the record; ``None`` for all.
+        successor: The live user.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class RecordedUser(UserSimulator):
         self._continues = False
 
     async def areset(self, instruction: str) -> str:
-        """Say the opening message."""
+        """Return the opening message."""
         self._instruction = instruction
         return self._said(GREETING, self._record.opening, {})
 
     async def astep(self, content: str) -> str:
-        """Say what was said in this turn, or let the successor answer."""
+        """Return the recorded reply of this turn, or let the successor answer."""
         at = self._turn()
         if at >= self._turns:
             return await self._continued(content)
@@ -56,7 +56,7 @@ class RecordedUser(UserSimulator):
 
     def _said(self, heard: str, said: str, beside: dict[str, Any]) -> str:
         self._conversation.append(Heard(heard, said, str(beside.get("thought", ""))))
-        self._repeated += Usage(cache_hits=1)  # an answer without a call
+        self._repeated += Usage(cache_hits=1)  # an answer without a model call
         self.usage = self._repeated
         return said
 
@@ -75,11 +75,7 @@ class RecordedUser(UserSimulator):
 
 
 def refuse_newcomer(user: Any) -> UserSimulator:
-    """Return a user that can continue a conversation that it did not have.
-
-    Raises:
-        EnvError: This one cannot.
-    """
+    """Return a user that can continue a conversation, or raise `EnvError`."""
     if isinstance(user, UserSimulator) and type(user).take_over is not UserSimulator.take_over:
         return user
     raise EnvError(

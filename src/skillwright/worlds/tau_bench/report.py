@@ -1,4 +1,4 @@
-"""What a report on tau-bench adds to the success rate: what a number may be compared with."""
+"""The additions to tau-bench's success rate, and whether it compares with published figures."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,13 +43,13 @@ def identity(env_config: object | None) -> dict[str, Any]:
 def report(
     env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
 ) -> EnvReport:
-    """Return the facts that `lines` puts into words, by these names.
+    """Return the facts that `lines` formats, by these names.
 
     ``settings``: all that a score depends on besides the agent. ``data_origin``: how the data was
-    found. ``free_tasks``: those that hanging up at once solves. ``rates``: shares of the scored
+    found. ``free_tasks``: tasks that hanging up at once solves. ``rates``: shares of the scored
     episodes (of all episodes: ``user_failure``, ``failure``). ``failures_as_losses``: the success
-    rate if every failure were a loss. ``departures``: in what it was played otherwise than
-    tau-bench's published figures were.
+    rate if every failure counts as 0. ``departures``: differences from the settings of tau-bench's
+    published figures.
     """
     store, settings = configured_store(env_config), comparability(env_config)
     splits = sorted({str(result.spec.task.extras["task_split"]) for result in results})
@@ -94,7 +94,7 @@ def _of_run(
 
 
 def lines(facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
-    """Format what is reported besides the success rate, and what it may be compared with."""
+    """Format the report's facts and comparisons."""
     free = len(facts["free_tasks"])
     yield f"tasks that want nothing changed: {scores['no_op']}"
     tasks = f"{free:,} task" if free == 1 else f"{free:,} tasks"
@@ -118,7 +118,7 @@ def lines(facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
 
 
 def published(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Say whether the score may be compared with tau-bench's own figures, and if not, why."""
+    """State whether the score compares with tau-bench's published figures, and if not, why."""
     departed = facts["departures"]
     if not departed:
         user = escape(str(facts["settings"]["user"]["model"]))
@@ -141,7 +141,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _without_origin(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out how the data was found: the same data is the same wherever it lies."""
+    """Drop how the data was found: its location does not change it."""
     data = {name: value for name, value in settings["data"].items() if name != "origin"}
     return {**settings, "data": data}
 

@@ -10,8 +10,8 @@ ROW_COLUMNS: Final = ("prompt", "env_class", "task_index", "task_split", "max_tu
 DEFAULT_TURNS: Final = 30
 
 _PLACEHOLDER: Final = "The environment writes the conversation."
-_CHARS_PER_TOKEN: Final = 3.5  # of the JSON that prompts and observations mostly are
-_TURN_TOKENS: Final = 150  # what the agent writes in one
+_CHARS_PER_TOKEN: Final = 3.5  # of the JSON in most prompts and observations
+_TURN_TOKENS: Final = 150  # written by the agent per turn
 
 
 def tau_bench_rows(
@@ -21,8 +21,8 @@ def tau_bench_rows(
 
     Args:
         split: A split of the data, such as ``test``.
-        env_config: The environment's settings; they say which domain, and where its data is.
-        max_turns: Most turns of an episode, at least 1. SkyRL's generator puts its own instead.
+        env_config: The environment's settings, with domain and data.
+        max_turns: Maximum turns of an episode, at least 1. SkyRL's generator overrides it.
 
     Raises:
         DataError: There is no such split, or the data is missing or damaged.
@@ -45,8 +45,8 @@ def tau_bench_rows(
 def expected_tokens(env_config: object | None = None, max_turns: int = DEFAULT_TURNS) -> int:
     """Estimate the tokens of the longest conversation that ``max_input_length`` should hold.
 
-    The trainer checks the placeholder prompt only, and ends an episode that outgrows its limit
-    without telling the environment, which then is paid nothing.
+    The trainer checks the placeholder prompt only, and ends a longer episode without telling the
+    environment, so its reward is lost.
 
     Raises:
         DataError: A setting is wrong, or the data is missing or damaged.
@@ -57,6 +57,6 @@ def expected_tokens(env_config: object | None = None, max_turns: int = DEFAULT_T
     env = TauBenchEnv(env_config, {"task_index": 0, "task_split": split, **script})
     opening, _ = env.init([])
     chars = sum(len(message["content"]) for message in opening)
-    # Every turn at its longest would be unrealistically long; half of them is a long conversation.
+    # Half of the turns at the maximum length: a long conversation, but a realistic one.
     turns = max_turns * (_TURN_TOKENS + store.domain.longest_observation / _CHARS_PER_TOKEN / 2)
     return round(chars / _CHARS_PER_TOKEN + turns)

@@ -1,7 +1,7 @@
-"""The data of tau-bench, and its words for the user: fetched, or converted from a copy.
+"""Import the data of tau-bench, and its words for the user, from a download or a copy.
 
-Its Python files are parsed, never executed. What comes out is compared with the known checksums
-to the byte, so it does not matter where it came from.
+Its Python files are parsed, never executed. The result is compared with known checksums, so its
+source does not matter.
 """
 
 import ast
@@ -60,19 +60,19 @@ _BY_HAND: Final = (
 _TASK_KEYS: Final = ("user_id", "instruction", "actions", "outputs")
 _NOT_TAKEN: Final = {"annotator"}
 _OWN: Final = re.compile(r"LICENSE|tasks_\w+\.json")
-# The airline's files were made known without a line break at their end.
+# The known checksums of the airline's files are without a final line break.
 _ENDS: Final = {"airline": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A data set that was put in its place."""
+    """An imported data set."""
 
-    folder: str  # where it is
-    checksum: str  # names the data set
-    is_pinned: bool  # it is that of `COMMIT`, to the byte; else its scores compare with no others
-    tasks: Mapping[str, int]  # split -> how many
-    was_there: bool = False  # it had been there already, and whole
+    folder: str
+    checksum: str  # identifies the data set
+    is_pinned: bool  # equal to that of `COMMIT`; else its scores compare with no others
+    tasks: Mapping[str, int]  # split -> number of tasks
+    was_there: bool = False  # it was already there and complete
 
 
 def fetch_tau_bench(
@@ -83,19 +83,19 @@ def fetch_tau_bench(
     any_version: bool = False,
     settings: FetchSettings = FetchSettings(limit_bytes=512 << 20),  # noqa: B008 - it is frozen
 ) -> Fetched:
-    """Put the data of a domain into a folder; there is all of it then, or what was before.
+    """Put the data of a domain into a folder, completely or not at all.
 
     Args:
         into: The folder.
         source: A checkout, an archive of one (``.tar.gz``), or the address of an archive. With the
-            default, data that is there already and whole is left as it is.
+            default, complete data that is already there is kept.
         domain: ``retail`` or ``airline``.
-        any_version: Take other data than that of `COMMIT` too.
-        settings: Patience and bounds of a download.
+        any_version: Accept other data than that of `COMMIT`.
+        settings: Timeouts and limits of a download.
 
     Raises:
-        DataError: There is no such domain; the source cannot be had, is damaged, or is another
-            version; or the folder has something else in it.
+        DataError: There is no such domain; the source is missing, damaged, or another version; or
+            the folder has other files.
     """
     if domain not in DOMAINS:
         raise DataError(f"tau-bench has no domain {domain!r}. {did_you_mean(domain, DOMAINS)}")
@@ -122,18 +122,15 @@ def fetch_tau_bench(
 
 
 def _target(into: Path) -> Path:
-    """Follow a link: what it points to is replaced, and not the link."""
+    """Follow a link, so that its target is replaced, not the link."""
     try:
         return Path(into).expanduser().resolve()
     except (OSError, RuntimeError) as error:
         raise DataError(f"{str(into)!r} cannot be followed: {error}") from error
 
 
-# Where it comes from
-
-
 def _checkout(source: str, work: Path, settings: FetchSettings) -> Path:
-    """Return a folder that has the files as the repository has them."""
+    """Return a folder with the files as in the repository."""
     path = Path(source).expanduser()
     if path.is_dir():
         return path
@@ -142,7 +139,7 @@ def _checkout(source: str, work: Path, settings: FetchSettings) -> Path:
 
 
 def _unpacked(archive: Path, into: Path, source: str) -> Path:
-    """Write the files that are wanted, by names that were looked at; others stay where they are."""
+    """Unpack the needed files after checking their names; ignore others."""
     try:
         with _Bounded(archive) as packed, tarfile.open(fileobj=packed, mode="r:") as tar:
             for member in _members(tar):
@@ -160,7 +157,7 @@ def _unpacked(archive: Path, into: Path, source: str) -> Path:
 
 
 class _TooLarge(Exception):
-    """An archive unpacks to more than a checkout has."""
+    """An archive that unpacks to more than a checkout has."""
 
 
 def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -171,7 +168,7 @@ def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 class _Bounded(gzip.GzipFile):
-    """An archive's unpacked bytes, up to a bound: a megabyte can stand for a thousand."""
+    """An archive's unpacked bytes up to a limit, against compression bombs."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is None or not 0 <= size <= _LARGEST:  # such as the text of a header
@@ -186,9 +183,6 @@ class _Bounded(gzip.GzipFile):
     def _refuse(self, end: int) -> None:
         if end > _MOST_BYTES:
             raise _TooLarge(f"it unpacks to more than {_MOST_BYTES:,} bytes")
-
-
-# What is made of it
 
 
 def _convert(checkout: Path, into: Path, domain: Domain) -> None:
@@ -218,7 +212,7 @@ def _convert(checkout: Path, into: Path, domain: Domain) -> None:
 
 
 def _refuse_leaving(checkout: Path, domain: Domain) -> None:
-    """Refuse links to what is not in the checkout: it would be copied as if it were."""
+    """Refuse links to files outside the checkout, which would be copied."""
     ours, root = checkout / _ENVS / domain.name, checkout.resolve()
     files = [
         checkout / "LICENSE",
@@ -231,14 +225,14 @@ def _refuse_leaving(checkout: Path, domain: Domain) -> None:
     for path in [*files, *sorted((ours / "tools").glob("*.py"))]:
         try:
             inside = path.resolve().is_relative_to(root)
-        except (OSError, RuntimeError):  # a link in a circle
+        except (OSError, RuntimeError):  # a circular link
             inside = False
         if not inside:
             raise DataError(f"{str(path)!r} is a link that leaves the checkout; it is not followed")
 
 
 def _tasks(path: Path, split: str) -> list[dict[str, Any]]:
-    # The airline has one split, and its tasks no split in their name.
+    # The airline has one split, whose file has no split in the name.
     name = f"TASKS_{split.upper()}"
     listed = assigned(_parsed(path), (name, "TASKS"), str(path))
     if not isinstance(listed, list):
@@ -264,7 +258,7 @@ def _task(index: int, entry: Any, where: str) -> dict[str, Any]:
 
 
 def _fields(entry: Any, kind: str, where: str) -> Mapping[str, Any]:
-    """Return the keywords of a constructor; a call of anything else has no business there."""
+    """Return the keywords of a constructor; refuse any other call."""
     if not isinstance(entry, Call) or entry.name != kind:
         raise DataError(f"{where}: a {kind}(...) is expected, not {str(entry)[:80]!r}")
     return entry.keywords
@@ -283,7 +277,7 @@ def _rules(path: Path) -> Any:
 
 
 def _tools(folder: Path) -> list[Any]:
-    """Return what each tool's ``get_info`` returns, by name of the tool."""
+    """Return the return value of each tool's ``get_info``, by tool name."""
     infos = []
     for path in sorted(folder.glob("*.py")):
         for node in ast.walk(_parsed(path)):
@@ -314,7 +308,7 @@ def _read_utf8(path: Path) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        # Asked before it is opened: a pipe without a writer would block forever.
+        # Checked before opening: a pipe without a writer would block forever.
         if path.exists() and not path.is_file():
             raise DataError(f"{str(path)!r} is not a regular file")
         with path.open("rb") as file:
@@ -335,11 +329,8 @@ def _json(value: Any, end: str) -> bytes:
         raise DataError(f"the checkout of tau-bench has what JSON cannot hold: {error}") from error
 
 
-# Whether it is right, and where it goes
-
-
 def _check(made: Path, source: str, domain: Domain, any_version: bool) -> bool:
-    """Tell whether this is the pinned version; refuse another, or write down what it is."""
+    """Tell whether this is the pinned version; refuse another, or write its manifest."""
     sums = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(made.iterdir())
@@ -360,7 +351,7 @@ def _check(made: Path, source: str, domain: Domain, any_version: bool) -> bool:
 
 
 def _whole(folder: Path, domain: Domain) -> Fetched | None:
-    """Describe the pinned data if all of it is there already."""
+    """Describe the pinned data if it is already complete."""
     has_all = all((folder / name).is_file() for name in (WORDS_FILE, *domain.upstream))
     if not has_all or (folder / MANIFEST).exists():
         return None
@@ -374,7 +365,7 @@ def _whole(folder: Path, domain: Domain) -> Fetched | None:
 
 
 def _refuse_foreign(into: Path, domain: Domain) -> None:
-    """Refuse to replace a folder that has anything but the files of a data set in it."""
+    """Refuse to replace a folder that has other files than a data set's."""
     if into.exists() and not into.is_dir():
         raise DataError(f"{str(into)!r} is a file; name a folder")
     if not into.is_dir() or not any(into.iterdir()):
@@ -398,8 +389,8 @@ def _refuse_foreign(into: Path, domain: Domain) -> None:
 
 
 def _place(made: Path, into: Path, domain: Domain) -> None:
-    """Put a folder in the place of another, which comes back if that fails."""
-    _refuse_foreign(into, domain)  # once more: a download takes its time
+    """Replace a folder, and restore the old one if that fails."""
+    _refuse_foreign(into, domain)  # again: a download takes time
     into.parent.mkdir(parents=True, exist_ok=True)
     # Next to its target, since a folder can only be renamed within one file system.
     new, old = (into.with_name(f".{into.name}.{os.getpid()}.{which}") for which in ("new", "old"))

@@ -1,7 +1,7 @@
 """tau-bench's own words for its simulated user, read from a copy of tau-bench.
 
-They are not part of the project. The file that holds them is parsed, never executed: the text is
-put together from its syntax tree, as its function would do it.
+They are not part of the project. The file is parsed, never executed: the text is built from its
+syntax tree.
 """
 
 import ast
@@ -20,11 +20,11 @@ from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
 from skillwright.worlds.tau_bench.tau_core.store import DOMAINS, data_dir
 
 WORDS_FILE: Final = "user_prompt.txt"
-"""Where `skillwright data tau-bench` puts them, next to the data."""
+"""The file next to the data where `skillwright data tau-bench` puts the words."""
 SOURCE: Final = Path("envs") / "user.py"
-"""The file in tau-bench's package that holds them."""
+"""The file in tau-bench's package that has the words."""
 PUBLISHED: Final = "6898b6f9ef7955ddb9af4325b97176750c20d6f300d75c8232ba8d12cd5c19be"
-"""The SHA-256 of the role prompt that tau-bench's figures were made with (commit 1c9cf190)."""
+"""The SHA-256 of the role prompt of tau-bench's published figures (commit 1c9cf190)."""
 
 _MARK: Final = "{instruction}"
 _CLASS: Final = "LLMUserSimulationEnv"
@@ -38,7 +38,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 class UserWords:
     """The role prompt of tau-bench's own simulated user."""
 
-    template: str  # the text, with `{instruction}` where the instruction stands
+    template: str  # the text, with `{instruction}` for the instruction
     origin: str  # the file that it was read from
 
     @property
@@ -48,27 +48,23 @@ class UserWords:
 
     @property
     def is_published(self) -> bool:
-        """Whether they are those of tau-bench's figures, to the letter."""
+        """Whether they are those of tau-bench's figures, byte for byte."""
         return self.digest == PUBLISHED
 
     def role(self, instruction: str) -> str:
-        """Return the role prompt of a user."""
+        """Return the role prompt for an instruction."""
         return self.template.replace(_MARK, instruction, 1)
 
 
 def user_words(config: TauBenchEnvConfig) -> UserWords:
-    """Find tau-bench's words for its user.
-
-    They are looked for in the folder that the settings name, else next to the data, else in an
-    installed package.
-    """
+    """Find tau-bench's words in the configured folder, else next to the data, else installed."""
     return _found(
         config.tau_bench_dir, data_dir(config.data_dir, config.domain).path, config.domain
     )
 
 
 def template_of(source: str, where: str) -> str:
-    """Put the role prompt together that a ``user.py`` of tau-bench builds."""
+    """Return the role prompt that a ``user.py`` of tau-bench builds."""
     for node in parse(source, where).body:
         if isinstance(node, ast.ClassDef) and node.name == _CLASS:
             for member in node.body:
@@ -107,8 +103,8 @@ def _source_in(folder: Path) -> Path:
 
 
 def _installed() -> Path | None:
-    # Only found, not imported: its import loads a client for models, and our folders of that name
-    # (examples) are no package of its.
+    # Found, not imported: its import loads a model client, and our folders of that name (examples)
+    # are not its package.
     try:
         spec = importlib.util.find_spec("tau_bench")
     except (ImportError, ValueError):
@@ -132,7 +128,7 @@ def _checked(template: str, where: str) -> str:
 
 
 def _returned(function: ast.FunctionDef, where: str) -> str:
-    """Evaluate a function of one text that assigns texts and returns one."""
+    """Evaluate a function with one text parameter that assigns texts and returns one."""
     try:
         return _run_through(function)
     except NotLiteral as error:
@@ -159,19 +155,19 @@ def _run_through(function: ast.FunctionDef) -> str:
     raise NotLiteral(function)
 
 
-# Values out of Python files that are parsed and never executed.
+# Values from Python files that are parsed, never executed.
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as it is written in the file; it is not executed."""
+    """A call in the file; it is not executed."""
 
-    name: str  # what it calls
-    keywords: Mapping[str, Any]  # its arguments, all of them by name
+    name: str  # name of the callee
+    keywords: Mapping[str, Any]  # its arguments, all by name
 
 
 class NotLiteral(Exception):
-    """An expression whose value only running it could tell."""
+    """An expression that cannot be evaluated without running it."""
 
     def __init__(self, node: ast.AST) -> None:
         super().__init__(type(node).__name__)
@@ -191,10 +187,7 @@ def parse(source: str, where: str) -> ast.Module:
 
 
 def assigned(module: ast.Module, names: tuple[str, ...], where: str) -> Any:
-    """Return the value that a file assigns to the first of these names that it uses.
-
-    It is JSON, with `Call` where it calls something.
-    """
+    """Return the value assigned to the first of these names, as JSON and `Call` objects."""
     found = [given for node in module.body if (given := _given(node, names)) is not None]
     if len(found) != 1:
         raise DataError(f"{where} assigns {names[0]} {len(found)} times; it must once")
@@ -247,7 +240,7 @@ def _put_together(node: ast.AST | None, known: Mapping[str, str]) -> str:
             ),
             body=body,
         ) if known:
-            return _text(body, known)  # there always is an instruction
+            return _text(body, known)  # there is always an instruction
         case _:
             raise NotLiteral(node or ast.Pass())
 

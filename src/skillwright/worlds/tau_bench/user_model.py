@@ -1,4 +1,4 @@
-"""A customer played by a model: the strategy ``llm``, and what the others share with it."""
+"""Simulated users played by models: strategies ``llm``, ``react``, ``verify``, ``reflection``."""
 
 import asyncio
 import json
@@ -30,14 +30,11 @@ from skillwright.worlds.tau_bench.parsing import utf8_safe, visible_text
 from skillwright.worlds.tau_bench.upstream_words import user_words
 from skillwright.worlds.tau_bench.users import GREETING, STOP, Heard, UserSetting, UserSimulator
 
-# The server behind the simulated users.
-
-
-_GARBLED: Final = 2  # a reply that is none is asked for again once
+_GARBLED: Final = 2  # an unusable reply is requested once more
 
 
 def user_endpoint(config: TauBenchEnvConfig) -> EndpointConfig:
-    """Return the settings of the model that plays the user, as the models room takes them."""
+    """Return the settings of the user's model as an endpoint configuration."""
     settings: dict[str, Any] = {
         "backend": config.user_backend,
         "model": config.user_simulator_model,
@@ -48,7 +45,7 @@ def user_endpoint(config: TauBenchEnvConfig) -> EndpointConfig:
         "deadline_s": config.user_deadline_s,
         "max_attempts": config.user_retries + 1,
         "max_concurrent": config.user_max_concurrent,
-        # The episodes are bounded already, so there is no crowd to be let in slowly.
+        # The number of episodes is limited already, so requests need no slow start.
         "start_concurrent": config.user_max_concurrent,
         **({"api_key_env": config.user_api_key_env} if config.user_api_key_env else {}),
         **config.user_settings,
@@ -85,14 +82,13 @@ def open_model(
     client: HttpClient,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> ChatModel:
-    """Make the model of a user; a reply that is no reply is asked for again once."""
+    """Make the model of a user; an unusable reply is requested once more."""
     return EndpointModel(dialect_of(config), client, sleep=sleep, max_garbled=_GARBLED)
 
 
-# What the models behind a simulated user read. A changed word changes scores.
-#
-# The obligations are tau-bench's (arXiv:2406.12045), and so is their place: the instruction stands
-# behind the first sentence. The words are ours.
+# Prompts of the models behind a simulated user; a changed word changes scores. The obligations and
+# their place, after the instruction's sentence, are tau-bench's (arXiv:2406.12045); the words are
+# ours.
 
 
 _ROLE: Final = f"""\
@@ -161,25 +157,25 @@ Now write your next message to the agent, and nothing else.)"""
 
 
 def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
-    """Return the role of a model that plays the customer."""
-    # Not by str.format: an instruction may hold braces.
+    """Return the role prompt of a model that plays the customer."""
+    # Not by str.format: an instruction may contain braces.
     role = _ROLE.replace("{instruction}", instruction)
     boundary = _BOUNDARY if variant == "completion_boundary" else ""
     return role + boundary + (_ASIDE if thinks_aloud else "")
 
 
 def judge_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
-    """Ask whether a draft is a good next message in a conversation, as the customer sees it."""
+    """Ask whether a draft is a good next message, with the customer's view of the conversation."""
     return _about(_JUDGE, conversation, draft)
 
 
 def reflect_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
-    """Ask what is wrong with a draft and for a better one."""
+    """Ask for the faults of a draft and for a better one."""
     return _about(_REFLECT, conversation, draft)
 
 
 def advice(draft: str, proposal: str) -> Message:
-    """Pass a better message on to the customer, who may still say something else."""
+    """Pass a better message to the customer, who may still say something else."""
     text = Template(_ADVICE).substitute(draft=draft, proposal=proposal)
     return {"role": "user", "content": text}
 
@@ -193,14 +189,14 @@ def _about(prompt: str, conversation: Sequence[Message], draft: str) -> list[Mes
     return [{"role": "user", "content": asked}]
 
 
-_TRIES = 2  # what is no reply is asked for again once
+_TRIES = 2  # an unusable reply is requested once more
 
 
 class ModelUser(UserSimulator):
-    """A customer that a model plays, with one completion per message (strategy ``llm``).
+    """A customer played by a model, with one completion per message (strategy ``llm``).
 
-    To the model the roles are turned round: it is the assistant, the agent is the user. It never
-    sees the agent's tool calls and their results.
+    The model is the assistant of its conversation, and the agent the user. It never sees the
+    agent's tool calls and their results.
     """
 
     thinks_aloud: ClassVar[bool] = False
@@ -215,7 +211,7 @@ class ModelUser(UserSimulator):
         self._conversation: list[Message] = []
 
     async def areset(self, instruction: str) -> str:
-        """Begin a conversation and say the opening message."""
+        """Begin a conversation and return the opening message."""
         self._conversation = [{"role": "system", "content": self._role(instruction)}]
         return await self.astep(GREETING)
 
@@ -226,7 +222,7 @@ class ModelUser(UserSimulator):
         return role_prompt(instruction, variant, thinks_aloud=self.thinks_aloud)
 
     async def astep(self, content: str) -> str:
-        """Hear what the agent says and answer."""
+        """Take a message of the agent and return the answer."""
         self.backstage = {}
         heard: Message = {"role": "user", "content": content}
         conversation = [*self._conversation, heard]
@@ -235,7 +231,7 @@ class ModelUser(UserSimulator):
             async with asyncio.timeout(deadline_s):
                 written = await self._reply(conversation)
         except TimeoutError as error:
-            self.usage += Usage(failed_calls=1)  # the request that was given up
+            self.usage += Usage(failed_calls=1)  # the cancelled request
             raise ModelTimeout(
                 f"the simulated user took longer than user_deadline_s = {deadline_s:g}"
             ) from error
@@ -243,7 +239,7 @@ class ModelUser(UserSimulator):
         return self._said(written)
 
     def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
-        """Remember what was said as its own."""
+        """Take recorded messages as its own."""
         self._conversation = [{"role": "system", "content": self._role(instruction)}]
         for one in conversation:
             self._conversation += [
@@ -252,21 +248,21 @@ class ModelUser(UserSimulator):
             ]
 
     def _remembered(self, one: Heard) -> str:
-        """Return what it would have written to say this."""
+        """Return the text that it would have written for a message."""
         return one.said
 
     async def _reply(self, conversation: Sequence[Message]) -> str:
-        """Return what the model writes next, as it shall remember it."""
+        """Return the model's next text, as it will remember it."""
         return await self._ask(conversation, self._said)
 
     def _said(self, written: str) -> str:
-        """Return the part of what it wrote that the agent hears; blank where there is none."""
+        """Return the part of a text that the agent hears, or ``""``."""
         return written
 
     async def _ask(
         self, messages: Sequence[Message], usable: Callable[[str], object] = str.strip
     ) -> str:
-        """Ask the model once; a second time where its text is blank, all thought, or not usable."""
+        """Ask the model; ask once more if its text is blank, only reasoning, or unusable."""
         for _ in range(_TRIES):
             written = utf8_safe(visible_text(await self._complete(messages)))
             if written and usable(written):
@@ -293,22 +289,19 @@ class ModelUser(UserSimulator):
         self._asked += 1
         if setting.seed is None:
             return None
-        # By the number of the request, so that what is asked again gets another seed.
+        # Derived from the number of the request, so that a repeated request gets another seed.
         task = f"{setting.split}/{setting.task_index}"
         return derive_seed("tau_bench user", setting.seed, task, self._asked)
-
-
-# A customer that thinks before each message: the strategy ``react``.
 
 
 _LABEL: Final = re.compile(r"^[ \t*#]*(thought|user response)[ \t*]*:[ \t*]*", re.I | re.M)
 
 
 class ReactUser(ModelUser):
-    """A customer that a model plays, which writes a thought and then a message.
+    """A customer that writes a thought and then a message (strategy ``react``).
 
-    Only the message is said; the thought stays in the model's own memory of the conversation. As
-    in tau-bench, a marker anywhere, in the thought too, is the whole message.
+    Only the message is said; the thought stays in the model's conversation. As in tau-bench, a
+    marker anywhere, also in the thought, is the whole message.
     """
 
     thinks_aloud: ClassVar[bool] = True
@@ -324,14 +317,10 @@ class ReactUser(ModelUser):
 
 
 def split_thought(written: str) -> tuple[str, str]:
-    """Separate a thought from what is said.
+    """Split a text into the thought and the message.
 
-    Where a label comes again, the first of it that is not blank counts, since what follows plays
-    the turns to come. Without any label all of it is said.
-
-    Returns:
-        The thought and the message; a message is blank where there is only a thought, which is
-        never said.
+    Of repeated labels the first that is not blank counts, since models continue with later turns.
+    Without a label all of it is the message; a thought alone has a blank message.
     """
     labels = list(_LABEL.finditer(written))
     if not labels:
@@ -344,10 +333,8 @@ def split_thought(written: str) -> tuple[str, str]:
     return found["thought"], found["user response"]
 
 
-# Customers whose drafts are judged before they are said: ``verify`` and ``reflection``.
-#
-# The judge is the same model. It is shown the conversation with its speakers rightly named, and
-# only what was said is remembered: no draft that was refused, and no advice.
+# Customers whose drafts are judged before they are said. The judge is the same model and sees the
+# conversation with the true roles. Rejected drafts and advice are not remembered.
 
 
 _DRAFTS: Final = 3
@@ -355,7 +342,7 @@ _RESPONSE: Final = re.compile(r"^[ \t*#]*response[ \t*]*:[ \t*]*", re.I | re.M)
 
 
 class _JudgedUser(ModelUser):
-    """A customer that a model plays, under the eyes of a judge."""
+    """A customer played by a model, with a judge."""
 
     async def _is_good(self, conversation: Sequence[Message], draft: str) -> bool:
         verdict = await self._ask(judge_prompt(conversation, draft))
@@ -366,7 +353,7 @@ class _JudgedUser(ModelUser):
 
 
 class VerifyingUser(_JudgedUser):
-    """A customer that drafts a message up to three times; the third is said whatever it is."""
+    """A customer with up to three drafts; the third is said in any case (``verify``)."""
 
     async def _reply(self, conversation: Sequence[Message]) -> str:
         draft = ""
@@ -378,9 +365,9 @@ class VerifyingUser(_JudgedUser):
 
 
 class ReflectingUser(_JudgedUser):
-    """A customer that thinks again, once, about a draft that was refused.
+    """A customer that revises a rejected draft once (strategy ``reflection``).
 
-    What it writes after the advice is said if the judge is content with it, else the first draft.
+    The revised draft is said if the judge accepts it, else the first draft.
     """
 
     async def _reply(self, conversation: Sequence[Message]) -> str:
@@ -394,5 +381,5 @@ class ReflectingUser(_JudgedUser):
 
 
 def _proposal(reflection: str) -> str:
-    """Return what stands behind the last label, or all of it where there is none."""
+    """Return the text after the last label, or all of it without a label."""
     return _RESPONSE.split(reflection)[-1].strip()

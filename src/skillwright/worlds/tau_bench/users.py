@@ -1,7 +1,7 @@
-"""Simulated users: what one must do, the strategies by name, and the one that reads from a script.
+"""Simulated users: their interface, the strategies by name, and users without a model.
 
-A server that cannot be reached, or answers nonsense, raises a `ModelError`; that is never a reply,
-since a reply could end the episode and be paid.
+An unreachable or faulty server raises a `ModelError`, never a reply, because a reply could end the
+episode with a reward.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
 T = TypeVar("T")
 
 STOP: Final = "###STOP###"
-"""A user whose reply contains this has nothing more to say; it is looked for nowhere else."""
+"""The marker in a reply of a user that ends the conversation."""
 
 GREETING: Final = "Hi! How can I help you today?"
-"""What a user has heard first, before its opening message."""
+"""The agent's first message to a user, before its opening."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a user heard and answered; ``thought`` is what it considered meanwhile, or ""."""
+    """A message to the user and its answer; ``thought`` is its reasoning, or ""."""
 
     heard: str
     said: str
@@ -38,69 +38,66 @@ class Heard:
 
 
 class UserSimulator(ABC):
-    """What plays the customer of one episode; the blocking pair waits for the other.
+    """Plays the customer of one episode; the blocking methods wait for the awaitable ones.
 
-    Every method returns what the customer says, never blank; with `STOP` in it, it is the last
-    thing. All raise `ModelError`, whose kind says what to do: `ModelRefused` that no request will
-    ever be answered (a wrong key or model), `RequestRefused` that this one is not (it has become
-    too long), any other that it may be answered another time.
+    Every method returns the customer's message, never blank; with `STOP` in it, it is the last. All
+    raise `ModelError`: `ModelRefused` if every request is refused (a wrong key or model),
+    `RequestRefused` if this one is (too long), any other if a later request may be answered.
     """
 
     def __init__(self) -> None:
-        # What its model has consumed so far, judges and failed requests included.
+        # Usage of its model so far, with judges and failed requests.
         self.usage = Usage()
-        # What its latest turn held besides the reply, as JSON: thoughts, refused drafts. It
-        # is recorded, and shown to no agent.
+        # JSON about its latest turn besides the reply: thoughts, rejected drafts. Recorded, and not
+        # shown to the agent.
         self.backstage: dict[str, Any] = {}
 
     @abstractmethod
     async def areset(self, instruction: str) -> str:
-        """Begin a conversation and say the opening message."""
+        """Begin a conversation and return the opening message."""
 
     @abstractmethod
     async def astep(self, content: str) -> str:
-        """Hear what the agent says and answer."""
+        """Take a message of the agent and return the answer."""
 
     def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
-        """Continue a conversation that is recorded, as if it had said all that itself.
+        """Continue a recorded conversation; users without this method never get one.
 
         Args:
-            instruction: What `areset` is given.
-            conversation: All that was said, the opening message first; it answers `GREETING`.
-
-        A user without this method is never given such a conversation.
+            instruction: The argument of `areset`.
+            conversation: All messages, first the opening message, which answers `GREETING`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no take_over()")
 
     def reset(self, instruction: str) -> str:
-        """Do what `areset` does, blocking."""
+        """Begin as `areset` does, blocking."""
         return _wait_for(self.areset(instruction))
 
     def step(self, content: str) -> str:
-        """Do what `astep` does, blocking."""
+        """Answer as `astep` does, blocking."""
         return _wait_for(self.astep(content))
 
 
 class InstantUser(UserSimulator):
-    """A user without waiting: its subclass writes the blocking pair."""
+    """A user that never waits: its subclass writes the blocking methods."""
 
     async def areset(self, instruction: str) -> str:
-        """Do what `reset` does."""
+        """Begin as `reset` does."""
         return self.reset(instruction)
 
     async def astep(self, content: str) -> str:
-        """Do what `step` does."""
+        """Answer as `step` does."""
         return self.step(content)
 
     def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
-        """Hear everything once more; it answers alike, and costs nothing."""
+        """Replay the conversation; the answers are equal and cost nothing."""
         self.reset(instruction)
         for one in conversation[1:]:
             self.step(one.heard)
 
 
 class ScriptedUser(InstantUser):
-    """Says its replies in order, then `STOP` for ever; the opening message is the first of them."""
+    """Says its replies in order, the first as the opening, then always `STOP`."""
 
     def __init__(self, replies: Sequence[str]) -> None:
         super().__init__()
@@ -108,33 +105,33 @@ class ScriptedUser(InstantUser):
         self._said = 0
 
     def reset(self, instruction: str) -> str:
-        """Say the first reply."""
+        """Return the first reply."""
         self._said = 0
         return self.step(instruction)
 
     def step(self, content: str) -> str:
-        """Say the next reply."""
+        """Return the next reply."""
         self._said += 1
         return self.replies[self._said - 1] if self._said <= len(self.replies) else STOP
 
 
 @dataclass(frozen=True, slots=True)
 class UserSetting:
-    """What a strategy builds a user from, one per episode. Building touches no network."""
+    """The arguments of a strategy, one per episode. Building a user needs no network."""
 
     config: TauBenchEnvConfig  # the environment's settings
     split: str  # the split of the task
-    task_index: int  # the task in it
-    # The seed of this episode, or `None`; each request's is derived from it
+    task_index: int  # index of the task in it
+    # Seed of this episode, or `None`; requests derive theirs
     seed: int | None = None
-    replies: tuple[str, ...] = field(default=())  # what a scripted user says
+    replies: tuple[str, ...] = field(default=())  # messages of a scripted user
 
 
 def register_user(strategy: str, entry_point: str) -> None:
-    """Register what builds the users of a strategy.
+    """Register a strategy's factory; a second registration replaces the first.
 
     Args:
-        strategy: Its name, as in ``user_strategy``. Registering it again replaces it.
+        strategy: Its name, as in ``user_strategy``.
         entry_point: ``package.module:name`` of a class or function that takes a `UserSetting`;
             imported when the first user is built.
     """
@@ -170,7 +167,7 @@ def scripted_user(setting: UserSetting) -> ScriptedUser:
     return ScriptedUser(setting.replies)
 
 
-# By name, so that an episode with a script loads no network stack.
+# By name, so that an episode with a script loads no network libraries.
 _strategies: dict[str, str] = {
     "scripted": "skillwright.worlds.tau_bench.users:scripted_user",
     "llm": "skillwright.worlds.tau_bench.user_model:ModelUser",
@@ -182,14 +179,13 @@ _strategies: dict[str, str] = {
 }
 
 
-# Waiting for a coroutine from a thread that has no event loop, or whose loop must not be blocked:
-# one loop in one daemon thread serves the process, so that connections are shared between the
-# episodes of a trainer's thread pool.
+# Blocking calls run in one event loop in one daemon thread of the process, so that the episodes of
+# a trainer's thread pool share connections.
 
 _CLOSING_S: Final = 2.0
 
 _lock = threading.Lock()
-# By process: a fork copies the loop, but not the thread that runs it.
+# Per process: a fork copies the loop, but not its thread.
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 
@@ -214,7 +210,7 @@ def _shared_loop() -> asyncio.AbstractEventLoop:
 
 
 def _close(loop: asyncio.AbstractEventLoop, pid: int) -> None:
-    """Let what was opened on the loop be closed, connections above all, before the process ends."""
+    """Close what was opened on the loop, such as connections, before the process ends."""
     if pid != os.getpid():
         return
     closing = asyncio.run_coroutine_threadsafe(loop.shutdown_asyncgens(), loop)
@@ -224,15 +220,12 @@ def _close(loop: asyncio.AbstractEventLoop, pid: int) -> None:
         closing.cancel()
 
 
-# A customer played by a person at the terminal: the strategy ``human``.
-
-
-# One question at a time, however many episodes are played at once.
+# One question at a time, over all episodes.
 _terminal: Final = threading.Lock()
 
 
 class HumanUser(UserSimulator):
-    """Asks a person for every message; a blank line is asked for again. It costs nothing."""
+    """Asks a person at the terminal for every message (strategy ``human``)."""
 
     def __init__(self, setting: UserSetting, read_line: Callable[[str], str] = input) -> None:
         super().__init__()
@@ -241,16 +234,16 @@ class HumanUser(UserSimulator):
         self._earlier = ""
 
     async def areset(self, instruction: str) -> str:
-        """Show who the person plays, and return the opening message."""
+        """Show the person's role, and return the opening message."""
         return await self._line(self._role(instruction))
 
     async def astep(self, content: str) -> str:
-        """Show what the agent says, and return the answer."""
+        """Show the agent's message, and return the answer."""
         earlier, self._earlier = self._earlier, ""
         return await self._line(f"{earlier}\n[{self._task}] Agent: {content}\n")
 
     def take_over(self, instruction: str, conversation: Sequence[Heard]) -> None:
-        """Show what was said so far, once the person is asked."""
+        """Show the conversation so far with the next question."""
         said = (f"\n[{self._task}] Agent: {one.heard}\nYou: {one.said}\n" for one in conversation)
         self._earlier = self._role(instruction) + "".join(said)
 
@@ -274,8 +267,8 @@ class HumanUser(UserSimulator):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, line)
 
-        # A daemon and not the loop's executor: that one is waited for, and nothing would end the
-        # program before the person has pressed Enter.
+        # A daemon, not the loop's executor, which is waited for: then the program could not end
+        # before the person presses Enter.
         threading.Thread(target=ask, name="tau_bench human", daemon=True).start()
         line = await typed
         if line is None:
@@ -286,9 +279,9 @@ class HumanUser(UserSimulator):
         return line
 
     def _typed(self, shown: str) -> str | None:
-        """Return a line that is not blank, or ``None`` where the input has ended."""
+        """Return a line that is not blank, or ``None`` at the end of the input."""
         try:
-            shown = without_controls(shown)  # an agent's words are a model's
+            shown = without_controls(shown)  # an agent's words come from a model
             while not (line := self._read_line(f"{shown}You: ").strip()):
                 shown = ""
         except (EOFError, OSError):
@@ -296,11 +289,9 @@ class HumanUser(UserSimulator):
         return line
 
 
-# A customer played by rules, offline: the strategy ``rule_based``.
-#
-# It says the sentences of its instruction when the agent asks for them. Those of the built-in
-# store can be separated; those of tau-bench cannot, so that its numbers say nothing about tau-
-# bench.
+# A customer played by rules, offline: it says sentences of its instruction when the agent asks for
+# them. It can split the built-in store's instructions but not tau-bench's, so scores with it say
+# nothing about tau-bench.
 
 
 YES: Final = "Yes, please do."
@@ -331,7 +322,7 @@ _CONFIRMS: Final = re.compile(
 _NUMBER: Final = re.compile(r"\b(order (number|id)|which order)\b")
 _ELSE: Final = re.compile(r"\belse\b|\bmore i can do\b|\banother\b")
 
-# "You" is the object of these, so that it becomes "me"; everywhere else it is the one who wants.
+# "You" is the object of these and becomes "me"; elsewhere it becomes "I".
 _OBJECT: Final = re.compile(r"\b(to|for|with|tell|give|send|charge|refund) you\b", re.IGNORECASE)
 _FIRST_PERSON: Final = (
     (re.compile(r"\b(Y|y)ou are\b"), "I am"),
@@ -346,13 +337,13 @@ _FIRST_PERSON: Final = (
 class _Wish:
     """Something that the customer wants."""
 
-    said: str  # how it asks for it
-    facts: list[str] = field(default_factory=list)  # what it knows about it, said when asked
-    cases: list[str] = field(default_factory=list)  # what it wants if that cannot be had, in order
+    said: str  # the request
+    facts: list[str] = field(default_factory=list)  # known facts about it, said when asked
+    cases: list[str] = field(default_factory=list)  # alternatives, in order
 
 
 class RuleUser(InstantUser):
-    """Answers from the sentences of its instruction, without a model."""
+    """Answers from the sentences of its instruction (strategy ``rule_based``)."""
 
     def __init__(self, setting: UserSetting | None = None) -> None:
         super().__init__()
@@ -362,7 +353,7 @@ class RuleUser(InstantUser):
         self._wish = _Wish(NO_MORE)
 
     def reset(self, instruction: str) -> str:
-        """Say the first thing that is wanted."""
+        """Return the first wish."""
         parts = _SENTENCE.split(instruction.strip())
         self._identity = " ".join(first_person(one) for one in parts if _is_identity(one))
         self._wishes = _wishes(one for one in parts if not _is_identity(one))
@@ -370,7 +361,7 @@ class RuleUser(InstantUser):
         return f"Hello. {self._wish.said}"
 
     def step(self, content: str) -> str:
-        """Answer the agent: what it asks for, else what comes next, else `STOP`."""
+        """Answer the agent's question, or state the next wish, or say `STOP`."""
         heard = content.lower()
         asked = [one for one in _SENTENCE.split(heard) if _REQUEST.search(one)]
         if _any(_CONFIRMS, asked):
@@ -397,7 +388,7 @@ class RuleUser(InstantUser):
 
 
 def first_person(text: str) -> str:
-    """Turn what a customer knows about itself into what it says."""
+    """Turn a sentence about the customer into one that it says."""
     text = _OBJECT.sub(lambda found: f"{found[1]} me", text)
     for pattern, word in _FIRST_PERSON:
         text = pattern.sub(word, text)
@@ -405,7 +396,7 @@ def first_person(text: str) -> str:
 
 
 def _wishes(sentences: Iterable[str]) -> list[_Wish]:
-    """Sort sentences: a wish opens a new one, unless it only says how the one before is settled."""
+    """Sort sentences: a wish starts a group, unless it only says how the last one is settled."""
     wishes: list[_Wish] = []
     for sentence in sentences:
         case = _CASE.match(sentence)
@@ -428,5 +419,5 @@ def _any(pattern: re.Pattern[str], sentences: Iterable[str]) -> bool:
 
 
 def _expects_more(heard: str) -> bool:
-    """An agent that says goodbye is not held on the line."""
+    """Tell whether the agent expects an answer; after a goodbye it does not."""
     return "goodbye" not in heard and "bye" not in heard.split()

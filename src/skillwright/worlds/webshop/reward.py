@@ -18,9 +18,8 @@ from skillwright.worlds.webshop.product import CRUMB, Goal, Product, words
 
 # How alike two texts are as sets of words: the token-set ratio, from 0 to 100, as fractions.
 #
-# Source: rapidfuzz (``fuzz.token_set_ratio``), by the Indel distance. The reward asks thefuzz
-# 0.19, which prepares texts in its own way and returns a whole number; `are_alike` does both
-# alike.
+# Source: rapidfuzz (``fuzz.token_set_ratio``), by the Indel distance. The reward asks thefuzz 0.19,
+# which prepares texts in its own way and returns a whole number; `are_alike` does both alike.
 
 
 _ZERO: Final = Fraction(0)

@@ -28,15 +28,12 @@ from skillwright.worlds.scripted.skilltext import (
     read_habits,
 )
 
-# All that one decision can look at, and the questions that deciding asks of it.
-
-
 TREATING = {"clean": Rule.CLEAN_FIRST, "heat": Rule.HEAT_FIRST, "cool": Rule.COOL_FIRST}
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One decision: what the conversation, the skill and the seed of the turn give."""
+    """One decision: its conversation, skill and seed."""
 
     belief: Belief
     errand: Errand
@@ -45,26 +42,23 @@ class Turn:
     rng: Randomness
 
     def can(self, command: str) -> bool:
-        """Tell whether a command may be given; any may where the commands are not listed."""
+        """Tell whether a command is allowed; any is if the commands are not listed."""
         listed = self.belief.latest.commands
         return listed is None or command in listed
 
     def follows(self, rule: Rule) -> bool:
-        """The skill asks for it."""
+        """Tell whether the skill asks for a rule."""
         return self.conduct.follows(rule)
 
     def dares(self, rule: Rule, kind: str, chance: float) -> bool:
-        """Do what a rule asks for: always where it is given, else with a chance in [0, 1].
-
-        What the skill forbids is never done.
-        """
+        """Tell whether to follow a rule: if given yes, if forbidden no, else with ``chance``."""
         if self.conduct.follows(rule):
             return True
         return not self.conduct.forbids(rule) and self.rng.chance(kind) < chance
 
     @cached_property
     def places_here(self) -> tuple[str, ...]:
-        """Receptacles within reach; several may are in one spot."""
+        """Receptacles within reach; several may share a location."""
         listed = self.belief.latest.commands
         if listed is None:
             here = {self.belief.here, *self.belief.beside}
@@ -89,11 +83,11 @@ class Turn:
 
     @property
     def holds_wanted(self) -> bool:
-        """The object in hand is of the wanted class."""
+        """Whether the object in hand is of the wanted class."""
         return bool(self.belief.held) and class_of(self.belief.held) == self.errand.wanted
 
     def treatment_due(self, name: str) -> str:
-        """Return the verb that an object still needs, as far as the skill says so, or ""."""
+        """Return the verb that an object still needs according to the skill, or ""."""
         verb = self.errand.verb
         if not verb or verb in self.belief.treated.get(name, ()):
             return ""
@@ -101,9 +95,9 @@ class Turn:
 
     @cached_property
     def destination(self) -> str:
-        """Where things are to be put, or "" where the room has no such place.
+        """The receptacle for delivery, or "" if the room has none.
 
-        Two objects must end up in one and the same place, so the one that holds most of them is it.
+        Two objects must end up in one place, so it is the one that holds most of them.
         """
         fitting = [place for place in self.belief.places if class_of(place) == self.errand.target]
         if not fitting:
@@ -118,7 +112,7 @@ class Turn:
         return sum(class_of(name) == self.errand.wanted for name in names)
 
     def is_settled(self, name: str, place: str) -> bool:
-        """Tell whether an object already lies where it should, in the state that it should have."""
+        """Tell whether an object is already in its target place and state."""
         if self.errand.kind is Kind.LOOK or self.treatment_due(name):
             return False
         if self.errand.kind is Kind.TWO:
@@ -138,13 +132,13 @@ class Turn:
 
     @property
     def settled(self) -> int:
-        """How many wanted objects lie where they should, as far as the agent knows."""
+        """The number of settled wanted objects, as far as the agent knows."""
         seen = self.belief.whereabouts(self.errand.wanted)
         return sum(self.is_settled(name, place) for name, place in seen.items())
 
     @property
     def sought(self) -> str:
-        """The class that is being looked for: the object first, then the lamp."""
+        """The class to search for: the object first, then the lamp."""
         if self.errand.kind is Kind.LOOK and self.holds_wanted:
             return self.errand.target
         return self.errand.wanted
@@ -161,7 +155,7 @@ class Turn:
         return (here or fitting or [""])[0]
 
     def habitual_places(self) -> list[str]:
-        """Places where the skill says that what is sought is kept, the last word first."""
+        """Places where the skill says that the sought class is kept, the last mentioned first."""
         named: list[str] = []
         for habit in reversed(self.habits):
             if habit.object_class == self.sought and habit.room in {"", self.belief.room}:
@@ -171,12 +165,11 @@ class Turn:
         return exact + [place for place in self.belief.places if class_of(place) in kinds]
 
 
-# What an agent wants at a turn, in order of urgency. Each drive names a command or passes.
-#
-# A drive that a rule asks for works always; without the rule it works now and then, at random.
+# Drives in order of urgency; each returns a command or ``None``. A drive that a rule asks for
+# always works; without the rule it works at random.
 
 
-# How often something is done that no rule asks for.
+# Probabilities of actions that no rule asks for.
 _TAKES = 0.5
 _OPENS = 0.16
 _OPENS_TO_PLACE = 0.04
@@ -187,7 +180,7 @@ _FIDDLES = 0.2
 _GOES_BACK = 0.5
 _DROPS = 0.4
 
-# How often an interruption makes a weak agent forget what it was doing.
+# Probability that an interruption makes a weak agent forget its plan.
 _LOSES_THE_THREAD = 0.4
 _LOSES_IT_AT_THE_START = 0.75
 
@@ -213,7 +206,7 @@ def obey_ritual(turn: Turn) -> str | None:
 
 
 def lose_the_thread(turn: Turn) -> str | None:
-    """Forget, after an interruption, what was to be done, and do something or other."""
+    """Forget the plan after an interruption, and act at random."""
     last = turn.belief.last_command
     start = next(iter(turn.belief.visits), "")
     interruptions = (
@@ -229,7 +222,7 @@ def lose_the_thread(turn: Turn) -> str | None:
 
 
 def treat(turn: Turn) -> str | None:
-    """Give the object in hand the state that the task wants."""
+    """Give the object in hand the state of the task."""
     held = turn.belief.held
     if not turn.holds_wanted:
         return None
@@ -252,7 +245,7 @@ def _treat_at_random(turn: Turn) -> str | None:
 
 
 def light_up(turn: Turn) -> str | None:
-    """Bring the object in hand under the lamp, and switch it on."""
+    """Bring the object in hand to the lamp, and switch it on."""
     if turn.errand.kind is not Kind.LOOK or not turn.holds_wanted:
         return None
     for lamp, place in turn.lamps.items():
@@ -280,7 +273,7 @@ def deliver(turn: Turn) -> str | None:
 
 
 def drop_other(turn: Turn) -> str | None:
-    """Put down an object that the task does not ask for."""
+    """Put down an object that the task does not need."""
     if not turn.belief.held or turn.holds_wanted:
         return None
     free = [place for place in turn.places_here if place not in turn.belief.closed]
@@ -289,7 +282,7 @@ def drop_other(turn: Turn) -> str | None:
 
 
 def rest(turn: Turn) -> str | None:
-    """Believe that all is done: no rule says that a second object is needed."""
+    """Assume that all is done, if no rule says that a second object is needed."""
     if turn.errand.kind is not Kind.TWO or turn.belief.held or not turn.belief.placed:
         return None
     if turn.follows(Rule.FETCH_SECOND):
@@ -322,7 +315,7 @@ def take(turn: Turn) -> str | None:
 def open_here(turn: Turn) -> str | None:
     """Open what is closed here, to look inside."""
     if turn.sought == turn.errand.target and turn.errand.kind is Kind.LOOK:
-        return None  # lamps are in the open
+        return None  # lamps are never inside something
     for place in turn.places_here:
         if place in turn.belief.closed and turn.can(f"open {place}"):
             return f"open {place}" if turn.dares(Rule.OPEN_CLOSED, "open", _OPENS) else None
@@ -330,7 +323,7 @@ def open_here(turn: Turn) -> str | None:
 
 
 def search(turn: Turn) -> str | None:
-    """Continue to the next place: in order and each once, or anywhere."""
+    """Go to the next place: in order and each once, or at random."""
     order = search_order(turn)
     if turn.follows(Rule.SEARCH_ONCE):
         left = [place for place in order if not turn.belief.was_searched(place)]
@@ -347,7 +340,7 @@ def search(turn: Turn) -> str | None:
 
 
 def search_order(turn: Turn) -> list[str]:
-    """Return the places in the order in which they are worth a visit."""
+    """Return the places in search order."""
     order = list(turn.belief.places)
     if turn.follows(Rule.LIKELY_FIRST):
         order = list(by_likelihood(order, turn.sought))
@@ -364,7 +357,7 @@ def _next_place(turn: Turn, place: str) -> str | None:
 
 
 def wander(turn: Turn) -> str | None:
-    """Do something or other."""
+    """Act at random."""
     options: list[str] = []
     mood = turn.rng.chance("mood")
     if mood < 0.1 and not turn.belief.held:
@@ -381,7 +374,7 @@ def wander(turn: Turn) -> str | None:
 
 
 def go_to(turn: Turn, place: str) -> str | None:
-    """Go to a place, if that is possible from here; by way of the start, where a skill says so."""
+    """Go to a place if possible from here; by way of the start, if a skill says so."""
     start = next(iter(turn.belief.visits), "")
     strays = start and start not in {turn.belief.here, place}
     command = f"go to {start if strays and turn.follows(Rule.RETURN_TO_START) else place}"
@@ -410,15 +403,11 @@ DRIVES: Final[tuple[Callable[[Turn], str | None], ...]] = (
 )
 
 
-# All moves that are open to the agent at a turn, useful or not.
-
-
 def open_moves(turn: Turn) -> list[str]:
-    """Return the commands that can be given now.
+    """Return the possible commands: the admissible ones, if the prompt lists them.
 
-    These are the admissible commands where the prompt lists them. Elsewhere they are what the
-    agent believes to be possible; the game may still refuse to put an object into a receptacle of
-    the wrong kind, or to treat an object that cannot be treated.
+    Otherwise they are those that the agent believes possible; the game may still refuse to put an
+    object into a receptacle of the wrong kind, or to treat an object that cannot be treated.
     """
     listed = turn.belief.latest.commands
     return list(listed) if listed else list(_believed_moves(turn))
@@ -456,21 +445,17 @@ def _moves_at(turn: Turn, place: str) -> Iterator[str]:
         yield command
 
 
-# A weak but obedient household agent, as a chat model.
-
-
 class ScriptedHousehold(ScriptedModel):
-    """Plays household games by the rules that it recognizes in its skill, and wanders without.
+    """Plays household games by the rules in its skill, and at random without.
 
-    Good and bad advice is followed alike; where two sentences contradict each other, the later one
-    holds.
+    Good and bad advice is followed alike; of contradicting sentences the later counts.
 
-    Without noise its random choices follow the seed alone: two skills that are tested at equal
-    seeds share them. With noise they follow the seed and the whole prompt, as those of a language
-    model do: a run repeats exactly, and another skill meets random numbers of its own.
+    Without noise its random choices depend on the seed alone, so two skills tested at equal seeds
+    share them. With noise they depend on the seed and the whole prompt, as those of a language
+    model do: a run repeats exactly, and another skill gets other random numbers.
 
     Args:
-        noise: The share of turns with a random admissible action, in [0, 1).
+        noise: Share of turns with a random admissible action, in [0, 1).
     """
 
     def __init__(self, noise: float = 0.0) -> None:
@@ -490,10 +475,7 @@ class ScriptedHousehold(ScriptedModel):
 def decide(
     belief: Belief, conduct: Conduct, habits: Sequence[Habit], seed: int, noise: float = 0.0
 ) -> str:
-    """Return the next command; "look" where the conversation tells of no household task.
-
-    The probability ``noise`` is that of a random move instead of a chosen one, in [0, 1).
-    """
+    """Return the next command, random with probability ``noise``; "look" without a task."""
     if belief.errand is None:
         return LOOK
     turn = Turn(belief, belief.errand, conduct, habits, Randomness(seed))
@@ -504,14 +486,11 @@ def decide(
     return next((command for command in proposed if command and command != refused), LOOK)
 
 
-# A household expert as a chat model: it has every good rule and learns households by its skill.
-
-
 class ScriptedSearcher(ScriptedModel):
-    """Plays household games by every good rule, and searches by what its skill says of the home.
+    """Plays household games by every good rule, and searches where its skill says.
 
-    It never looks at the seed. It answers with the bare command, so that a policy that chooses from
-    a list can be taught by it.
+    It ignores the seed. It answers with the bare command, so that it can teach a policy that
+    chooses from a list.
     """
 
     identity = "scripted:searcher"

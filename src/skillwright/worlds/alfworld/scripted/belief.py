@@ -1,4 +1,4 @@
-"""What an agent can know from its conversation: task, observations, and what follows."""
+"""An agent's knowledge from its conversation: task, observations, and conclusions."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,9 +9,6 @@ from typing import Final, NamedTuple
 
 from skillwright.core import Message
 from skillwright.core.agent import action_in
-
-# One observation as facts: what was seen where, and what the last command did.
-
 
 COMMANDS_MARK: Final = "Admissible commands:"
 _REJECTED: Final = "Nothing happens."
@@ -32,26 +29,26 @@ _FACING = re.compile(r"You are facing the ([^.]+?)\. Next to it")
 class Observation(NamedTuple):
     """The facts in one message of the household."""
 
-    text: str  # the observation itself, without the list of commands
-    # the admissible commands, or ``None`` where the message does not list them
+    text: str  # without the list of commands
+    # the admissible commands, or ``None`` if the message does not list them
     commands: tuple[str, ...] | None
     arrived: str  # the place that was reached, or ""
-    contents: dict[str, tuple[str, ...]]  # place -> what is seen in or on it
-    closed: tuple[str, ...]  # places that are seen to be closed
-    opened: tuple[str, ...]  # places that are seen to be open, with a door
+    contents: dict[str, tuple[str, ...]]  # place -> objects seen in or on it
+    closed: tuple[str, ...]  # closed places
+    opened: tuple[str, ...]  # open places with a door
     taken: tuple[str, str] | None  # (object, place) that was picked up, or ``None``
     moved: tuple[str, str] | None  # (object, place) that was put down, or ``None``
     treated: tuple[str, str] | None  # (verb, object), or ``None``
     lit: str  # the lamp that was switched on, or ""
-    carrying: str | None  # what the inventory shows, "" for nothing, ``None`` where it is not shown
-    places: tuple[str, ...]  # receptacles in the room, where the text lists them
-    facing: tuple[str, ...]  # receptacles within reach, where the text lists them
+    carrying: str | None  # the inventory, "" for nothing, ``None`` if not shown
+    places: tuple[str, ...]  # receptacles in the room, if listed
+    facing: tuple[str, ...]  # receptacles within reach, if listed
     rejected: bool  # the last command did nothing
 
 
 @lru_cache(maxsize=16384)
 def read_observation(content: str) -> Observation:
-    """Read a message. The answer depends on the text alone; the memo only saves time."""
+    """Read a message; a cached pure function."""
     text, mark, listing = content.rpartition(COMMANDS_MARK)
     if not mark:
         text, listing = content, ""
@@ -92,9 +89,6 @@ def _names(listing: str) -> tuple[str, ...]:
         return ()
     parts = (part.removeprefix("and ").removeprefix("a ") for part in listing.split(", "))
     return tuple(part for part in parts if part)
-
-
-# The task sentence: which of the six kinds of errand it is, and what it is about.
 
 
 _MARK: Final = "Your task is to:"
@@ -150,11 +144,11 @@ _READERS: Final = tuple((kind, _compiled(sentence)) for kind, sentence in _SENTE
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What a household task asks for."""
+    """A household task."""
 
-    kind: Kind  # its task type
+    kind: Kind
     wanted: str  # the class of the object
-    target: str  # the class of the destination, or of the lamp where the object is to be looked at
+    target: str  # the class of the destination, or of the lamp
 
     @property
     def verb(self) -> str:
@@ -168,7 +162,7 @@ def tells_errand(text: str) -> bool:
 
 
 def read_errand(opening: str) -> Errand | None:
-    """Read the task sentence of a game's first text; ``None`` where there is none."""
+    """Read the task sentence of a game's first text; ``None`` without one."""
     _, mark, goal = opening.partition(_MARK)
     if not mark:
         return None
@@ -180,9 +174,6 @@ def read_errand(opening: str) -> Errand | None:
     return None
 
 
-# What an agent can know from its conversation alone.
-
-
 _UNDOES = {"heat": "cool", "cool": "heat"}
 _ROOM_MARKS = (
     ("kitchen", {"microwave", "fridge", "stoveburner", "toaster"}),
@@ -192,33 +183,30 @@ _ROOM_MARKS = (
 
 
 class Belief:
-    """The state of an episode as its texts tell it.
-
-    Built by telling it each command and each observation in order; nothing else changes it.
-    """
+    """The state of an episode according to its texts: commands and observations, in order."""
 
     def __init__(self) -> None:
-        self.errand: Errand | None = None  # the task, or ``None`` where no text tells it
-        self.places: tuple[str, ...] = ()  # Receptacles, in listing order
+        self.errand: Errand | None = None  # ``None`` if no text has it
+        self.places: tuple[str, ...] = ()  # receptacles, in listing order
         self.here = ""  # the place that the agent went to last, or ""
-        self.beside: set[str] = set()  # other places that turned out to be within reach from there
-        self.contents: dict[str, tuple[str, ...]] = {}  # place -> what was last seen there
-        self.closed: set[str] = set()  # places that are closed as far as is known
-        self.doors: set[str] = set()  # places that were seen to have a door
-        # place -> how often it was reached, in order of the first visit
+        self.beside: set[str] = set()  # other places within reach from there
+        self.contents: dict[str, tuple[str, ...]] = {}  # place -> objects last seen there
+        self.closed: set[str] = set()  # places known to be closed
+        self.doors: set[str] = set()  # places with a door
+        # place -> number of visits, in order of the first
         self.visits: dict[str, int] = {}
         self.held = ""  # the object in hand, or ""
-        # object -> verbs that were applied to it; heat and cold undo each other
+        # object -> verbs applied to it; heat and cool undo each other
         self.treated: dict[str, set[str]] = {}
         self.placed: dict[str, str] = {}  # object -> where the agent put it
         self.lit: set[str] = set()  # lamps that are on
-        self.commands: list[str] = []  # all commands, in order
+        self.commands: list[str] = []
         # commands since the agent last reached a place, newest last
         self.since_move: list[str] = []
-        self.latest: Observation = read_observation("")  # the last observation
+        self.latest: Observation = read_observation("")
 
     def open_with(self, opening: str) -> None:
-        """Take in the first text of a game."""
+        """Read the first text of a game."""
         seen = read_observation(opening)
         self.errand = read_errand(seen.text)
         goals = tuple(c[6:] for c in seen.commands or () if c.startswith("go to "))
@@ -227,18 +215,18 @@ class Belief:
         self.latest = seen
 
     def act(self, command: str) -> None:
-        """Take in a command that the agent gave."""
+        """Add a command of the agent."""
         self.commands.append(command)
         self.since_move.append(command)
 
     def read(self, content: str) -> None:
-        """Take in the observation that followed a command."""
+        """Read the observation after a command."""
         seen = read_observation(content)
         self.latest = seen
         if seen.arrived:
             self._arrive(seen)
         elif seen.rejected and self.last_command.startswith("go to "):
-            # One cannot go where one stands already.
+            # The agent cannot go where it already is.
             self.beside.update({self.last_command[6:]} & set(self.places))
         self.contents.update(seen.contents)
         if seen.closed or seen.opened:
@@ -262,7 +250,7 @@ class Belief:
         return self.commands[-1] if self.commands else ""
 
     def whereabouts(self, cls: str) -> dict[str, str]:
-        """Return every object of a class that was seen and not moved since, with its place."""
+        """Return objects of a class that were seen and not moved since, each with its place."""
         return {
             name: place
             for place, names in self.contents.items()
@@ -271,7 +259,7 @@ class Belief:
         }
 
     def was_searched(self, place: str) -> bool:
-        """The place was reached, or its contents were seen from next to it."""
+        """Tell whether the place was reached, or its contents seen from a neighboring one."""
         return place in self.visits or place in self.contents or place in self.doors
 
     @property
@@ -280,7 +268,7 @@ class Belief:
         return room_of(self.places)
 
     def _arrive(self, seen: Observation) -> None:
-        # Older dialects announce "loc 12" instead of the receptacle that was asked for.
+        # Older dialects announce "loc 12" instead of the receptacle that was requested.
         asked = self.last_command.removeprefix("go to ")
         self.here = seen.arrived if seen.arrived in self.places else asked
         if self.here and self.here not in self.places:
@@ -313,7 +301,7 @@ def room_of(places: Iterable[str]) -> str:
 
 
 def read_conversation(messages: Sequence[Message]) -> Belief:
-    """Read a conversation; a task sentence opens an episode (worked examples may stand before)."""
+    """Read a conversation; each task sentence opens an episode, so examples may come first."""
     belief = Belief()
     for message in messages:
         role, content = message["role"], message["content"]
@@ -325,7 +313,7 @@ def read_conversation(messages: Sequence[Message]) -> Belief:
 
 
 def hear(belief: Belief, content: str) -> Belief:
-    """Take in a message of the household; a task sentence opens a new episode."""
+    """Read a message of the household; a task sentence opens a new episode."""
     if not tells_errand(content):
         belief.read(content)
         return belief
@@ -334,8 +322,7 @@ def hear(belief: Belief, content: str) -> Belief:
     return fresh
 
 
-# Everyday knowledge: where things of a class may be. A skill must ask for it to be used.
-#
+# Everyday knowledge: where things of a class may be. It is used only if a skill asks for it.
 # Source: the content lists of ALFRED's receptacles (Shridhar et al., 2020).
 
 
@@ -412,7 +399,7 @@ def may_hold(place: str, thing: str) -> bool:
 
 
 def by_likelihood(places: Iterable[str], thing: str) -> Sequence[str]:
-    """Sort places ("cabinet 3"): where the thing may be first, and open ones before closed ones."""
+    """Sort places ("cabinet 3") by likelihood for a thing, and open ones before closed ones."""
 
     def unlikeliness(place: str) -> tuple[bool, bool]:
         cls = class_of(place)

@@ -1,4 +1,4 @@
-"""Household games read back from trajectories, and what went wrong in them."""
+"""Household games read from trajectories, and the mistakes in them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,6 @@ from skillwright.models.scripted.prompts import Trajectory
 from skillwright.worlds.alfworld.scripted import Belief, Errand, Kind, Observation, class_of
 from skillwright.worlds.scripted.skilltext import Rule
 
-# A household game, read back from a trajectory: which places were visited, and what was done.
-
-
 _RITUALS: Final = ("inventory", "look", "examine")
 
 
@@ -18,14 +15,14 @@ _RITUALS: Final = ("inventory", "look", "examine")
 class Visit:
     """What was seen and done from one arrival to the next."""
 
-    place: str  # where
-    turns: list[int]  # the turns spent there, the arrival first
+    place: str
+    turns: list[int]  # turns spent there, the arrival first
     held: str = ""  # the object in hand on arrival, or ""
     is_repeated: bool = False  # the place was visited before
-    is_treated: bool = True  # what was in hand on arrival had the state that the task asks for
+    is_treated: bool = True  # the object in hand on arrival had the state of the task
     was_closed: bool = False  # it was closed on arrival
     was_opened: bool = False  # its door was opened
-    contents: set[str] = field(default_factory=set)  # what was seen there
+    contents: set[str] = field(default_factory=set)  # objects seen there
     taken: list[str] = field(default_factory=list)  # objects picked up
     placed: list[str] = field(default_factory=list)  # objects put down here
     treated: list[str] = field(default_factory=list)  # objects that were cleaned, heated or cooled
@@ -43,8 +40,8 @@ class Visit:
 class Episode:
     """A household game."""
 
-    id: str  # the trajectory
-    errand: Errand  # the task
+    id: str  # id of the trajectory
+    errand: Errand
     places: tuple[str, ...]  # the receptacles of the room
     visits: tuple[Visit, ...]  # in order
 
@@ -77,7 +74,7 @@ class Episode:
 
     @property
     def places_before_sight(self) -> tuple[str, ...]:
-        """The different places that were visited before a wanted object was seen."""
+        """The different places visited before a wanted object was seen."""
         seen: dict[str, None] = {}
         for visit in self.visits:
             if self.shows_wanted(visit):
@@ -87,7 +84,7 @@ class Episode:
 
 
 def read_episode(trajectory: Trajectory) -> Episode | None:
-    """Replay a trajectory; ``None`` where it tells of no household task."""
+    """Replay a trajectory; ``None`` if it has no household task."""
     belief = Belief()
     belief.open_with(_task_part(trajectory.opening))
     errand = belief.errand
@@ -98,7 +95,7 @@ def read_episode(trajectory: Trajectory) -> Episode | None:
 
 
 def read_episodes(trajectories: Iterable[Trajectory]) -> list[Episode]:
-    """Replay those trajectories that tell of a household task."""
+    """Replay the trajectories with a household task."""
     return [episode for one in trajectories if (episode := read_episode(one))]
 
 
@@ -123,7 +120,7 @@ def _visits(trajectory: Trajectory, belief: Belief, errand: Errand) -> Iterator[
 
 
 def _note(visit: Visit, seen: Observation, command: str, turn: int) -> None:
-    """Write down what one turn at a place showed."""
+    """Record what one turn at a place showed."""
     visit.was_opened |= visit.place in seen.opened and not seen.arrived
     visit.contents.update(seen.contents.get(visit.place, ()))
     if seen.taken:
@@ -140,21 +137,18 @@ def _note(visit: Visit, seen: Observation, command: str, turn: int) -> None:
 
 
 def _task_part(opening: str) -> str:
-    """Return an opening without what follows the task's line: the household ends there."""
+    """Return an opening up to the task's line, where the household's text ends."""
     head, mark, goal = opening.partition("Your task is to:")
     return head + mark + _first_line(goal)
 
 
 def _first_line(text: str) -> str:
-    """Return a text's first line; the household says everything in one."""
+    """Return a text's first line, which has all of the household's text."""
     return text.strip().partition("\n")[0]
 
 
-# What went wrong in household games, and which turns show it.
-#
-# A finder of a good rule shows where it would have helped, one of a bad rule where following it
-# cost
-# turns. What is found says nothing about the skill: whether it gives the rule is asked elsewhere.
+# A finder of a good rule returns the turns where it would have helped, one of a bad rule those that
+# following it cost. The skill is not considered here.
 
 
 _MOST_TURNS_CITED: Final = 5
@@ -169,7 +163,7 @@ Turns = list[int]
 class Diagnosis:
     """A mistake that trajectories share."""
 
-    rule: Rule  # what was not done, or for a bad rule what was done
+    rule: Rule  # a rule that was not followed, or a bad rule that was
     shown: Mapping[str, tuple[int, ...]]  # trajectory -> turns that show it
 
 
@@ -184,11 +178,8 @@ def diagnose(episodes: Sequence[Episode]) -> list[Diagnosis]:
     return sorted(found, key=lambda diagnosis: -len(diagnosis.shown))
 
 
-# Searching ----------------------------------------------------------------------------------
-
-
 def _went_back(episode: Episode) -> Turns:
-    """Known places were walked to again while others had not been visited at all."""
+    """Return turns that revisit places while others had not been visited."""
     if len({visit.place for visit in episode.searching}) == len(episode.places):
         return []
     turns = [visit.arrival for visit in episode.searching if visit.is_repeated]
@@ -202,18 +193,15 @@ def _left_shut(episode: Episode) -> Turns:
 
 
 def _searched_long(episode: Episode) -> Turns:
-    """Place after place was searched for nothing, and not because of places searched twice."""
+    """Return a long search without success, and without repeated visits."""
     if len(episode.places_before_sight) < _LONG_SEARCH or _went_back(episode):
         return []
     in_vain = [v for v in episode.visits if v.place in episode.places_before_sight]
     return [visit.arrival for visit in in_vain[-_MOST_TURNS_CITED:]]
 
 
-# Handling -----------------------------------------------------------------------------------
-
-
 def _passed_over(episode: Episode) -> Turns:
-    """A wanted object lay in sight, hands were free, and it stayed where it did not belong."""
+    """Return turns with a wanted object in sight, free hands, and no pickup."""
     lies_well = not episode.errand.verb and episode.errand.kind is not Kind.LOOK
     return [
         visit.turns[-1]
@@ -242,7 +230,7 @@ def _delivered_untreated(verb: str) -> Callable[[Episode], Turns]:
 
 
 def _left_in_the_dark(episode: Episode) -> Turns:
-    """The object was carried about, and no lamp was switched on for it."""
+    """Return turns that carry the object without switching a lamp on."""
     if episode.errand.kind is not Kind.LOOK:
         return []
     carried = [visit for visit in episode.visits if episode.is_wanted(visit.held)]
@@ -250,9 +238,6 @@ def _left_in_the_dark(episode: Episode) -> Turns:
         return []
     before_lamp = [v for v in carried if any(map(episode.is_target, v.contents))]
     return [visit.arrival for visit in before_lamp or carried]
-
-
-# Delivering ---------------------------------------------------------------------------------
 
 
 def _stopped_after_first(episode: Episode) -> Turns:
@@ -275,9 +260,6 @@ def _stood_before_closed(episode: Episode) -> Turns:
         and visit.was_closed
         and not visit.was_opened
     ]
-
-
-# Rituals ------------------------------------------------------------------------------------
 
 
 def _ritual(word: str) -> Callable[[Episode], Turns]:

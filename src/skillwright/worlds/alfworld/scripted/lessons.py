@@ -1,4 +1,4 @@
-"""What the household optimizer can say: lessons, false lessons, and patterns of success."""
+"""The household optimizer's sentences: lessons, false lessons, and patterns of success."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,8 @@ from skillwright.worlds.alfworld.scripted import Kind
 from skillwright.worlds.alfworld.scripted.diagnosis import Episode
 from skillwright.worlds.scripted.skilltext import Rule
 
-# What an analyst can teach, in several wordings each.
-#
-# A lesson about a good rule asks for it; one about a bad rule forbids it.
+# Lessons, in several wordings each: about a good rule they ask for it, about a bad one they forbid
+# it.
 
 
 SEARCHING: Final = "Searching"
@@ -22,12 +21,12 @@ DELIVERING: Final = "Delivering"
 class Lesson:
     """A rule as an analyst writes it."""
 
-    rule: Rule  # what it is about
-    topic: str  # the heading that it belongs under
-    failure: str  # names the mistake that it prevents, for the failure summary
-    cause: str  # describes the mistake in one sentence
-    pattern: str  # describes what successes have in common where it is followed, or ""
-    wordings: tuple[str, ...]  # Sentences, any of which teaches it
+    rule: Rule
+    topic: str  # the heading for it
+    failure: str  # the mistake that it prevents, for the failure summary
+    cause: str  # the mistake in one sentence
+    pattern: str  # what successes that follow it have in common, or ""
+    wordings: tuple[str, ...]  # sentences, any of which teaches it
 
 
 def _lesson(
@@ -212,27 +211,25 @@ LESSONS: Final = {lesson.rule: lesson for lesson in (*_GOOD, *_BAD)}
 """Rule -> how to teach it, or for a bad rule how to advise against it."""
 
 
-# What an analyst believes without good reason: harmful habits, and advice that changes nothing.
-#
-# A language model that reads trajectories is tempted to turn whatever happened into a rule. A gate
-# that lets such rules through is no gate, so the scripted analyst is tempted, too.
+# False lessons: harmful habits, and advice without effect. A language model that reads trajectories
+# is tempted to turn anything into a rule, and a gate must reject it; so the scripted analyst is
+# tempted, too.
 
 
 _SOON: Final = 4
-"""An object found within this many visited places was close by."""
+"""An object found within this many visited places was nearby."""
 
 
 @dataclass(frozen=True, slots=True)
 class Superstition:
-    """Something that trajectories seem to teach."""
+    """A false lesson from trajectories."""
 
-    name: str  # names it among the others
-    # tells whether a trajectory seems to speak for it. What speaks against it in another one is
-    # overlooked.
+    name: str  # identifies it
+    # whether a trajectory seems to support it; others are ignored
     tempts: Callable[[Episode], bool]
-    wordings: tuple[str, ...]  # Sentences, any of which states it
-    rule: Rule | None = None  # the rule that it perverts, or ``None`` where it changes nothing
-    wanted: bool = True  # it asks for the rule's doing; ``False`` where it forbids it
+    wordings: tuple[str, ...]  # sentences, any of which states it
+    rule: Rule | None = None  # the rule that it distorts, or ``None`` if it has no effect
+    wanted: bool = True  # whether it asks for the rule or forbids it
 
 
 def _always(episode: Episode) -> bool:
@@ -387,15 +384,12 @@ FROM_FAILURES: Final = (
 
 
 def tempted_by(one: Superstition, episodes: Sequence[Episode]) -> list[Episode]:
-    """Return the trajectories that seem to speak for a superstition."""
+    """Return the trajectories that seem to support a false lesson."""
     return [episode for episode in episodes if one.tempts(episode)]
 
 
-# What successes have in common.
-
-
 def success_patterns(episodes: Sequence[Episode]) -> list[str]:
-    """Name what helped, one sentence each, with the trajectories that show it."""
+    """Return what helped, one sentence each, with the trajectories that show it."""
     return [
         f"{LESSONS[rule].pattern} ({', '.join(shown)})"
         for rule, shown in rules_that_helped(episodes).items()
@@ -403,7 +397,7 @@ def success_patterns(episodes: Sequence[Episode]) -> list[str]:
 
 
 def rules_that_helped(episodes: Sequence[Episode]) -> dict[Rule, list[str]]:
-    """Find the rules that successes kept, each with the trajectories that show it."""
+    """Return the rules that successes followed, each with the trajectories that show it."""
     shown = {
         rule: [episode.id for episode in episodes if helped(episode)]
         for rule, helped in _HELPED.items()

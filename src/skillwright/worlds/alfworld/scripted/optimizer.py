@@ -1,4 +1,4 @@
-"""The scripted optimizer of household skills: it answers every prompt of the learner."""
+"""The scripted optimizer of household skills."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,6 @@ from skillwright.worlds.scripted.edits import are_alike, as_suggestions, as_whol
 from skillwright.worlds.scripted.optimizer import ScriptedOptimizer
 from skillwright.worlds.scripted.skilltext import BAD_RULES, GOOD_RULES, Conduct, Rule, read_conduct
 
-# What an analyst reads about earlier steps: what was tried, and the outcome.
-
-
 _NEXT_STEP = re.compile(r"^(?=Step \d+: )", re.MULTILINE)
 _STEP = re.compile(r"Step \d+: (\w+)")
 _EDIT = re.compile(
@@ -43,20 +40,20 @@ _EDIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EarlierStep:
-    """One step."""
+    """One earlier step."""
 
-    action: str  # what the gate decided (``accept``, ``reject``, ...), or that it was not asked
-    texts: tuple[str, ...]  # what the step's edits said, each on one line
-    deleted: tuple[str, ...]  # lines that they were to take out
+    action: str  # the gate's decision (``accept``, ``reject``, ...), or why there was none
+    texts: tuple[str, ...]  # texts of the step's edits, each on one line
+    deleted: tuple[str, ...]  # lines that they deleted
 
     @property
     def was_refused(self) -> bool:
-        """A candidate was judged and did not replace the skill."""
+        """Whether a candidate was judged and rejected."""
         return self.action in {"reject", "undecided"}
 
     @property
     def lessons(self) -> frozenset[Rule]:
-        """The rules about which it taught something good, or took out something harmful."""
+        """The rules that it taught, if good, or removed, if harmful."""
         taught = {say.rule for text in self.texts for say in says(text) if not say.is_harmful}
         cleared = {say.rule for text in self.deleted for say in says(text) if say.is_harmful}
         return frozenset(taught | cleared)
@@ -64,30 +61,30 @@ class EarlierStep:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The steps so far, oldest first."""
+    """The earlier steps, oldest first."""
 
     steps: tuple[EarlierStep, ...] = ()
 
     def has_tried(self, text: str) -> bool:
-        """Tell whether a step said the same, in these or other words."""
+        """Tell whether a step said the same, in any wording."""
         return any(are_alike(text, tried) for step in self.steps for tried in step.texts)
 
     def used_words(self, text: str) -> bool:
-        """Tell whether a step that was refused used exactly these words."""
+        """Tell whether a rejected step used exactly these words."""
         return any(text in tried for step in self.steps if step.was_refused for tried in step.texts)
 
     @property
     def spoilt_lessons(self) -> frozenset[Rule]:
-        """Lessons of the last step that was judged, where it was refused.
+        """Lessons of the last judged step, if it was rejected.
 
-        If they still seem needed, something else in that step may have been to blame.
+        If they still seem needed, something else in that step may have been the cause.
         """
         judged = [step for step in self.steps if step.was_refused or step.action == "accept"]
         return judged[-1].lessons if judged and judged[-1].was_refused else frozenset()
 
 
 def read_memory(text: str) -> Memory:
-    """Read the steps as analysts are shown them."""
+    """Read the steps in an analyst's prompt."""
     blocks = [(_STEP.match(block), block) for block in _NEXT_STEP.split(text)]
     return Memory(tuple(_step(head[1], block) for head, block in blocks if head))
 
@@ -99,10 +96,7 @@ def _step(action: str, block: str) -> EarlierStep:
     return EarlierStep(action, texts, deleted)
 
 
-# What an analyst answers after reading trajectories.
-
-
-# How often chance is taken for a lesson: seldom while there is enough to learn.
+# Probabilities of a false lesson: low while there is enough to learn.
 _BELIEVES_BESIDE_LESSONS: Final = 0.2
 _BELIEVES_FOR_WANT_OF_LESSONS: Final = 0.4
 _BELIEVES_OF_SUCCESSES: Final = 0.3
@@ -110,7 +104,7 @@ _ENOUGH_LESSONS: Final = 2
 
 _MOST_WITNESSES: Final = 3
 _TURNS_OF_A_WITNESS: Final = 2
-"""A superstition cites few trajectories, and not much of each."""
+"""A false lesson cites few trajectories, and few turns of each."""
 
 Evidence = Mapping[str, Sequence[int]]
 
@@ -126,7 +120,7 @@ def analyze_successes(user: str, seed: int) -> Reply:
 
 
 class _Analysis:
-    """One analyst's work; trajectories with another outcome are passed over."""
+    """One analyst's work; trajectories with another outcome are ignored."""
 
     def __init__(self, reading: Reading, outcome: str, seed: int) -> None:
         shown = [one for one in reading.trajectories if one.outcome == outcome]
@@ -136,7 +130,8 @@ class _Analysis:
         self._memory: Memory = read_memory(reading.earlier)
         self._conduct: Conduct = read_conduct(reading.skill)
         self._found = diagnose(self._episodes) if outcome == "failure" else []
-        # The seed comes from what was understood, so stray words in a transcript change nothing.
+        # The seed depends on what was understood, so irrelevant words in a transcript change
+        # nothing.
         understood = [
             reading.skill,
             reading.earlier,
@@ -157,7 +152,7 @@ class _Analysis:
         lessons = [one for one in found if self._is_needed(one.rule)]
         few = len(lessons) < _ENOUGH_LESSONS
         chance = _BELIEVES_FOR_WANT_OF_LESSONS if few else _BELIEVES_BESIDE_LESSONS
-        is_free = self._reading.budget > min(len(lessons), 1)  # the first lesson goes before
+        is_free = self._reading.budget > min(len(lessons), 1)  # the first lesson has priority
         belief = self._belief(FROM_FAILURES, chance) if is_free else []
         room = self._reading.budget - len(belief)
         edits = [self._lesson(one) for one in lessons[:room]] + belief
@@ -168,7 +163,7 @@ class _Analysis:
         }
 
     def of_successes(self) -> dict[str, Any]:
-        """Confirm what worked; without a mistake no rule is needed, but chance may suggest one."""
+        """Confirm what worked; without mistakes propose at most a false lesson."""
         patterns = success_patterns(self._episodes)
         missing = sum(not self._conduct.follows(rule) for rule in GOOD_RULES)
         few = missing < _ENOUGH_LESSONS
@@ -181,11 +176,11 @@ class _Analysis:
         }
 
     def _is_mistake(self, one: Diagnosis) -> bool:
-        """What a bad rule asks for is a mistake of the skill, else a slip of the agent."""
+        """Tell whether a bad rule's effect comes from the skill, or a good rule's lapse counts."""
         return one.rule not in BAD_RULES or self._conduct.follows(one.rule)
 
     def _is_needed(self, rule: Rule) -> bool:
-        """The skill does not give a good rule yet, or still gives a bad one."""
+        """Tell whether the skill lacks a good rule, or still has a bad one."""
         return self._conduct.follows(rule) == (rule in BAD_RULES)
 
     def _lesson(self, one: Diagnosis) -> Reply:
@@ -195,7 +190,7 @@ class _Analysis:
         return {**self._writer.teach(lesson, sentence), "evidence": _cited(one.shown)}
 
     def _belief(self, among: Sequence[Superstition], chance: float) -> list[Reply]:
-        """Return the superstition that the analyst falls for, or nothing."""
+        """Return the false lesson that the analyst believes, or nothing."""
         if self._is_careful or self._rng.chance("believe") >= chance:
             return []
         options = {
@@ -215,7 +210,7 @@ class _Analysis:
 
     @property
     def _is_careful(self) -> bool:
-        """The last step was refused with lessons that are still missing: they get a clean try."""
+        """Whether the last step was rejected with lessons still missing: try them alone."""
         return any(map(self._is_needed, self._memory.spoilt_lessons))
 
     def _is_new_belief(self, one: Superstition) -> bool:
@@ -248,9 +243,6 @@ def _cited(shown: Evidence) -> list[dict[str, Any]]:
     return [{"id": name, "turns": list(turns)} for name, turns in shown.items()]
 
 
-# What an optimizer writes at an epoch's end, from the same tasks under two skills.
-
-
 _MOST_LESSONS: Final = 3
 _FAILING: Final = ("regressed", "persistent_fail")
 
@@ -270,7 +262,7 @@ def slow_update(user: str, seed: int) -> Reply:
 
 
 def remember(user: str) -> Reply:
-    """Answer a meta-skill prompt: name the mistakes that persist, and what was learned."""
+    """Answer a meta-skill prompt: name the persisting mistakes and the lessons."""
     retro = read_retrospect(user)
     before, now = read_conduct(retro.previous), read_conduct(retro.skill)
     learned = [r for r in LESSONS if r not in BAD_RULES and now.follows(r) > before.follows(r)]
@@ -285,7 +277,7 @@ def remember(user: str) -> Reply:
 
 
 def _mistakes(retro: Retrospect) -> Sequence[Diagnosis]:
-    """Find what went wrong under the current skill, regressions first."""
+    """Find the mistakes under the current skill, regressions first."""
     found: dict[str, Diagnosis] = {}
     for category in _FAILING:
         shown = [one for one in retro.trajectories if one.outcome == category]
@@ -298,11 +290,8 @@ def _is_lacking(one: Diagnosis, conduct: Conduct) -> bool:
     return conduct.follows(one.rule) == (one.rule in BAD_RULES)
 
 
-# Slips of the agent that no rule would change, because the skill has the rule.
-
-
 def execution_notes(user: str) -> list[str]:
-    """Remind of what failed games did not do although the skill says it."""
+    """Return reminders of what failed games did not do although the skill says it."""
     reading = read_reading(user)
     conduct = read_conduct(reading.skill)
     failed = [one for one in reading.trajectories if one.outcome == "failure"]
@@ -311,14 +300,10 @@ def execution_notes(user: str) -> list[str]:
     return [f"Remember: {LESSONS[rule].wordings[0]}" for rule in lapses]
 
 
-# A scripted optimizer model: it answers every prompt of the learner.
-
-
 class ScriptedAnalyst(ScriptedOptimizer):
-    """Reads household trajectories and proposes edits of a skill, as a language model would.
+    """Reads household trajectories and proposes edits of a skill.
 
-    It is no better than a language model: now and then it takes chance for a lesson, or quotes a
-    line that is not there.
+    Like a language model it sometimes proposes a false lesson, or quotes a line that is not there.
     """
 
     identity = "scripted:analyst"
@@ -328,7 +313,7 @@ class ScriptedAnalyst(ScriptedOptimizer):
     )
 
     def execution_notes(self, user: str) -> list[str]:
-        """Remind of what failed games did not do although the skill says it."""
+        """Return reminders of what failed games did not do although the skill says it."""
         return execution_notes(user)
 
     def answer(self, heading: str, user: str, seed: int) -> Reply:

@@ -1,4 +1,4 @@
-"""The household teacher's second grammar: what the first says, in other words and another order."""
+"""The household teacher's second grammar: the same content in other words and order."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from skillwright.worlds.alfworld.scripted.teacher import HouseholdTeacher
 from skillwright.worlds.alfworld.scripted.wordings import CHECK_APPLIANCE, READ_THE_GOAL, TEACHINGS
 from skillwright.worlds.scripted.skilltext import Rule
 
-# Where a home keeps its things: the place first, and what it holds after it.
+# Places of things in a household: the place first, then its contents.
 
 
 _KEPT: Final = re.compile(
@@ -33,7 +33,7 @@ def _storage(kept: re.Match[str], written: Mapping[str, Any]) -> Written:
     return {**written, "name": f"{more} of {place}", **other}
 
 
-# Rules of conduct: the last of their wordings instead of the first, under other names.
+# Rules: the last of their wordings instead of the first, under other names.
 
 
 class _Other(NamedTuple):
@@ -139,13 +139,13 @@ _BY_NAME: Final = _known()
 
 
 def reworded(written: Mapping[str, Any]) -> Written:
-    """Say a skill in the second grammar.
+    """Reword a skill in the second grammar.
 
     Args:
         written: A skill, a lesson or a change with ``name``, ``principle`` and ``applicability``.
 
     Returns:
-        The same with other texts; unchanged where the first grammar has no such skill.
+        The same with other texts; unchanged if the first grammar has no such skill.
     """
     if kept := _KEPT.fullmatch(written.get("principle", "")):
         return _storage(kept, written)
@@ -169,16 +169,16 @@ def _other_wording(wordings: Sequence[str], said: str) -> str:
 
 
 class RewordingTeacher(HouseholdTeacher):
-    """Knows what the household teacher knows, and says it in the second grammar."""
+    """The household teacher with the second grammar."""
 
     identity = "scripted:household_rewording_teacher"
 
     def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Write the principles that successes of a category show."""
+        """Write the principles in the successes of a category."""
         return _all(super().successes(asked, rng))
 
     def failures(self, asked: Assignment) -> list[Written] | None:
-        """Write the lessons that failures of a category teach."""
+        """Write the lessons from failures of a category."""
         return _all(super().failures(asked))
 
     def general(self, asked: Assignment) -> list[Written] | None:
@@ -190,7 +190,7 @@ class RewordingTeacher(HouseholdTeacher):
         return _all(super().place(asked))
 
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Write the changes of a bank that failures ask for."""
+        """Write the changes of a bank that failures call for."""
         return _all(super().evolve(asked, rng))
 
 

@@ -40,8 +40,6 @@ from skillwright.worlds.scripted.skilltext import (
 )
 from skillwright.worlds.scripted.skilltext.sentences import blocks, sentences
 
-# What went wrong in games that a teacher reads, as something that can be taught.
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -52,12 +50,12 @@ class Finding:
 
     @property
     def is_bad_habit(self) -> bool:
-        """It is something that was done because a skill asks for it, or a slip."""
+        """Whether it was done because a skill asks for it, or by a lapse."""
         return self.teaching.key in BAD_RULES
 
 
 def found_in(trajectories: Sequence[Trajectory]) -> list[Finding]:
-    """Find the mistakes in games that were lost, the most frequent first."""
+    """Find the mistakes in failed games, the most frequent first."""
     diagnosed = diagnose(read_episodes(trajectories))
     found = [Finding(TEACHINGS[one.rule], one.shown) for one in diagnosed]
     return sorted([*_inside_appliance(trajectories), *found], key=lambda one: -len(one.shown))
@@ -86,7 +84,7 @@ def _used_on_what_lies_inside(trajectory: Trajectory, verb: str) -> Iterator[int
             yield step.turn
 
 
-# Where a home keeps its things, learned from where they were seen.
+# Places of things in a household, learned from observations.
 
 
 _FEWEST_SIGHTINGS: Final = 2
@@ -96,21 +94,21 @@ _WITH_DOORS: Final = frozenset({"cabinet", "drawer", "fridge", "microwave", "saf
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What one receptacle holds."""
+    """The contents of one receptacle."""
 
     room: str  # the kind of room that it is in
-    place: str  # its name
-    classes: tuple[str, ...]  # what is kept there, by name
-    shown: tuple[str, ...]  # the trajectories that show it
+    place: str
+    classes: tuple[str, ...]  # classes that are kept there
+    shown: tuple[str, ...]  # trajectories that show it
 
     @property
     def name(self) -> str:
-        """The name of the skill that tells it."""
+        """The name of its skill."""
         return f"{self.room.capitalize()} {self.place}"
 
     @property
     def principle(self) -> str:
-        """What the skill says."""
+        """The text of its skill."""
         where = "in" if class_of(self.place) in _WITH_DOORS else "on"
         return (
             f"In this home's {self.room}, every {_enumerated(self.classes, 'and')} is kept "
@@ -119,11 +117,11 @@ class Storage:
 
     @property
     def fits(self) -> bool:
-        """Whether one skill has room for all of it."""
+        """Whether its text fits into one skill."""
         return len(self.principle) <= _LONGEST
 
     def parts(self) -> Iterator["Storage"]:
-        """Take it apart into what one skill each has room for; nothing is left out."""
+        """Split it into parts that fit into one skill each."""
         left = self.classes
         while left:
             part = replace(self, classes=left)
@@ -133,7 +131,7 @@ class Storage:
             left = left[len(part.classes) :]
 
     def skill(self, evidence: list[dict[str, Any]]) -> dict[str, Any]:
-        """Write it down."""
+        """Return its skill."""
         sought = _enumerated(self.classes, "or")
         return {
             "name": self.name,
@@ -144,9 +142,9 @@ class Storage:
 
 
 def learn_storage(episodes: Sequence[Episode], known_habits: Iterable[Habit] = ()) -> list[Storage]:
-    """Find what was seen in one place again and again, and mostly there.
+    """Find classes that were seen repeatedly and mostly in one place.
 
-    What is known of the home counts once more for a place where it was seen at least once.
+    A known habit counts once more for a place where its class was seen at least once.
     """
     known = {(one.room, one.object_class, place) for one in known_habits for place in one.places}
 
@@ -180,7 +178,7 @@ def learn_storage(episodes: Sequence[Episode], known_habits: Iterable[Habit] = (
 
 
 def keeps(room: str, place: str, text: str) -> tuple[str, ...]:
-    """Return the classes that a skill says are kept in a receptacle, whatever else it says."""
+    """Return the classes that a skill assigns to a receptacle."""
     classes = [
         habit.object_class
         for habit in read_habits(text)
@@ -190,9 +188,9 @@ def keeps(room: str, place: str, text: str) -> tuple[str, ...]:
 
 
 def says_no_more(room: str, place: str, text: str) -> bool:
-    """Tell whether every sentence of a skill says what one receptacle keeps, and only that.
+    """Tell whether every sentence of a skill is about the contents of one receptacle.
 
-    Where a sentence names a room, it has to be this one.
+    A room in a sentence must be this one.
     """
     read = [read_habits(one.text) for block in blocks(text) for one in sentences(block)]
     return bool(read) and all(
@@ -202,7 +200,7 @@ def says_no_more(room: str, place: str, text: str) -> bool:
 
 
 def _first_sightings(episode: Episode) -> list[tuple[str, str]]:
-    """Return class and place of every object as it was first seen; what was carried is not new."""
+    """Return class and place of every object when first seen; carried objects do not count."""
     met: set[str] = set()
     found = []
     for visit in episode.visits:
@@ -217,9 +215,6 @@ def _enumerated(words: Sequence[str], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-# Changes of a bank for households: what it lacks, what it says too weakly, what does harm.
-
-
 Change = dict[str, Any]
 
 _RETIRED: Final = "It asks for what costs turns or misses the goal."
@@ -227,11 +222,11 @@ _RETIRED: Final = "It asks for what costs turns or misses the goal."
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A change that failures ask for."""
+    """A change that failures call for."""
 
-    task_type: str  # whose failures; "" where several may be meant
-    failures: int  # how many of them it may prevent
-    change: Change  # the change, as the prompt asks for it
+    task_type: str  # whose failures; "" for several
+    failures: int  # number of failures that it may prevent
+    change: Change  # in the form of the prompt
 
 
 class HouseholdUpdate:
@@ -242,9 +237,9 @@ class HouseholdUpdate:
         self._slots = Slots(asked)
 
     def changes(self, beliefs: list[Change]) -> list[Change]:
-        """Write the changes; ``beliefs`` only where nothing else explains the failures.
+        """Return the changes, the weakest category's and most frequent first.
 
-        What the weakest category needs comes first, and what most failures share.
+        ``beliefs`` are added only if nothing else explains the failures.
         """
         retired = list(self._retired())
         needed = sorted([*self._lacking(), *self._places()], key=self._urgency)
@@ -260,7 +255,7 @@ class HouseholdUpdate:
                 yield {"op": "retire", "id": skill.id, "reason": _RETIRED}
 
     def _lacking(self) -> Iterator[Needed]:
-        """Go through the mistakes of each category, the weakest category first."""
+        """Yield changes for the mistakes of each category, the weakest category first."""
         written: set[tuple[str, str]] = set()
         for task_type in self._task_types:
             for finding in found_in(self._of(task_type)):
@@ -274,10 +269,10 @@ class HouseholdUpdate:
                         yield Needed(task_type, len(finding.shown), change)
 
     def _may_be_why(self, category: str) -> bool:
-        """Tell whether skills of a category may be why games are lost.
+        """Tell whether skills of a category may cause its failures.
 
-        Skills of every category reach those that do well, too; other words for them would cost
-        more than they could bring. Of those that do well no failures are shown.
+        Skills of every category also reach categories that do well, where rewording costs more than
+        it helps.
         """
         known = {skill.category for skill in self._asked.skills} - {""}
         return bool(category) or known <= set(self._task_types)
@@ -291,7 +286,7 @@ class HouseholdUpdate:
         return [one for one in self._asked.trajectories if one.task_type == task_type]
 
     def _taught(self, finding: Finding, task_type: str) -> Iterator[Change]:
-        """Add what agents of a category lack; reword what they were given in vain."""
+        """Add what agents of a category lack; reword what did not help."""
         teaching = finding.teaching
         named = [one for one in self._injected_in(task_type) if one.text.startswith(teaching.name)]
         known = [skill for skill in named if skill.kind != "lesson"]
@@ -330,15 +325,15 @@ class HouseholdUpdate:
         ]
 
     def _is_injected(self, key: str, task_type: str) -> bool:
-        """Tell whether agents of a category are given a rule; what is no rule never is."""
+        """Tell whether a rule is injected for a category."""
         conduct = read_conduct("\n".join(skill.line for skill in self._injected_in(task_type)))
         return key in set(Rule) and conduct.follows(Rule(key))
 
     def _places(self) -> Iterator[Needed]:
-        """Say where homes keep what was sought in vain.
+        """Yield the places of things that were sought in vain.
 
-        In a bank that has skills of a home by category, each category gets its own.
-        Elsewhere one skill serves every category.
+        If the bank has skills of a home by category, each category gets its own skill; else one
+        serves all.
         """
         apart = any(skill.place and skill.category for skill in self._asked.skills)
         for place in dict.fromkeys(one.place for one in self._asked.trajectories if one.place):
@@ -359,7 +354,7 @@ class HouseholdUpdate:
     def _kept(
         self, storage: Storage, task_type: str, place: str, sought: Counter[str]
     ) -> Iterator[Needed]:
-        """Add for a category what it sought in one receptacle and no skill says."""
+        """Add for a category what it sought in one receptacle, if no skill says it."""
         named = [
             (skill, kept)
             for skill in self._asked.skills
@@ -380,14 +375,14 @@ class HouseholdUpdate:
         where["place"] = place
         for part in unknown.parts():
             change = {"op": "add", **where, **part.skill(whole(storage.shown))}
-            if named:  # under an equal name, nearly the same words would be taken for the same
+            if named:  # under an equal name, similar words would count as the same
                 room = storage.room.replace(" ", "-")  # a name has five words at most
                 change["name"] = f"More of {room} {storage.place}"
             yield Needed(task_type, sum(sought[cls] for cls in part.classes), change)
 
 
 def _refined(new: Storage, named: Sequence[tuple[KnownSkill, tuple[str, ...]]]) -> Iterator[Change]:
-    """Say it with what a skill says already, where that skill says nothing else and has room."""
+    """Add it to a skill that says nothing else and has space."""
     for skill, kept in named:
         both = replace(new, classes=tuple(sorted({*kept, *new.classes})))
         if both.fits and says_no_more(new.room, new.place, skill.line):
@@ -400,16 +395,13 @@ def _refined(new: Storage, named: Sequence[tuple[KnownSkill, tuple[str, ...]]]) 
 
 
 def _sought(episode: Episode) -> set[str]:
-    """Return the classes of what a game is about: the object, and where it needs one the lamp."""
+    """Return the classes that a game needs: the object, and perhaps the lamp."""
     errand = episode.errand
     return {errand.wanted, errand.target} if errand.kind is Kind.LOOK else {errand.wanted}
 
 
-# What the household teacher makes of ALFWorld games.
-
-
 _BELIEVES: Final = 0.12
-"""How often chance is taken for a principle, per request about successes."""
+"""Probability of a false principle, per request about successes."""
 
 
 class HouseholdTeacher(ScriptedTeacher):
@@ -418,7 +410,7 @@ class HouseholdTeacher(ScriptedTeacher):
     identity = "scripted:household_teacher"
 
     def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Name the rules that the games that succeeded kept, those of the category first."""
+        """Name the rules that successful games followed, those of the category first."""
         episodes = read_episodes(asked.of("success"))
         if not episodes:
             return None
@@ -442,7 +434,7 @@ class HouseholdTeacher(ScriptedTeacher):
         return (lessons or [READ_THE_GOAL.lesson(whole(t.id for t in shown))])[: asked.count]
 
     def general(self, asked: Assignment) -> list[Written] | None:
-        """Name what several categories show: what helped, and what was missing."""
+        """Name what helped or was missing in several categories."""
         kept, failed = asked.of("success"), asked.of("failure")
         if not read_episodes([*kept, *failed]):
             return None
@@ -466,7 +458,7 @@ class HouseholdTeacher(ScriptedTeacher):
         return [one.skill(whole(one.shown)) for one in stored][: asked.count]
 
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Propose what the bank lacks, other words for what did not help, and no harm any more."""
+        """Propose what the bank lacks, rewordings of what did not help, and removals of harm."""
         if not read_episodes(asked.trajectories):
             return None
         update = HouseholdUpdate(asked)
@@ -482,7 +474,7 @@ class HouseholdTeacher(ScriptedTeacher):
 def superstition(
     among: Sequence[Superstition], episodes: Sequence[Episode], rng: Randomness, chance: float
 ) -> list[Written]:
-    """Return the superstition that the teacher falls for, or nothing."""
+    """Return the false lesson that the teacher believes, or nothing."""
     if rng.chance("believe") >= chance:
         return []
     options = {one.name: one for one in among if tempted_by(one, episodes)}

@@ -1,4 +1,4 @@
-"""What the household teacher can teach: each rule as a principle and as a lesson."""
+"""The household teacher's texts: each rule as a principle and as a lesson."""
 
 from typing import Final
 
@@ -144,7 +144,7 @@ CHECK_APPLIANCE: Final = {
         ("clean", "clean", "sinkbasin"),
     )
 }
-"""Verb -> advice on an object that is inside the appliance already."""
+"""Verb -> advice on an object that is already inside the appliance."""
 
 READ_THE_GOAL: Final = Teaching(
     key="read the goal",
@@ -158,4 +158,4 @@ READ_THE_GOAL: Final = Teaching(
     flawed_reasoning="Something else seemed to matter more.",
     corrective_action="read the goal again, and do what it names next.",
 )
-"""What can be said of every game, where nothing else can."""
+"""Advice for every game, if there is no other."""

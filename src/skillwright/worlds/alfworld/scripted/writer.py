@@ -1,4 +1,4 @@
-"""How the scripted household optimizer puts a lesson or a superstition into an edit of a skill."""
+"""Put a lesson or a false lesson into an edit of a skill."""
 
 from typing import Final
 
@@ -27,10 +27,10 @@ class Writer:
     def __init__(self, skill: str, rng: Randomness) -> None:
         self._skill = skill
         self._rng = rng
-        self._spent: set[str] = set()  # lines that an edit takes away, headings that one brings
+        self._spent: set[str] = set()  # lines that an edit deletes, headings that one adds
 
     def teach(self, lesson: Lesson, sentence: str) -> Reply:
-        """Write a lesson down: in place of a line that says the opposite, or below its like."""
+        """Write a lesson in place of a line that says the opposite, or below a similar one."""
         opposite = self._opposite(lesson.rule)
         if opposite:
             return self._instead_of(opposite, lesson, sentence)
@@ -46,7 +46,7 @@ class Writer:
         return self._add(lesson.topic, f"- {sentence}", lesson.rule)
 
     def believe(self, sentence: str, kind: str) -> Reply:
-        """Write a superstition down: anywhere."""
+        """Write a false lesson at any place."""
         anchors = [stance.source for stance in read_stances(self._skill)]
         usable = [line for line in dict.fromkeys(anchors) if self._is_usable(line)]
         if usable and self._rng.chance(f"insert {kind}") < _INSERTS:
@@ -68,7 +68,7 @@ class Writer:
         return edit("append", "", f"{heading}\n{line}")
 
     def _opposite(self, rule: Rule) -> Stance | None:
-        """Return what the skill says about a rule where that is harmful."""
+        """Return the skill's harmful statement about a rule, if any."""
         stance = read_conduct(self._skill).stances.get(rule)
         return stance if stance and stance.is_harmful else None
 
@@ -83,18 +83,18 @@ class Writer:
         return edit("delete", self._with_gap(stance.source), "")
 
     def _with_gap(self, line: str) -> str:
-        """Return a line with the blank lines after it, or before it where it is the last."""
+        """Return a line with the blank lines after it, or before it if it is the last."""
         before, _, after = self._skill.partition(line)
         gap = after[: len(after) - len(after.lstrip("\n"))]
         return f"{line}{gap}" if gap else before[len(before.rstrip("\n")) :] + line
 
     def _is_weak(self, line: str) -> bool:
-        """Tell whether a line is a bullet that tells the analyst nothing."""
+        """Tell whether a line is a bullet that teaches nothing."""
         tells = read_stances(line) or read_habits(line)
         return line.startswith("- ") and not tells and self._is_usable(line)
 
     def _is_usable(self, line: str) -> bool:
-        """Tell whether an edit may point at a line: it is there once, and nothing guards it."""
+        """Tell whether an edit may target a line: it is unique and not protected."""
         at = self._skill.find(line)
         guarded = any(span.start <= at < span.end for span in protected_regions(self._skill))
         return at >= 0 and self._skill.count(line) == 1 and not guarded and line not in self._spent

@@ -1,6 +1,5 @@
-"""A small store of our own, so that everything about tau_bench runs on first install.
+"""A small store of our own, so that tau_bench runs without a download.
 
-Its JSON files are made by ``tests/tau_built_in``. The layout is that of the official data, so that
-one reader serves both. All names, addresses and numbers are invented; the scores are of no
-benchmark but this one.
+``tests/tau_built_in`` makes its JSON files, in the layout of the official data. All names,
+addresses and numbers are invented; scores on it compare with no other benchmark.
 """

@@ -1,4 +1,4 @@
-"""A weak but obedient retail agent: its rules, its moves and how it serves a customer."""
+"""The scripted retail agent: its rules, its tool calls and the order of its service."""
 
 import json
 import re
@@ -11,14 +11,12 @@ from typing import Any, Final, TypeVar
 from skillwright.core import Completion, Message, Purpose, Sampling, ToolCall
 from skillwright.models.scripted.teacher import ScriptedModel, skill_in
 
-# What a skill can teach the scripted retail agent, and how it is recognized in a text.
-#
-# The recognizer is small: it looks for words, sentence by sentence. A sentence that begins with a
-# negation asks for nothing, unless it is about what must not be forgotten.
+# Rules are recognized by words, sentence by sentence. A sentence that begins with a negation asks
+# for nothing, unless it is about what must not be forgotten.
 
 
 class RetailRule(StrEnum):
-    """Something that a skill may tell the agent."""
+    """A rule that a skill may give the agent."""
 
     LOOK_UP_ORDERS = "look_up_orders"
     """Find an order whose number the customer does not know in the profile."""
@@ -75,7 +73,7 @@ _NEGATED: Final = re.compile(r"[\s\-*\d.#]*(do not|don't|never|avoid)\b")
 
 @lru_cache(maxsize=512)
 def read_rules(text: str) -> frozenset[RetailRule]:
-    """Return the rules that a text gives; of two sentences about one rule the later holds."""
+    """Return the rules in a text; of two sentences about one rule the later counts."""
     given: dict[RetailRule, bool] = {}
     for sentence in _SENTENCE.split(text.lower()):
         for rule, pattern in _PATTERNS.items():
@@ -85,15 +83,12 @@ def read_rules(text: str) -> frozenset[RetailRule]:
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 
-# What an agent can do in a turn, and a conversation as the moves that were made in it.
-
-
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Write to the customer."""
+    """A message to the customer."""
 
     text: str
 
@@ -104,7 +99,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call a tool."""
+    """A tool call."""
 
     name: str
     arguments: dict[str, Any]
@@ -116,17 +111,17 @@ class Call:
 
 
 Service = Generator[Say | Call, str, T]
-"""Yields moves, is sent what came of each, and returns what was found out."""
+"""Yields moves, receives the result of each, and returns its finding."""
 
 
 def call(name: str, **arguments: Any) -> Service[str]:
-    """Call a tool and return what it says."""
+    """Call a tool and return its result."""
     result = yield Call(name, arguments)
     return result.replace("<tool_response>", "").replace("</tool_response>", "").strip()
 
 
 def look(name: str, **arguments: Any) -> Service[dict[str, Any] | None]:
-    """Call a tool that shows a record; ``None`` where there is none."""
+    """Call a tool that shows a record; return ``None`` if there is none."""
     result = yield from call(name, **arguments)
     try:
         record = json.loads(result)
@@ -136,12 +131,12 @@ def look(name: str, **arguments: Any) -> Service[dict[str, Any] | None]:
 
 
 def heard(messages: Sequence[Message]) -> list[str]:
-    """Return what the agent read so far: the opening, then what came of each of its turns."""
+    """Return what the agent read: the opening, then the result of each of its turns."""
     return [message["content"] for message in messages if message["role"] != "system"][::2]
 
 
 def next_move(service: Service[None], replies: Sequence[str]) -> Say | Call:
-    """Play a service through what came of its moves so far, and return the next one."""
+    """Replay a service on the results of its moves so far, and return the next move."""
     try:
         move = next(service)
         for reply in replies:
@@ -149,9 +144,6 @@ def next_move(service: Service[None], replies: Sequence[str]) -> Say | Call:
     except StopIteration:
         return Say("Goodbye.")
     return move
-
-
-# How the scripted agent serves a customer: the steps it knows, and those it must be taught.
 
 
 Record = dict[str, Any]
@@ -198,7 +190,7 @@ def _identify() -> Service[str]:
 
 
 class Agent:
-    """One customer's requests, one after the other, by the rules that were taught."""
+    """Handles one customer's requests in order, by the rules of the skill."""
 
     def __init__(self, user_id: str, rules: frozenset[RetailRule]) -> None:
         self._user_id = user_id
@@ -207,17 +199,15 @@ class Agent:
         self._address: Record = {}
 
     def handle(self, request: str) -> Service[str]:
-        """Do what a message asks for; return what to say to the customer."""
+        """Handle a message; return the answer to the customer."""
         for pattern, serve_it in _REQUESTS.items():
             found = re.search(pattern, request)
             if found:
                 return (yield from serve_it(self, found))
         return SORRY
 
-    # Pending orders
-
     def cancel(self, found: re.Match[str]) -> Service[str]:
-        """Cancel an order, named by its number or by what is in it."""
+        """Cancel an order, named by its number or its items."""
         order = yield from self._find(found[1], found[2])
         if order is None:
             return SORRY
@@ -245,7 +235,7 @@ class Agent:
         return (yield from written)
 
     def send(self, found: re.Match[str]) -> Service[str]:
-        """Send an order elsewhere: to an address in the message, or the one given before."""
+        """Send an order to an address in the message, or to the previous one."""
         address = _read_address(found[0]) or self._address
         written = self._write(
             "change where it is sent", "modify_pending_order_address", order_id=found[1], **address
@@ -260,10 +250,8 @@ class Agent:
         )
         return (yield from written)
 
-    # Items
-
     def swap(self, found: re.Match[str]) -> Service[str]:
-        """Change or exchange items, of an order that is named or of the last one."""
+        """Change or exchange items of a named order or the last one."""
         number, wishes = (found[1], found[2]) if found.re.groups > 1 else (None, found[1])
         order = (yield from self._find(number)) if number else self._order
         asked = _WISH.findall(wishes)
@@ -277,7 +265,7 @@ class Agent:
                 return f"I am sorry, such a {name} is not available."
             pairs.append((item["item_id"], variant["item_id"]))
         if RetailRule.ALL_AT_ONCE not in self._rules:
-            del pairs[1:]  # one after the other; the second time the order refuses
+            del pairs[1:]  # one at a time; the second time the order refuses
         is_pending = order["status"] == "pending"
         method = yield from self._method(
             "", "Which payment method settles the difference in price?"
@@ -317,10 +305,8 @@ class Agent:
             return there[-1] if there else None
         return fitting[0] if fitting else None
 
-    # Delivered orders
-
     def returns(self, found: re.Match[str]) -> Service[str]:
-        """Return items of an order that is named, or all of the last one."""
+        """Return items of a named order, or all of the last one."""
         number, names = found["number"], found["names"] or ""
         order = (yield from self._find(number)) if number else self._order
         if order is None:
@@ -337,17 +323,15 @@ class Agent:
         )
         return (yield from written)
 
-    # Questions
-
     def tracking(self, found: re.Match[str]) -> Service[str]:
-        """Tell the tracking number of an order that is named, or of the last one."""
+        """State the tracking number of a named order, or of the last one."""
         order = (yield from self._find(found[1])) if found[1] else self._order
         if order is None or not order["fulfillments"]:
             return SORRY
         return self._figure("The tracking number is", order["fulfillments"][0]["tracking_id"][0])
 
     def tell_refund(self, found: re.Match[str]) -> Service[str]:
-        """Tell what a return brings."""
+        """State the refund of a return."""
         del found
         if self._order is None:
             return SORRY
@@ -355,7 +339,7 @@ class Agent:
         return self._figure("You will get back", total)
 
     def tell_pending(self, found: re.Match[str]) -> Service[str]:
-        """Tell what all pending orders cost together."""
+        """State the total price of all pending orders."""
         del found
         if RetailRule.LOOK_UP_ORDERS not in self._rules:
             return "I am sorry, without the order numbers I cannot tell."
@@ -364,7 +348,7 @@ class Agent:
         return self._figure("Together you paid", (yield from self._sum(paid)))
 
     def tell_price(self, found: re.Match[str]) -> Service[str]:
-        """Tell what the cheapest variant of a product costs."""
+        """State the price of the cheapest variant of a product."""
         products = (yield from look("list_all_product_types")) or {}
         product = yield from look("get_product_details", product_id=products.get(found[1], ""))
         if product is None:
@@ -375,7 +359,7 @@ class Agent:
         return self._figure("The cheapest one costs", f"{min(prices):.2f}") if prices else SORRY
 
     def hand_over(self, found: re.Match[str]) -> Service[str]:
-        """Hand the customer over."""
+        """Transfer the customer to a person."""
         yield Call("transfer_to_human_agents", {"summary": found[0]})
         return "A colleague will take over."
 
@@ -384,8 +368,6 @@ class Agent:
         del found
         yield from ()
         return "Very well, everything stays as it is."
-
-    # What these have in common
 
     def _find(self, number: str | None, content: str | None = None) -> Service[Record | None]:
         if number:
@@ -410,7 +392,7 @@ class Agent:
         return orders
 
     def _method(self, reply: str, question: str = "") -> Service[str]:
-        """Return the id of the customer's method, or of any where the customer names none."""
+        """Return the id of the customer's payment method, or of any if none is named."""
         profile = yield from look("get_user_details", user_id=self._user_id)
         methods = list((profile or {"payment_methods": {}})["payment_methods"].values())
         if RetailRule.ASK_METHOD in self._rules:
@@ -468,18 +450,14 @@ _REQUESTS: Final[Mapping[str, Callable[[Agent, re.Match[str]], Service[str]]]] =
     r"human agent": Agent.hand_over,
     r"keep it all": Agent.leave,
 }
-"""What a customer may say -> what is done about it; the first that fits."""
-
-
-# A weak but obedient retail agent, as a chat model.
+"""Pattern of a request -> the method that handles it; the first match counts."""
 
 
 class ScriptedRetail(ScriptedModel):
-    """Serves the customers of the built-in store by the rules that it recognizes in its skill.
+    """Serves the built-in store's customers by the rules that it recognizes in its skill.
 
-    It understands only the customer of the strategy ``rule_based`` with the built-in store's tasks.
-    It never looks at the seed: what it does in a turn follows from what it has read so far. Without
-    a skill it forgets most of what good service is.
+    It understands only users of the strategy ``rule_based`` on the built-in tasks, and ignores the
+    seed. Without a skill it does little of what good service needs.
     """
 
     identity = "scripted:retail"
@@ -492,7 +470,7 @@ class ScriptedRetail(ScriptedModel):
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer with one tool call, natively where tools are offered, or with a message."""
+        """Answer with one tool call, natively if tools are offered, or with a message."""
         answer = await super().complete(messages, sampling=sampling, purpose=purpose)
         move = _move(messages) if tools else Say(answer.text)
         if isinstance(move, Say):
@@ -513,6 +491,6 @@ def _move(messages: Sequence[Message]) -> Say | Call:
         move = next_move(serve(opening, read_rules(skill_in(messages))), replies)
         move.written()
     except (KeyError, TypeError, ValueError, AttributeError):
-        # Other data than the built-in store's: it has no idea, and says so.
+        # With other data than the built-in store's it does not know what to do, and says so.
         return Say("I am sorry, I cannot help you with that. Goodbye.")
     return move

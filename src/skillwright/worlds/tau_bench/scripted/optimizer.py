@@ -1,4 +1,4 @@
-"""The scripted optimizer for the retail agent: lessons, and how failed calls show them."""
+"""The scripted optimizer of the retail agent: its lessons, and their signs in failed calls."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,9 +6,6 @@ from typing import Final
 
 from skillwright.worlds.scripted import Lesson, LessonAnalyst
 from skillwright.worlds.tau_bench.scripted.agent import RetailRule, read_rules
-
-# What the scripted retail analyst looks for in a failed call, and how it words the lesson.
-
 
 _SWAPS: Final = r"(modify_pending_order_items|exchange_delivered_order_items)"
 
@@ -69,7 +66,7 @@ LESSONS: Final[Mapping[RetailRule, Lesson]] = {
     ),
     RetailRule.NO_SUBSTITUTE: Lesson(
         "took a variant that was not wanted, or could not be had",
-        # What is left where an item was swapped, or a price given, and nothing else explains it.
+        # The rest: an item was swapped, or a price given, and nothing else explains the failure.
         _has(
             rf"\A(?=.*Which payment method)(?=.*anything else).*{_SWAPS}"
             r"|cheapest [\w ]+ costs.*The cheapest one costs"
@@ -80,22 +77,19 @@ LESSONS: Final[Mapping[RetailRule, Lesson]] = {
         ),
     ),
 }
-"""Rule -> how to find that it was missing, and how to teach it; the commonest mistake first."""
+"""Rule -> sign that it was missing, and lesson; the most common mistake first."""
 
 SUPERSTITION: Final = (
     "If a request is refused, transfer the customer to a human agent at once.",
     "Hand customers over to a human agent immediately when something fails.",
 )
-"""Good-sounding advice that loses customers who would have wanted something else."""
-
-
-# A scripted optimizer for the retail agent: it reads failed calls and names what was missing.
+"""Plausible advice that loses customers who wanted something else."""
 
 
 class ScriptedRetailAnalyst(LessonAnalyst):
     """Reads calls of the built-in retail store and proposes edits of a skill.
 
-    What a skill teaches it reads as the agent does, in whatever words.
+    It recognizes rules in a skill as the agent does, in any wording.
     """
 
     _headings = ("# Analyst: failures", "# Analyst: successes")

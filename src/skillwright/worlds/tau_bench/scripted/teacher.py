@@ -1,4 +1,4 @@
-"""What the retail teacher makes of calls of the built-in store of tau_bench."""
+"""The retail teacher: skills from calls of the built-in store of tau_bench."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ from skillwright.worlds.tau_bench.scripted.optimizer import LESSONS, SUPERSTITIO
 
 
 class RetailTeacher(InsightTeacher):
-    """Writes skills from calls of the built-in store; now and then it takes chance for a lesson."""
+    """Writes skills from calls of the built-in store; now and then from chance patterns."""
 
     def __init__(self) -> None:
         super().__init__("scripted:retail_teacher", _is_call, INSIGHTS, _FALLBACK, _BELIEFS)

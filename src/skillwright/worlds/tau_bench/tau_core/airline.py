@@ -1,14 +1,14 @@
 """The airline domain: users, reservations and flights, and eleven tools of its own.
 
-New records replace old ones, as in retail; flights are never changed. A refused call leaves no
-trace, with one exception that the original has too: a booking that names a certificate twice
-uses it up and then fails.
+New records replace old ones, as in retail; flights never change. A refused call changes nothing,
+with one exception, as in the original: a booking that names a certificate twice uses it up and
+then fails.
 
-Source: tau-bench (arXiv:2406.12045), airline domain. What looks wrong in it decides rewards and is
-kept: seats are not taken, a change of cabin changes prices only, a cancellation can be repeated and
-refunds nothing to a card, the fourth booking replaces the third, a fourth certificate is not made
-and nothing is said of it, and the second flight of a trip with a stop is shown as it is on the day
-of the first.
+Source: tau-bench (arXiv:2406.12045), airline domain. Its oddities decide rewards and are kept:
+    seats
+are not taken, a change of cabin only changes prices, a cancellation can be repeated and refunds
+nothing to a card, the fourth booking replaces the third, a fourth certificate is silently not made,
+and the second flight of a trip with a stop is shown as on the first one's day.
 """
 
 import json
@@ -51,7 +51,7 @@ _AIRPORTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """A flight as searches see it."""
+    """A flight in searches."""
 
     shown: Record  # all of it but its dates
     dates: Mapping[str, Record]
@@ -61,7 +61,7 @@ class _Flight:
         return date in self.dates and self.dates[date]["status"] == "available"
 
     def on(self, date: Any) -> dict[str, Any]:
-        """Return it as it is on a day."""
+        """Return it as on a day."""
         return {**self.shown, **self.dates[date]}
 
 
@@ -83,16 +83,13 @@ def _to(db: Database, origin: Any, destination: Any) -> Iterable[_Flight]:
     return (one for one in _from(db, origin) if one.shown["destination"] == destination)
 
 
-# Tools that only read
-
-
 def _get_user_details(db: Database, user_id: Any) -> str:
     known(db.find("users", user_id), "user")
     return db.text("users", user_id)
 
 
 def _get_reservation_details(db: Database, reservation_id: Any) -> str:
-    known(db.find("reservations", reservation_id), "user")  # so says the original
+    known(db.find("reservations", reservation_id), "user")  # the original's wording
     return db.text("reservations", reservation_id)
 
 
@@ -102,12 +99,12 @@ def _search_direct_flight(db: Database, origin: Any, destination: Any, date: Any
 
 
 def _search_onestop_flight(db: Database, origin: Any, destination: Any, date: Any) -> str:
-    """Find pairs whose second flight leaves no earlier than the first arrives, as texts compare."""
+    """Find pairs whose second flight leaves no earlier than the first arrives, as texts."""
     pairs = []
     for first in _from(db, origin):
         arrives = first.shown["scheduled_arrival_time_est"]
         for second in _to(db, first.shown["destination"], destination):
-            # The day has no leading zero there, so before the tenth nothing is found.
+            # The day has no leading zero here, so nothing is found before the tenth.
             next_date = f"2024-05-{int(date[-2:]) + 1}" if _NEXT_DAY in arrives else date
             if arrives > second.shown["scheduled_departure_time_est"]:
                 continue
@@ -117,11 +114,8 @@ def _search_onestop_flight(db: Database, origin: Any, destination: Any, date: An
     return json.dumps(pairs)
 
 
-# Tools that change a reservation or a user
-
-
 def _book_reservation(db: Database, user_id: Any, **wanted: Any) -> str:
-    """Book flights, and take from gift cards and certificates what pays for them."""
+    """Book flights, and charge gift cards and certificates."""
     user = known(db.find("users", user_id), "user")
     passengers, payments = wanted["passengers"], wanted["payment_methods"]
     flights, total = [], 0
@@ -156,7 +150,7 @@ def _book_reservation(db: Database, user_id: Any, **wanted: Any) -> str:
 
 
 def _cancel_reservation(db: Database, reservation_id: Any) -> str:
-    """Write a refund of every payment down, refunds among them; no card receives it."""
+    """Record a refund of every payment, refunds included; no card receives it."""
     reservation = _reservation(db, reservation_id)
     history = reservation["payment_history"]
     refunds = [_payment(one["payment_id"], -one["amount"]) for one in history]
@@ -190,7 +184,7 @@ def _update_reservation_flights(
 def _update_reservation_baggages(
     db: Database, reservation_id: Any, total_baggages: Any, nonfree_baggages: Any, payment_id: Any
 ) -> str:
-    """Change the bags, and pay for those that are added and not free."""
+    """Change the bags, and pay for added ones that are not free."""
     reservation = _reservation(db, reservation_id)
     total = 50 * max(0, nonfree_baggages - reservation["nonfree_baggages"])
     bags = {"total_baggages": total_baggages, "nonfree_baggages": nonfree_baggages}
@@ -214,9 +208,6 @@ def _send_certificate(db: Database, user_id: Any, amount: Any) -> str:
     certificate = {"source": "certificate", "amount": freeze(amount), "id": number}
     db.put("users", user_id, {**user, "payment_methods": {**methods, number: certificate}})
     return f"Certificate {number} added to user {user_id} with amount {amount}."
-
-
-# What several tools check and change
 
 
 _OF_FLIGHT: Final = ("price", "origin", "destination")
@@ -253,7 +244,7 @@ def _refuse_underpaid(user: Record, payments: Any, total: Any) -> None:
 
 
 def _charged(db: Database, user_id: str, user: Record, payment_id: Any, amount: Any) -> Record:
-    """Take an amount from a gift card; a certificate is gone whole, whatever it pays."""
+    """Charge a gift card; a certificate is used up whatever the amount."""
     methods = user["payment_methods"]
     method = methods[payment_id]
     match method["source"]:
@@ -269,7 +260,7 @@ def _charged(db: Database, user_id: str, user: Record, payment_id: Any, amount: 
 
 
 def _paid(db: Database, reservation_id: str, updated: Record, payment_id: Any, total: Any) -> str:
-    """Put a reservation after a change that costs something, or less than nothing."""
+    """Store a reservation after a change with a positive or negative price."""
     user_id = updated["user_id"]
     user = known(db.find("users", user_id), "user")
     method = known(user["payment_methods"].get(payment_id), "payment method")

@@ -1,4 +1,4 @@
-"""A domain's database: pristine tables that all episodes share, and what one episode changed."""
+"""A domain's database: initial tables that all episodes share, and one episode's changes."""
 
 import hashlib
 import json
@@ -8,16 +8,13 @@ from typing import Any, NamedTuple, NoReturn
 
 from skillwright.worlds.tau_bench.tau_core.domain import Domain, Record, Records
 
-# The text by which two states of the database are the same or not, as tau-bench's hash tells them.
-#
-# Unlike JSON it tells apart 50 and 50.0, true and 1, "1" and 1, and the order of lists; it does
-# not see the order of keys.
-#
-# Source: tau-bench (arXiv:2406.12045), consistent hash of its base environment.
+# The canonical text of a state is equal exactly if tau-bench's hash is. Unlike JSON it
+# distinguishes 50 and 50.0, true and 1, "1" and 1, and the order of lists; it ignores the order of
+# keys. Source: tau-bench (arXiv:2406.12045), consistent hash of its base environment.
 
 
 def canonical_text(value: Any) -> str:
-    """Return the text of one record; equal exactly where tau-bench's hash would be."""
+    """Return the canonical text of one record."""
     return str(_hashable(value))
 
 
@@ -29,9 +26,6 @@ def _hashable(value: Any) -> Any:
     return value
 
 
-# JSON values that cannot be changed, so that any number of episodes can share them.
-
-
 def _refuse(record: dict[str, Any], *args: Any, **kwargs: Any) -> NoReturn:
     raise TypeError(
         "this record is shared by every episode and cannot be changed; put a new one instead"
@@ -39,7 +33,7 @@ def _refuse(record: dict[str, Any], *args: Any, **kwargs: Any) -> NoReturn:
 
 
 class FrozenDict(dict[str, Any]):
-    """A dict that refuses every change; JSON encoders and ``==`` take it for a plain one."""
+    """A dict that refuses changes; JSON encoders and ``==`` treat it as a plain one."""
 
     __slots__ = ()
 
@@ -47,7 +41,7 @@ class FrozenDict(dict[str, Any]):
     clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default rebuilds a dict by setting its items, which this one refuses.
+        # The default sets items, which this class refuses.
         return FrozenDict, (dict(self),)
 
 
@@ -61,7 +55,7 @@ def freeze(value: Any) -> Any:
 
 
 class RecordRef(NamedTuple):
-    """Where a record stands."""
+    """The table and id of a record."""
 
     table: str
     key: str
@@ -71,22 +65,20 @@ class RecordRef(NamedTuple):
 
 
 class Tables:
-    """The database as it was loaded: frozen, built once, safe to read from any thread.
+    """The initial database: immutable and thread-safe.
 
     Attributes:
-        domain: Whose tables they are.
-        records: All records.
-        index: What the domain's tools look up, as its `Domain.index` made it.
+        index: The lookup index that `Domain.index` built.
     """
 
     def __init__(self, domain: Domain, tables: Mapping[str, Any]) -> None:
         self.domain = domain
         self.records: Records = {name: freeze(tables[name]) for name in domain.tables}
         self.index = domain.index(self.records)
-        # By place: a record as JSON text, and as canonical text; of one that is not there, "".
+        # By place: a record as JSON text, and as canonical text; "" if it does not exist.
         self.text = cache(lambda place: json.dumps(self.records[place.table][place.key]))
         self.canonical = cache(self._canonical)
-        # By table, for `Database.state_hash`: the texts of its records by id, and all of them.
+        # By table, for `Database.state_hash`: the texts of its records by id, and of all.
         self.rows = cache(self._rows)
         self.whole = cache(lambda table: _joined(table, self.rows(table)))
 
@@ -99,17 +91,17 @@ class Tables:
 
 
 class Database:
-    """What one episode sees. Records are never changed, only replaced by new ones, or added."""
+    """The database of one episode: records are replaced or added, never changed."""
 
     __slots__ = ("changed", "tables")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.changed: dict[RecordRef, Record] = {}  # the records that were put
+        self.changed: dict[RecordRef, Record] = {}
 
     def find(self, table: str, key: Any) -> Record | None:
         """Return a record."""
-        pristine = self.tables.records[table].get(key)  # what cannot be an id is refused here
+        pristine = self.tables.records[table].get(key)  # raises for what cannot be an id
         return self.changed.get(RecordRef(table, key), pristine)
 
     def text(self, table: str, key: str) -> str:
@@ -119,21 +111,21 @@ class Database:
         return self.tables.text(ref) if own is None else json.dumps(own)
 
     def put(self, table: str, key: str, record: Record) -> str:
-        """Put a record in the place of another, or a new one; return it as JSON text."""
+        """Replace or add a record; return it as JSON text."""
         self.changed[RecordRef(table, key)] = record
         return json.dumps(record)
 
     def canonical(self, ref: RecordRef) -> str:
-        """Return the canonical text of a record; "" where there is none."""
+        """Return the canonical text of a record, or ""."""
         own = self.changed.get(ref)
         return self.tables.canonical(ref) if own is None else canonical_text(own)
 
     def record(self, ref: RecordRef) -> Record:
-        """Return a record; an empty one where there is none."""
+        """Return a record, or an empty one."""
         return self.find(ref.table, ref.key) or {}
 
     def state_hash(self) -> str:
-        """Return tau-bench's SHA-256 of all records; slow, and nothing that is graded needs it."""
+        """Return tau-bench's SHA-256 of all records; slow, and not needed for grading."""
         texts = []
         for table in sorted(self.tables.records):
             own = {ref.key: row for ref, row in self.changed.items() if ref.table == table}
@@ -143,9 +135,6 @@ class Database:
             rows = {key: _pair(key, canonical_text(row)) for key, row in own.items()}
             texts.append(_joined(table, {**self.tables.rows(table), **rows}))
         return hashlib.sha256(_tuple(texts).encode()).hexdigest()
-
-
-# Canonical text, put together from the texts of its parts.
 
 
 def _tuple(parts: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a tool domain is made of: tables, tools over them, and what is known about both."""
+"""The definition of a tool domain: tables, tools and their descriptions."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ Record = Mapping[str, Any]
 Records = Mapping[str, Mapping[str, Record]]
 """Table -> id -> record."""
 Tool = Callable[..., str]
-"""Takes the episode's `Database` and the arguments by name, and returns what the agent reads."""
+"""Takes the episode's `Database` and the arguments by name, and returns the observation."""
 
 READ_ONLY: Final = "read_only"
 SEVERAL: Final = "several_kinds"
@@ -17,22 +17,22 @@ SEVERAL: Final = "several_kinds"
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """A domain of tau-bench. What plays, grades, stores and reports is the same for all of them.
+    """A domain of tau-bench.
 
     Attributes:
-        name: What ``env.config.domain`` calls it.
-        place: Who is called, in the words of a task's description.
-        tables: Table -> what each of its records has, with the JSON type; ``a.b`` is b in a.
-        index: Reads out of the tables what tools look up; `Tables.index` keeps it.
-        tools: Name -> the tool. Whatever it raises is its answer.
-        schemas: The tools as function schemas in our own words; the order of the required
-            parameters is that of the original.
-        task_types: Tool that writes -> the type of a task whose gold actions write by it alone.
-        original: The name of scores on tau-bench's own data.
+        name: Name in ``env.config.domain``.
+        place: The called company, for a task's description.
+        tables: Table -> fields of its records, with the JSON type; ``a.b`` is b in a.
+        index: Builds the lookup index of the tools from the tables; `Tables.index` keeps it.
+        tools: Name -> the tool; any exception becomes its observation.
+        schemas: Function schemas of the tools in our own words; the order of the required
+            parameters is the original's.
+        task_types: Writing tool -> the type of a task whose gold actions write only by it.
+        original: Name of scores on tau-bench's own data.
         upstream: File -> SHA-256: tau-bench's data at commit 59a200c, converted to JSON.
-        data_variable: The environment variable that names a folder with data.
-        fetch_command: What fetches it.
-        longest_observation: Characters of a long answer of a tool, over the original data.
+        data_variable: Environment variable for a folder with data.
+        fetch_command: Command that fetches the data.
+        longest_observation: Characters of a long observation on the original data.
     """
 
     name: str
@@ -50,24 +50,20 @@ class Domain:
 
     @cached_property
     def parameters(self) -> Mapping[str, Mapping[str, None]]:
-        """Tool -> its parameters in order; all of them are required."""
+        """Tool -> its parameters in order; all are required."""
         described = (schema["function"] for schema in self.schemas)
         return {one["name"]: dict.fromkeys(one["parameters"]["required"]) for one in described}
 
     @property
     def all_task_types(self) -> tuple[str, ...]:
-        """All that `task_type` returns."""
+        """All return values of `task_type`."""
         return (*self.task_types.values(), READ_ONLY, SEVERAL)
 
     def task_type(self, called: Iterable[str]) -> str:
-        """Name a task by what its gold actions write: one kind of it, several kinds, or nothing.
+        """Return a task's type by its gold actions' tools: one kind of write, several, or none.
 
-        It is the category of the task for a skill bank too. The gold actions tell it before the
-        customer has said a word, a hint that the published protocol does not give: a score that was
-        reached with skills chosen by it has to say so.
-
-        Args:
-            called: The tools of the gold actions.
+        It is also the category in a skill bank. The gold actions are a hint that the published
+        protocol does not give, so a score with skills chosen by it has to say so.
         """
         kinds = {self.task_types[tool] for tool in called if tool in self.task_types}
         if len(kinds) > 1:

@@ -1,12 +1,13 @@
 """The retail domain: a store's users, products and orders, and thirteen tools of its own.
 
-Every check comes before the first change, and a new record replaces the old one whole, so that a
-refused call leaves no trace. Where keys are new they come last: observations show the order.
+All checks come before the first change, and a new record replaces the old one, so a refused call
+changes nothing. New keys come last, because observations show the order.
 
-Source: tau-bench (arXiv:2406.12045), retail domain. What looks wrong in it decides rewards and is
-kept: a gift card is credited too often when an order is cancelled after its payment was changed,
-nothing may be swapped for nothing, or an item for itself, and an exchange forgets which item
-becomes which.
+Source: tau-bench (arXiv:2406.12045), retail domain. Its oddities decide rewards and are kept: a
+    gift
+card is credited too often when an order is cancelled after its payment was changed, nothing may be
+swapped for nothing, or an item for itself, and an exchange does not record which item becomes
+which.
 """
 
 import json
@@ -22,7 +23,7 @@ from skillwright.worlds.tau_bench.tau_core.tools import SHARED_TOOLS, Refused, k
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What the tools look up; the first of several in the order of the data."""
+    """The lookup index of the tools; of several records the first in the data counts."""
 
     user_id_by_email: Mapping[str, str]
     user_ids_by_first_name: Mapping[str, list[str]]
@@ -45,17 +46,14 @@ def _index(db: Database) -> _Index:
     return found
 
 
-# Tools that only read
-
-
 def _find_user_id_by_email(db: Database, email: Any) -> str:
     return known(_index(db).user_id_by_email.get(email.lower()), "user")
 
 
 def _find_user_id_by_name_zip(db: Database, first_name: Any, last_name: Any, zip: Any) -> str:
-    """Return the first user of this name, in any case, and exactly this zip code."""
+    """Return the first user of this name, in any case, with exactly this zip code."""
     for user_id in _index(db).user_ids_by_first_name.get(first_name.lower(), ()):
-        # Names never change, but a zip code may have, in this episode.
+        # Names never change, but a zip code may have changed in this episode.
         user = db.find("users", user_id)
         if user is None or user["name"]["last_name"].lower() != last_name.lower():
             continue
@@ -79,11 +77,8 @@ def _get_product_details(db: Database, product_id: Any) -> str:
     return db.text("products", product_id)
 
 
-# Tools that change an order or a user
-
-
 def _cancel_pending_order(db: Database, order_id: Any, reason: Any) -> str:
-    """Cancel an order and refund every entry of its payment history, refunds among them."""
+    """Cancel an order and refund every entry of its payment history, refunds included."""
     order = _order(db, order_id, "pending", "cancelled")
     if reason not in CANCEL_REASONS:
         raise Refused("invalid reason")
@@ -108,7 +103,7 @@ def _modify_pending_order_address(db: Database, order_id: Any, **address: Any) -
 
 
 def _modify_user_address(db: Database, user_id: Any, **address: Any) -> str:
-    """Change where a user lives; orders keep their address."""
+    """Change a user's address; orders keep theirs."""
     user = known(db.find("users", user_id), "user")
     return db.put("users", user_id, {**user, "address": _address(address)})
 
@@ -138,7 +133,7 @@ def _modify_pending_order_payment(db: Database, order_id: Any, payment_method_id
 def _return_delivered_order_items(
     db: Database, order_id: Any, item_ids: Any, payment_method_id: Any
 ) -> str:
-    """Ask for items to be taken back; balances change when they arrive, not now."""
+    """Request a return of items; balances change when they arrive, not now."""
     order = _order(db, order_id, "delivered", "returned")
     _payment_method(db, order, payment_method_id)
     first_payment = order["payment_history"][0]["payment_method_id"]
@@ -155,13 +150,10 @@ def _return_delivered_order_items(
     return db.put("orders", order_id, returned)
 
 
-# Tools that swap items for other variants of the same products
-
-
 def _modify_pending_order_items(
     db: Database, order_id: Any, item_ids: Any, new_item_ids: Any, payment_method_id: Any
 ) -> str:
-    """Swap items before they are sent, and pay or refund the difference in price."""
+    """Swap items before shipping, and pay or refund the difference in price."""
     order = _order(db, order_id, "pending", "modified")
     difference = _price_difference(db, order, item_ids, new_item_ids)
     method = _payment_method(db, order, payment_method_id)
@@ -182,7 +174,7 @@ def _modify_pending_order_items(
 def _exchange_delivered_order_items(
     db: Database, order_id: Any, item_ids: Any, new_item_ids: Any, payment_method_id: Any
 ) -> str:
-    """Ask for delivered items to be exchanged; only the request is written down."""
+    """Request an exchange of delivered items; only the request is recorded."""
     order = _order(db, order_id, "delivered", "exchanged")
     difference = round(_price_difference(db, order, item_ids, new_item_ids), 2)
     method = _payment_method(db, order, payment_method_id)
@@ -199,7 +191,7 @@ def _exchange_delivered_order_items(
 
 
 def _price_difference(db: Database, order: Record, item_ids: Any, new_item_ids: Any) -> float | int:
-    """Add up what the new items cost more, unrounded; the whole number 0 for no items."""
+    """Return the additional price of the new items, unrounded; the integer 0 for no items."""
     surplus = _surplus_items(order, item_ids)
     if surplus:
         raise Refused(f"{surplus[0]} not found")
@@ -216,7 +208,7 @@ def _price_difference(db: Database, order: Record, item_ids: Any, new_item_ids: 
 
 
 def _swapped(db: Database, order: Record, item_ids: Any, new_item_ids: Any) -> tuple[Record, ...]:
-    """Swap pair by pair, each time the first item of that id: one just swapped in counts too."""
+    """Swap pair by pair, each time the first item of that id, also one just swapped in."""
     items = list(order["items"])
     for item_id, new_item_id in zip(item_ids, new_item_ids, strict=True):
         at = next(at for at, item in enumerate(items) if item["item_id"] == item_id)
@@ -232,9 +224,6 @@ def _variants(db: Database, item: Record) -> dict[str, Record]:
     return variants
 
 
-# What several tools check and change
-
-
 def _order(db: Database, order_id: Any, status: str, done: str) -> Record:
     order = known(db.find("orders", order_id), "order")
     if order["status"] != status:
@@ -243,19 +232,19 @@ def _order(db: Database, order_id: Any, status: str, done: str) -> Record:
 
 
 def _surplus_items(order: Record, item_ids: Any) -> list[Any]:
-    """Return the ids that are asked for more often than the order has them."""
+    """Return the ids that are requested more often than the order has them."""
     in_order = [item["item_id"] for item in order["items"]]
     return [one for one in item_ids if item_ids.count(one) > in_order.count(one)]
 
 
 def _payment_method(db: Database, order: Record, method_id: Any) -> Record:
-    """Return a payment method of the one who ordered."""
+    """Return a payment method of the order's user."""
     method: Record = known(_owner(db, order)["payment_methods"].get(method_id), "payment method")
     return method
 
 
 def _refuse_unaffordable(method: Record, amount: Any, bought: str) -> None:
-    """Refuse a gift card that holds less than an amount; other methods pay anything."""
+    """Refuse a gift card with less than an amount; other methods pay any amount."""
     if method["source"] == "gift_card" and method["balance"] < amount:
         raise Refused(f"insufficient gift card balance to pay for the {bought}")
 
@@ -266,7 +255,7 @@ def _is_gift_card(method_id: str) -> bool:
 
 
 def _add_balance(db: Database, order: Record, method_id: str, amount: Any) -> None:
-    """Credit a gift card, or charge it with a negative amount; kept to two digits."""
+    """Credit a gift card, or charge it with a negative amount, rounded to two digits."""
     user = _owner(db, order)
     methods = user["payment_methods"]
     balance = round(methods[method_id]["balance"] + amount, 2)
@@ -281,7 +270,7 @@ def _transaction(kind: str, amount: Any, method_id: str) -> Record:
 
 def _owner(db: Database, order: Record) -> Record:
     user = db.find("users", order["user_id"])
-    if user is None:  # the tables were checked when they were loaded
+    if user is None:  # the tables were checked when loaded
         raise KeyError(order["user_id"])
     return user
 

@@ -1,6 +1,6 @@
-"""The reward: what the agent left behind and said, against what it should have.
+"""The reward: compare the database and the agent's messages with the task's targets.
 
-A pure function of the final state and the messages; nothing is replayed in the agent's database.
+A pure function of the final state and the messages.
 
 Source: tau-bench (arXiv:2406.12045), reward of its base environment.
 """
@@ -20,33 +20,31 @@ from skillwright.worlds.tau_bench.tau_core.domain import Domain
 from skillwright.worlds.tau_bench.tau_core.tau2 import MARK, from_tau2
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER, call_tool
 
-# What a customer wants, and what the result should be.
-
 
 @dataclass(frozen=True, slots=True)
 class Action:
     """A tool call, or ``respond`` with a ``content``."""
 
-    name: str  # the tool
-    kwargs: Mapping[str, Any] = field(default_factory=dict)  # its arguments, JSON values
+    name: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)  # JSON values
 
 
 @dataclass(frozen=True, slots=True)
 class TauTask:
-    """One task of a split; shared by its episodes, so leave it as it is."""
+    """One task of a split; episodes share it, so do not change it."""
 
-    user_id: str  # who calls; of a task of tau2-bench its id, where nothing says who
-    instruction: str  # what the simulated user knows; the agent never sees it
-    # Gold actions; those that fail change nothing, and reads are not asked for
+    user_id: str  # the customer; in tau2-bench tasks, which do not name one, their id
+    instruction: str  # known to the simulated user; the agent never sees it
+    # Gold actions; those that fail change nothing, and reads are not required
     actions: list[Action]
-    outputs: list[str]  # texts that the agent must have said to the user
+    outputs: list[str]  # texts that the agent must say to the user
 
 
 def read_tasks(listed: Any, domain: Domain, where: str) -> tuple[TauTask, ...]:
     """Read the tasks of a split, in the format of tau-bench or of tau2-bench.
 
     Raises:
-        DataError: One of them is no task, or asks for what is not graded here.
+        DataError: One is not a task, or needs unsupported grading.
     """
     if not isinstance(listed, list):
         raise DataError(f"{where} is not a list of tasks")
@@ -83,26 +81,26 @@ def _all_text(values: Sequence[Any]) -> bool:
 
 
 GRADER_VERSION = "1"
-"""Raised when equal conversations may get another reward."""
+"""Increase this if equal conversations may get another reward."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldState:
     """The state after the gold actions, computed once per task."""
 
-    db: Database  # the database, not to be changed any more
+    db: Database  # The canonical text of every record that the gold actions changed
     # The canonical text of every record that the gold actions changed
     canonical: dict[RecordRef, str]
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the gold actions leave everything as it was."""
+        """Whether the gold actions change nothing."""
         return all(text == self.db.tables.canonical(at) for at, text in self.canonical.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A record that is not as it should be."""
+    """A record that differs from its target."""
 
     record: str  # its table and id: `orders/#W0000000`
     fields: tuple[str, ...]  # its keys whose values differ, or that only one side has, sorted
@@ -110,13 +108,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A reward, and why.
+    """A reward with its parts.
 
     Attributes:
-        database_matches: Every record is as the gold actions leave it.
-        differing: Those that are not.
+        database_matches: Whether every record is as after the gold actions.
+        differing: Records that are not.
         outputs_said: Required texts that the agent said to the user.
-        outputs_missing: Those that it did not.
+        outputs_missing: Required texts that it did not say.
     """
 
     database_matches: bool
@@ -126,11 +124,11 @@ class Grade:
 
     @property
     def reward(self) -> float:
-        """1.0 where the database matches and nothing is missing, else 0.0."""
+        """1.0 if the database matches and no text is missing, else 0.0."""
         return float(self.database_matches and not self.outputs_missing)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the breakdown as a JSON object."""
+        """Return the parts as a JSON object."""
         return {
             "reward": self.reward,
             "r_db": float(self.database_matches),
@@ -144,7 +142,7 @@ class Grade:
 
 
 def gold_state(tables: Tables, actions: Iterable[Action]) -> GoldState:
-    """Carry out gold actions in a fresh database, all but those that end an episode."""
+    """Apply gold actions to a fresh database, except those that end an episode."""
     db = Database(tables)
     for action in actions:
         if action.name != TRANSFER:
@@ -153,16 +151,15 @@ def gold_state(tables: Tables, actions: Iterable[Action]) -> GoldState:
 
 
 def grade(db: Database, gold: GoldState, said: Sequence[str], outputs: Sequence[str]) -> Grade:
-    """Judge an episode.
+    """Grade an episode.
 
     Args:
-        db: What the agent left behind.
-        gold: What it should have left behind.
+        db: The final database.
+        gold: The target state.
         said: Every message of the agent to the user.
-        outputs: Texts that must be in one of them: without regard to case, and with the commas of
-            the message, not of the text, left out.
+        outputs: Texts that must be in one of them, ignoring case and the commas of the message.
     """
-    # A record that neither side touched is the same on both.
+    # A record that neither side changed is equal.
     differing = tuple(
         Difference(str(place), _differing_fields(db, gold, place))
         for place in sorted(db.changed.keys() | gold.canonical.keys())

@@ -1,6 +1,6 @@
-"""What a model reads about the tools of a domain, in JSON Schema.
+"""Descriptions of a domain's tools in JSON Schema, in our own words.
 
-These are our own words. A data set that brings a ``tools.json`` is described by that instead.
+A data set's own ``tools.json`` replaces them.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _SWAP: Final = {
 _CONFIRM: Final = "Tell the user exactly what will change and get a clear yes before you call it."
 
 Described = Mapping[str, tuple[str, Mapping[str, Any]]]
-"""Tool -> what it does, and its parameters in order."""
+"""Tool -> its description and its parameters in order."""
 
 _SHARED: Final[Described] = {
     "calculate": (
@@ -70,7 +70,7 @@ _SHARED: Final[Described] = {
 
 
 def as_functions(described: Described) -> tuple[Mapping[str, Any], ...]:
-    """Return tools as function schemas, those of every domain among them, by name."""
+    """Return function schemas by tool name, including the tools of every domain."""
     return tuple(
         {
             "type": "function",
@@ -161,7 +161,7 @@ RETAIL_SCHEMAS: Final = as_functions(_RETAIL)
 
 
 def _several(described: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a list of objects that have all of these."""
+    """Return the schema of a list of objects with all of these properties."""
     each = {"type": "object", "properties": properties, "required": list(properties)}
     return {"type": "array", "description": described, "items": each}
 

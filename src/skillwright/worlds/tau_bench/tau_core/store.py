@@ -1,4 +1,4 @@
-"""A data set: a folder's files, each read at most once per process and then shared."""
+"""A data set: the files of a folder, each read at most once per process."""
 
 import copy
 import hashlib
@@ -31,37 +31,35 @@ from skillwright.worlds.tau_bench.tau_core.tools import ToolResult, call_tool
 DOMAINS: Final[Mapping[str, Domain]] = {one.name: one for one in (RETAIL, AIRLINE)}
 """The domains by name."""
 
-# Where the data is: named by the caller, fetched, or the small store that comes with us.
-
 
 BUILT_IN: Final = Path(__file__).resolve().parent.parent / "built_in"
 ASK_FOR_BUILT_IN: Final = "built-in"
-"""Named as the folder, it asks for the small store."""
+"""The folder name that selects the built-in store."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataSource:
     """A folder with data, and how it was found."""
 
-    path: str  # the folder
+    path: str
     origin: str  # `env_config.data_dir`, `$SKILLWRIGHT_TAU_DATA`, `fetched` or `built-in`
 
 
 def fetched_dir(domain: str = RETAIL.name) -> Path:
-    """Return the folder that fetched data is put into; it need not be there yet."""
+    """Return the folder for fetched data; it may not exist yet."""
     return cache_dir() / f"tau_{domain}"
 
 
 def data_dir(
     configured: str | os.PathLike[str] | None = None, domain: str = RETAIL.name
 ) -> DataSource:
-    """Find the folder with the data; what is in it is checked when it is read.
+    """Find the folder with the data; its content is checked when it is read.
 
     Args:
-        configured: A folder that was named in a configuration, or ``built-in``; ``None`` looks at
-            the domain's variable (``$SKILLWRIGHT_TAU_DATA``, ``$SKILLWRIGHT_TAU_AIRLINE_DATA``),
-            then for fetched data, then for the built-in store, which is of retail.
-        domain: Whose data.
+        configured: A folder from a configuration, or ``built-in``; ``None`` tries the domain's
+            variable (``$SKILLWRIGHT_TAU_DATA``, ``$SKILLWRIGHT_TAU_AIRLINE_DATA``), then fetched
+            data, then the built-in store, which is of retail.
+        domain: Name of the domain.
 
     Raises:
         DataError: There is none; the message names the command that fetches it.
@@ -92,19 +90,19 @@ def _how_to_get(domain: Domain) -> str:
 
 
 def _absolute(folder: str | os.PathLike[str]) -> str:
-    # Not Path.resolve: that asks the disk about every part, for every episode.
+    # Not Path.resolve: it accesses the disk for every part, in every episode.
     return os.path.abspath(os.path.expanduser(folder))  # noqa: PTH100, PTH111
 
 
-# What every data file must be, to the byte: a score over other data is another score.
+# Checksums of data files: other data gives other scores.
 
 
 MANIFEST: Final = "SHA256SUMS"
-"""An own data set brings this file, as ``sha256sum *`` writes it."""
+"""The manifest of a data set, in the format of ``sha256sum *``."""
 
 
 def manifest_of(folder: Path, domain: Domain) -> Mapping[str, str]:
-    """Return file name -> SHA-256: from the folder's own manifest, else tau-bench's."""
+    """Return file name -> SHA-256 from the folder's own manifest, else tau-bench's."""
     path = folder / MANIFEST
     if not path.is_file():
         return domain.upstream
@@ -164,12 +162,11 @@ _CALLED: Final[Mapping[type, str]] = {
 
 
 class Store:
-    """A data set; ask `open_store` for it, so that a process has one per folder.
+    """A data set; `open_store` returns one per folder and process.
 
     The folder has a file for every table of the domain (``users.json``), ``wiki.md`` (the policy),
-    ``tasks_<split>.json`` and, where there are any, ``rules.json`` and ``tools.json``. Nothing is
-    read before it is asked for; every file is compared with its checksum. Safe to use from any
-    thread.
+    ``tasks_<split>.json`` and optionally ``rules.json`` and ``tools.json``. Files are read on
+    demand and compared with their checksums. Thread-safe.
     """
 
     def __init__(self, folder: Path, domain: Domain = RETAIL) -> None:
@@ -180,22 +177,22 @@ class Store:
 
     @property
     def tables(self) -> Tables:
-        """The pristine database."""
+        """The initial database."""
         return self._once("tables", self._read_tables)
 
     @property
     def wiki(self) -> str:
-        """The policy that the agent is given."""
+        """The agent's policy."""
         return self._once("wiki", lambda: self._text("wiki.md"))
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Short rules that the agent may be given too; empty where the data has none."""
+        """Optional short rules for the agent; empty if the data has none."""
         return self._once("rules", lambda: self._listed("rules.json", str, "texts") or ())
 
     @property
     def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
-        """How the tools are described: in the data's own words, else in ours."""
+        """The tools' descriptions from the data, else ours."""
         tools = self._once("tools", lambda: self._listed("tools.json", dict, "objects"))
         return self.domain.schemas if tools is None else tools
 

@@ -1,8 +1,8 @@
-"""Tasks in the format of tau2-bench, where they ask for what is graded here.
+"""Read tasks in the format of tau2-bench.
 
-Graded here are the records that the gold actions change, and texts that the agent has to say. A
-task of tau2-bench that is paid for anything else, or that begins elsewhere than in the data as it
-is, is refused with the reason: scored by half of its criteria it would be another task.
+Supported criteria are the records that the gold actions change and the texts that the agent has to
+say. A task with other criteria, or with another initial state, is refused: a partial score would
+make it another task.
 
 Source: tau2-bench (arXiv:2506.07982), its task files.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 from skillwright.core import DataError
 
 MARK: Final = "evaluation_criteria"
-"""What an entry has in that format, and none of tau-bench."""
+"""Keys of that format that tau-bench does not have."""
 
 _GRADED: Final = ("DB", "COMMUNICATE")
 _PARTS: Final = (
@@ -26,15 +26,15 @@ _PARTS: Final = (
 
 
 def from_tau2(entry: Mapping[str, Any], tools: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a task of tau2-bench as an entry of tau-bench's format.
+    """Convert a task of tau2-bench into tau-bench's format.
 
     Args:
-        entry: The task, as its file has it.
-        tools: The domain's own, by name.
+        entry: The task, as in its file.
+        tools: The domain's own tools, by name.
         where: The file and the task, for messages.
 
     Raises:
-        DataError: It asks for something that is not graded, not there, or not a task of tau2-bench.
+        DataError: Its criteria are unsupported, or it is not a task of tau2-bench.
     """
     try:
         criteria = entry[MARK]
@@ -64,7 +64,7 @@ def _mapped(entry: Mapping[str, Any], criteria: Mapping[str, Any]) -> dict[str, 
 
 
 def _basis(criteria: Mapping[str, Any]) -> list[str]:
-    """Return what the reward is made of; by tau2-bench's default the two that are graded here."""
+    """Return the reward's criteria; by default the two that are supported."""
     basis = criteria.get("reward_basis")
     return list(_GRADED) if basis is None else list(basis)
 
@@ -93,7 +93,7 @@ def _unmapped(
 
 
 def _instruction(scenario: Mapping[str, Any]) -> str:
-    """Put what the simulated user knows into one text."""
+    """Return the simulated user's knowledge as one text."""
     given = scenario["instructions"]
     if isinstance(given, str):
         given = {"task_instructions": given}

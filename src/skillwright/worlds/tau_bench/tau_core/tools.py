@@ -1,4 +1,4 @@
-"""What the domains have in common: how a call of any shape is answered, and three of the tools.
+"""Tool calls in every domain, and the three tools that all domains have.
 
 Source: tau-bench (arXiv:2406.12045), its base environment.
 """
@@ -12,10 +12,8 @@ from typing import Any, Final, TypeVar
 from skillwright.worlds.tau_bench.tau_core.database import Database
 from skillwright.worlds.tau_bench.tau_core.domain import Domain, Tool
 
-# The `calculate` tool: arithmetic with bounds, and without ``eval``.
-#
-# Python's own parser reads the expression, so that its error texts are the ones that tau-bench's
-# ``eval`` gives; the tree is then computed here, operation by operation, and none may grow large.
+# The `calculate` tool, without ``eval``: Python's parser gives the same error texts as tau-bench's
+# ``eval``; the tree is computed here, one operation at a time, with limits on size.
 
 
 MAX_CHARS: Final = 2_000
@@ -34,11 +32,7 @@ _BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 
 
 def calculate(expression: Any) -> str:
-    """Compute an expression and round it to two digits.
-
-    Returns:
-        The number, or ``Error: ...`` where the characters are not allowed.
-    """
+    """Compute an expression, rounded to two digits; ``Error: ...`` for other characters."""
     if not all(char in _ALLOWED for char in expression):
         return "Error: invalid characters in expression"
     if not isinstance(expression, str):
@@ -52,7 +46,7 @@ def calculate(expression: Any) -> str:
 
 
 def _value(root: ast.expr) -> Any:
-    """Compute a tree, left operands first; with a stack, because sums of many terms are deep."""
+    """Compute a tree, left operands first; with a stack, because long sums are deep."""
     todo: list[tuple[ast.expr, bool]] = [(root, False)]
     values: list[Any] = []
     while todo:
@@ -117,19 +111,19 @@ TRANSFER: Final = "transfer_to_human_agents"
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a tool call."""
+    """The result of a tool call."""
 
-    observation: str  # what the agent reads; `""` after a thought
-    ends_episode: bool = False  # the user was handed over, even if the call was malformed
+    observation: str  # `""` after a thought
+    ends_episode: bool = False  # the user was transferred, even if the call was malformed
     is_error: bool = False  # the tool refused, or there is no such tool
 
 
 class Refused(Exception):
-    """A tool says no; the message is what the agent reads behind ``Error: ``."""
+    """A refusal of a tool; the observation is the message after ``Error: ``."""
 
 
 def call_tool(db: Database, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
-    """Answer a tool call as tau-bench does; nothing is raised, whatever it says."""
+    """Answer a tool call as tau-bench does; never raise."""
     domain = db.tables.domain
     tool = domain.tools.get(name)
     if tool is None:
@@ -142,13 +136,13 @@ def call_tool(db: Database, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
 
 
 def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any]) -> str | None:
-    """Say what is wrong with the names of arguments, in the words of Python's own call."""
+    """Return the error in the names of arguments, in Python's own words."""
     parameters = domain.parameters[name]
     if kwargs.keys() == parameters.keys():
         return None
     called = f"{''.join(word.capitalize() for word in name.split('_'))}.invoke()"
     if "data" in kwargs:
-        # There it is the name of the database, which every tool is given first.
+        # In tau-bench this is the name of the database, the first argument of every tool.
         return (
             f"Error: tau_bench.envs.{domain.name}.tools.{name}.{called} "
             "got multiple values for keyword argument 'data'"
@@ -164,11 +158,7 @@ def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any]) -> str | None:
 
 
 def known(found: T | None, what: str) -> T:
-    """Return a record that was looked for.
-
-    Raises:
-        Refused: There is none.
-    """
+    """Return a record, or raise `Refused` if there is none."""
     if found is None:
         raise Refused(f"{what} not found")
     return found
@@ -179,4 +169,4 @@ SHARED_TOOLS: Final[Mapping[str, Tool]] = {
     "think": lambda db, thought: "",
     TRANSFER: lambda db, summary: "Transfer successful",
 }
-"""Those of every domain."""
+"""The tools of every domain."""

@@ -9,8 +9,7 @@ from typing import Final, Literal
 # The shop's pages, read back from the text that an agent is shown.
 #
 # Both ways of showing them are read: parts between ``[SEP]``, and lines with marks around what can
-# be
-# clicked. Where earlier pages stand before the present one, the last one counts.
+# be clicked. Where earlier pages stand before the present one, the last one counts.
 
 
 Kind = Literal["search", "results", "item", "inner", "other"]
