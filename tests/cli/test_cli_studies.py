@@ -86,7 +86,7 @@ def test_a_finished_run_is_resumed_without_asking_anybody(cli, write_config, mon
 
 def test_the_spread_of_the_seeds_is_said_only_where_there_is_one():
     def said(*gains):
-        run = RunSummary("r", Path("r"), "train", "", 0, 0, {})
+        run = RunSummary(name="r", path=Path("r"), job="train")
         seeds = tuple(SeedResult(run, 42 + n, gain=gain) for n, gain in enumerate(gains))
         console = pipe()
         show_study(console, StudySummary("s", Path("s"), seeds))

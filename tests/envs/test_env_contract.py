@@ -11,7 +11,7 @@ from skillwright.core import DataError, EnvError
 from skillwright.envs import TextEnv, check_env, deregister, register
 from skillwright.envs.drive import fuzz_action
 
-GUESS = f"{Path(__file__).resolve().parent.parent / 'rollout' / 'rollout_worlds.py'}:Guess"
+GUESS = f"{Path(__file__).resolve().parent.parent / 'rollout_worlds.py'}:Guess"
 NAMES = [
     "extras are JSON",
     "spec pickles",

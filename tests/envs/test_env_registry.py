@@ -9,7 +9,7 @@ import pytest
 from skillwright.core import DataError
 from skillwright.envs import EnvSpec, TextEnv, deregister, make, register, spec, specs
 
-ROLLOUT_TESTS = Path(__file__).resolve().parent.parent / "rollout"
+ROLLOUT_TESTS = Path(__file__).resolve().parent.parent
 GUESS = f"{ROLLOUT_TESTS / 'rollout_worlds.py'}:Guess"
 
 EMPTY_ENV = """

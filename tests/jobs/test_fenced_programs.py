@@ -12,7 +12,7 @@ from skillwright.datasets import cache_dir
 from skillwright.jobs.bank import bank_session, distill_runs, study_run
 from skillwright.jobs.run import NullCallback, bank_work, open_model, work_folder
 from skillwright.jobs.text import EvalPlan, assemble, assemble_session
-from skillwright.jobs.weights.wiring import workshop
+from skillwright.jobs.weights.wiring import rl_parts
 from skillwright.runs import RunStore
 
 PROGRAM = {"backend": "codex_exec"}
@@ -53,7 +53,7 @@ def programs(*roles):
     [
         (assemble, doors_config, ("target", "optimizer")),
         (assemble_session, doors_config, ("target",)),
-        (workshop, lanes_config, ("teacher", "expert")),
+        (rl_parts, lanes_config, ("teacher", "expert")),
     ],
 )
 async def test_the_programs_of_a_run_see_neither_its_folder_nor_its_tasks(

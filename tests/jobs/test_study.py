@@ -84,7 +84,7 @@ def test_the_seeds_are_summed_up_with_an_interval_over_them(tmp_path):
 
 
 def result(seed, gain):
-    return SeedResult(RunSummary("s", Path("s"), "train", "", 0, 0, {}), seed, gain=gain)
+    return SeedResult(RunSummary(name="s", path=Path("s"), job="train"), seed, gain=gain)
 
 
 def test_the_interval_is_students_over_seeds(tmp_path):
@@ -103,7 +103,7 @@ def test_a_gain_is_in_tasks_won_and_that_in_rewards_stands_beside_it():
         "test", dict.fromkeys(("initial", "final"), half) | {"best": episodes(4, 0)}
     )
     state = replace(TrainState(StepMemory(), AlphaLedger(0.05, 2)), report=report)
-    run = RunSummary("s", Path("s"), "train", "", 0, 0, {}, state=state)
+    run = RunSummary(name="s", path=Path("s"), job="train", state=state)
     one = SeedResult.of(1, run)
     assert (one.initial, one.best, one.gain, one.reward_gain) == (0.0, 1.0, 1.0, 0.5)
     assert StudySummary("s", Path("s"), (one,)).result == "mean gain +100.0 points"

@@ -27,7 +27,7 @@ class LazyCommand(TyperCommand):
         self._place = about.place
 
     def load(self) -> Any:
-        """Import the command, and add to a group what packages add to it."""
+        """Import the command, and add plug-in commands to a group."""
         module, _, attribute = self._place.partition(":")
         found = getattr(import_module(module), attribute)
         if isinstance(found, typer.Typer):
@@ -43,19 +43,19 @@ class LazyCommand(TyperCommand):
         return command
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Parse the arguments of the imported command, which then takes this one's place."""
+        """Import the command, and parse its arguments."""
         return self.load().make_context(*args, **settings)
 
 
 class BrokenCommand(TyperCommand):
-    """A command of a package that cannot be imported: help names the package, a call says why."""
+    """A plug-in command that cannot be imported; calling it explains why."""
 
     def __init__(self, name: str, package: str, error: Exception) -> None:
         super().__init__(name, help=f"Not available: {package} fails to import.")
         self._error = error
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Say what failed and what to do."""
+        """Raise the import error with advice."""
         del args, settings
         typer.echo(f"error: {self._error}", err=True)
         raise typer.Exit(2)
@@ -213,7 +213,7 @@ class Program(TyperGroup):
         _add_plug_ins(self, "")
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; end quietly when the reader of its output is gone."""
+        """Run a command; exit quietly when its output is closed."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -247,7 +247,7 @@ def _options(
     ] = False,
 ) -> None:
     del version
-    # Here, because it takes as long as the rest of the program, and help needs none of it.
+    # Imported here, because help does not need it and it is slow.
     from skillwright.cli.json_log import JsonFormatter, wants_json_log, why_no_log
     from skillwright.cli.words import PlainFormatter, is_worth_saying
 

@@ -1,4 +1,4 @@
-"""What commands about banks print."""
+"""Output of the commands about banks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -48,7 +48,7 @@ _MOST_POINTS = 40
 
 
 def bank_table(*names: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table; numbers stand on the right."""
+    """Return an empty table, with numbers right-aligned."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in names:
         is_text = name in ("skill", "category", "what", "why", "because", "reason")
@@ -120,7 +120,7 @@ def _line(one: Scored) -> str:
 
 
 def show_history(console: Console, found: SkillHistory) -> None:
-    """Show a skill and all that happened to it."""
+    """Show a skill and its history."""
     skill, said = found.skill, found.skill.counterfactual
     console.print(f"[bold]{skill.id}  {escape(skill.name)}[/]")
     where = f", only in {skill.scope}" if skill.scope else ""
@@ -194,7 +194,7 @@ def history_json(found: SkillHistory) -> dict[str, Any]:
 
 
 def show_statistics(console: Console, found: BankStatistics) -> None:
-    """Show what a bank is and how it grew."""
+    """Show a bank's statistics and growth."""
     headline = f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}"
     print_words(console, headline, markup=True)
     console.print(f"{found.pending} pending, {found.retired} retired")
@@ -258,7 +258,7 @@ def _show_use(console: Console, found: BankStatistics) -> None:
 
 
 def sparkline(series: Sequence[int]) -> str:
-    """Draw numbers as bars, the highest of them full; a long series by its last points."""
+    """Draw the last numbers of a series as bars."""
     shown = series[-_MOST_POINTS:]
     top = max(shown, default=0) or 1
     return "".join(_BARS[round(value / top * (len(_BARS) - 1))] for value in shown)
@@ -281,7 +281,7 @@ def show_findings(console: Console, found: Sequence[tuple[BankSkill, tuple[Findi
 
 
 def findings_json(skill: BankSkill, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return what lint finds in a skill as a JSON object."""
+    """Return the lint findings of a skill as a JSON object."""
     return {
         "skill": skill.id,
         "name": skill.name,
@@ -290,7 +290,7 @@ def findings_json(skill: BankSkill, findings: Sequence[Finding]) -> dict[str, An
 
 
 def show_log(console: Console, entries: Sequence[LogEntry]) -> None:
-    """List what happened."""
+    """List the log's entries."""
     for one in entries:
         when = datetime.fromtimestamp(one.time, UTC).strftime("%Y-%m-%d %H:%M")
         event = str(one.event).replace("_", " ")
@@ -323,7 +323,7 @@ def entry_json(entry: LogEntry) -> dict[str, Any]:
 
 
 def show_diff(console: Console, found: BankDiff) -> None:
-    """Show what differs between two versions."""
+    """Show the differences between two versions."""
     if found.is_empty:
         console.print(f"versions {found.before} and {found.after} say the same")
     for sign, style, skills in _groups(found):
@@ -347,7 +347,7 @@ def _groups(found: BankDiff) -> tuple[tuple[str, str, tuple[BankSkill, ...]], ..
 
 
 def diff_json(found: BankDiff) -> dict[str, Any]:
-    """Return what differs as a JSON object."""
+    """Return the differences as a JSON object."""
     named = ("added", "retired", "approved", "restored", "removed")
     return {
         "before": found.before,
@@ -398,7 +398,7 @@ def show_distilled(console: Console, outcome: DistillOutcome) -> None:
 
 
 def show_evolution(console: Console, report: EvolveReport) -> None:
-    """Show each round: success by category, what was proposed, what the gate said, growth."""
+    """Show each round: success by category, proposals, verdict, growth."""
     for one in report.rounds:
         _show_round(console, one)
     categories = sorted({name for one in report.rounds for name in one.growth})
@@ -442,7 +442,7 @@ def _show_round(console: Console, one: EvolutionRound) -> None:
 
 
 def show_import(console: Console, report: MoveReport, bank: str) -> None:
-    """Show what became of skills that came in."""
+    """Show the outcome of an import."""
     skills = count_skills(report.bank).headline
     at = f"[bold]{escape(bank)}[/] is at version {report.bank.version}"
     console.print(f"{at}: {skills}")
@@ -461,7 +461,7 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
 
 
 def show_approval(console: Console, report: MoveReport) -> None:
-    """Show which skills were approved, and which were not and why."""
+    """Show approved and refused skills with reasons."""
     if report.verdict is not None:
         print_words(console, f"gate: {report.verdict.reason}")
     if report.refused:
@@ -478,7 +478,7 @@ def show_approval(console: Console, report: MoveReport) -> None:
 
 
 def show_export(console: Console, bank: Bank, to: Path, written: Mapping[str, Any]) -> None:
-    """Show what was written."""
+    """Show the written files."""
     print_words(
         console,
         f"version {bank.version} was written to {to} as {written['format']} "

@@ -198,7 +198,7 @@ def _show_flips(found: FlipList, most: int) -> None:
 
 
 def _side(side: FlipSide) -> Text:
-    """Name the episode and its reward; of several draws, how many were solved."""
+    """Format the episode and its reward, or solved draws of several."""
     reward = _reward(side.episode)
     drawn = f" ({side.solved}/{side.draws} draws)" if side.draws > 1 else ""
     return Text.assemble(side.episode.name, " ", reward, drawn)
@@ -215,7 +215,7 @@ def _count(found: EpisodeList) -> str:
 
 
 def _table(shown: tuple[FoundEpisode, ...]) -> Table:
-    """Return a line per episode; where a text was looked for, it is shown in place of the rest."""
+    """Return a table of episodes; a search shows the matching text instead of details."""
     texts = any(one.match for one in shown)
     by_skill = len({(one.document, one.tested) for one in shown}) > 1
     columns = {
@@ -246,7 +246,7 @@ def _table(shown: tuple[FoundEpisode, ...]) -> Table:
 
 
 def _fit(columns: dict[str, list[Text]]) -> None:
-    """Cut task types between words, so that every other column stays whole."""
+    """Shorten task types, so that all other columns fit."""
     if "task type" not in columns:
         return
     widths = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
@@ -274,7 +274,7 @@ def _short(text: str, most: int) -> str:
 
 
 def _remark(one: FoundEpisode) -> Text:
-    """Say why there is no reward, or why it ended before its end."""
+    """Explain a missing reward or an early end."""
     summary = one.summary
     if summary.failure is not None:
         return Text(summary.failure.cause.value.replace("_", " "), "red")
@@ -385,14 +385,14 @@ def _heading(title: str, facts: str = "") -> None:
 
 
 class Said(NamedTuple):
-    """Something that is shown with who or what said it."""
+    """A text with its speaker."""
 
     kind: str
     text: str
 
 
 def _put_all(said: list[Said]) -> None:
-    """Print a transcript: short texts next to their kinds, long ones below them."""
+    """Print a transcript, with short texts next to their labels, long ones below."""
     texts = [one._replace(text=one.text.strip("\n")) for one in said]
     column = max((len(one.kind) for one in texts if "\n" not in one.text), default=0) + 2
     for kind, text in texts:
@@ -407,10 +407,7 @@ def _put_all(said: list[Said]) -> None:
 
 
 def _put(text: Text, label: Text | None = None, indent: int = 0) -> None:
-    """Print a text with all its lines equally far in; a terminal breaks it between words.
-
-    Elsewhere, each of its lines stays one line, and nothing is filled with blanks.
-    """
+    """Print an indented text, broken between words on a terminal only."""
     first = Text.assemble(" " * indent, label or Text())
     room, margin = max(out.width - len(first), _LEAST_ROOM), " " * len(first)
     if text.spans:  # one line of several styles
@@ -424,7 +421,7 @@ def _put(text: Text, label: Text | None = None, indent: int = 0) -> None:
         first.rstrip()
     rest = [margin + line.rstrip() if line.strip() else "" for line in lines[1:]]
     first.append("\n".join([lines[0].rstrip(), *rest]), text.style)
-    # All at once: rich takes a minute over the lines of a long episode.
+    # All at once: rich takes a minute for the single lines of a long episode.
     out.print(first, soft_wrap=True)
 
 

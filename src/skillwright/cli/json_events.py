@@ -1,4 +1,4 @@
-"""The events of a job as lines of the structured log."""
+"""Write the events of a job as lines of the structured log."""
 
 import re
 from typing import Any
@@ -14,21 +14,21 @@ class JsonLog:
     """Writes every event of a job as a line."""
 
     def on_event(self, event: Any) -> None:
-        """Write an event under its name: ``StepDecided`` is ``step_decided``."""
+        """Write an event under its snake-case name, such as ``step_decided``."""
         facts = _episode(event) if isinstance(event, EpisodeFinished) else encode(event)
         write_line(event_name(type(event)), facts)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 def event_name(kind: type) -> str:
-    """Return what an event is called in a line."""
+    """Return the name of an event in a line."""
     return _CAPITAL.sub("_", kind.__name__).lower()
 
 
 def _episode(event: EpisodeFinished) -> dict[str, Any]:
-    """Return an episode without what was said in it."""
+    """Return an episode without its transcript."""
     one = event.result
     return {
         "task_id": one.task_id,

@@ -1,7 +1,7 @@
 """Structured logs: with ``SKILLWRIGHT_LOG=json`` standard error is one JSON object a line.
 
 There is one per event that a job tells, in place of the panel or the plain lines, and one per
-message and warning. Where the events go is no business of the job, so this is no setting of a run.
+message and warning. It does not depend on the run, so it is no setting of one.
 """
 
 import json
@@ -24,7 +24,7 @@ def wants_json_log() -> bool:
 
 
 def why_no_log() -> str:
-    """Say what is wrong with the variable, or return ""."""
+    """Return an error message for an invalid value, or ""."""
     said = os.environ.get(VARIABLE, "")
     return "" if said in ("", "json") else f"{VARIABLE} is {said!r}; set it to json, or unset it"
 
@@ -45,7 +45,7 @@ def write_line(event: str, facts: dict[str, Any]) -> None:
 
 def _line(event: str, facts: dict[str, Any]) -> str:
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
-    # ASCII only: nothing in it can mean anything to a terminal.
+    # ASCII only, so that it holds no terminal control sequences.
     known = _redactor().facts(_finite(facts))
     return json.dumps({"time": time, "event": event, **known})
 
@@ -56,7 +56,7 @@ def _redactor() -> Redactor:
 
 
 def _finite(value: Any) -> Any:
-    """Return a JSON value in which numbers that JSON has no word for are null."""
+    """Return a JSON value with NaN and infinities as null."""
     match value:
         case float() if not math.isfinite(value):
             return None

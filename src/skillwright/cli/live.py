@@ -1,4 +1,4 @@
-"""What a person sees while a job runs: a live panel on a terminal, plain lines elsewhere."""
+"""Show a running job: a live panel on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -45,10 +45,10 @@ _ENOUGH = 0.05  # share of the episodes that have to be over before the time lef
 
 @dataclass
 class Tally:
-    """Everything the display knows: rebuilt from the events, with the clock of the display.
+    """State of the display, rebuilt from the events.
 
     Attributes:
-        fresh: Episodes that were really run; reused ones cost nothing and say nothing of speed.
+        fresh: Episodes that were not reused.
         current: Mean reward on val of the skill that was accepted last.
     """
 
@@ -68,7 +68,7 @@ class Tally:
     llms: Sequence[PricedModel] = ()
 
     def add(self, event: RlEvent) -> None:
-        """Take one event in."""
+        """Update the state by one event."""
         match event:
             case RunStarted():
                 self.run = event
@@ -104,14 +104,11 @@ class Tally:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How much of the present stage is done, and how much it is expected to be; 0: unknown."""
+        """Done and expected numbers of the current stage; 0: unknown."""
         return self.in_stage, self.stage.episodes
 
     def left_s(self, now_s: float) -> float | None:
-        """Estimate the seconds left from the episodes that are expected to come, or ``None``.
-
-        The first ones say little: what is set up before them would count for every one to come.
-        """
+        """Estimate the seconds left, or ``None`` before enough episodes have ended."""
         done = self.fresh + self.reused
         if self.run is None or not self.fresh or self.run.episodes <= done:
             return None
@@ -120,11 +117,11 @@ class Tally:
         return (self.run.episodes - done) * (now_s - self.started_s) / self.fresh
 
     def say(self, event: RlEvent) -> list[str]:
-        """Say an event in lines of console markup; none for events that come by the thousand."""
+        """Format an event as lines of console markup; none for frequent events."""
         return narrate(event)
 
     def where(self) -> list[str]:
-        """Say where in the run the present stage is."""
+        """Return the position of the current stage in the run."""
         stage, run = self.stage, self.run
         if run is None:
             return []
@@ -134,11 +131,11 @@ class Tally:
 
     @property
     def title(self) -> str:
-        """What the present stage is called."""
+        """Name of the current stage."""
         return self.stage.stage
 
     def pace(self, now_s: float) -> list[str]:
-        """Say how long it takes and what was consumed."""
+        """Return lines about pace, cost and usage."""
         left_s = self.left_s(now_s)
         left = "" if left_s is None else f"about {clock_text(left_s)} left"
         elapsed = f"{clock_text(now_s - self.started_s)} elapsed"
@@ -152,7 +149,7 @@ class Tally:
 
 
 class PlainDisplay:
-    """One line per thing that matters; for logs, pipes and CI."""
+    """Plain lines for logs, pipes and CI."""
 
     def __init__(
         self, console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
@@ -161,18 +158,18 @@ class PlainDisplay:
         self._tally = kind(time.monotonic(), llms=llms)
 
     def on_event(self, event: RlEvent) -> None:
-        """Print a line, or nothing for an event that comes by the thousand."""
+        """Print a line, or nothing for frequent events."""
         self._tally.add(event)
         for line in self._tally.say(event):
             print_words(self._console, line, markup=True)
 
     def close(self) -> None:
-        """Say what the run consumed."""
+        """Print the usage of the run."""
         print_words(self._console, "  ".join(_summary(self._tally)))
 
 
 class LiveDisplay:
-    """A panel that is redrawn in place, below the lines that stay."""
+    """A panel that is redrawn in place, below printed lines."""
 
     def __init__(
         self, console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
@@ -187,7 +184,7 @@ class LiveDisplay:
         self._live.start()
 
     def on_event(self, event: RlEvent) -> None:
-        """Update the panel; what should stay on screen is printed above it."""
+        """Update the panel, and print lasting lines above it."""
         self._tally.add(event)
         if isinstance(event, IterationEnded | StageStarted):  # in the panel
             return
@@ -195,14 +192,14 @@ class LiveDisplay:
             print_words(self._live.console, line, markup=True)
 
     def close(self) -> None:
-        """Take the panel away and leave what it said about pace and cost."""
+        """Remove the panel, and print pace and cost."""
         self._live.stop()
         console = self._live.console
         for line in filled(_summary(self._tally), console.width):
             console.print(line, style="dim", markup=False)
 
     def draw(self) -> RenderableType:
-        """Return the panel as it is now."""
+        """Render the panel."""
         tally = self._tally
         now_s = time.monotonic()
         if tally.run is None:
@@ -213,7 +210,7 @@ class LiveDisplay:
 
 
 def _head(tally: Tally, width: int) -> Iterator[RenderableType]:
-    """Say the stage, where in the run it is, and how much of it is done, with a bar if it fits."""
+    """Format the current stage and its progress, with a bar if it fits."""
     done, expected = tally.progress
     words = [tally.title, *tally.where(), *([f"{done}/{expected}"] if expected else [])]
     room = min(width - len("  ".join(words)) - 2, _BAR)
@@ -231,7 +228,7 @@ def _head(tally: Tally, width: int) -> Iterator[RenderableType]:
 def display(
     console: Console, llms: Sequence[PricedModel] = (), kind: type[Tally] = Tally
 ) -> Iterator[RlCallback]:
-    """Show a job while it runs: live on a terminal, plain lines elsewhere, JSON where asked for."""
+    """Show a running job: live on a terminal, plain lines elsewhere, or JSON."""
     shown: JsonLog | LiveDisplay | PlainDisplay
     if wants_json_log():
         shown = JsonLog()
@@ -247,14 +244,14 @@ def display(
 
 
 def make_report(folder: Path) -> str:
-    """Write a run's report for its trackers; pages are loaded only then."""
+    """Write a run's report for its trackers."""
     from skillwright.dashboard.report import html_report
 
     return html_report(folder)
 
 
 def narrate(event: RlEvent) -> list[str]:
-    """Say an event in lines of console markup; none for events that come by the thousand."""
+    """Format an event as lines of console markup; none for frequent events."""
     match event:
         case RunStarted():
             return _introduce(event)
@@ -300,7 +297,7 @@ def _decisions(tally: Tally) -> list[str]:
 
 
 def score_text(score: Score) -> str:
-    """Say a score with its interval, in console markup."""
+    """Format a score with its interval as console markup."""
     if score.success_rate is None or score.interval is None:
         return f"no score ({counted(score.failures, 'failure')})"
     low, high = score.interval
@@ -325,7 +322,7 @@ def _pace(tally: Tally, now_s: float) -> list[str]:
 
 
 def _trouble(tally: Tally) -> str:
-    """Say how many calls failed, which is what makes a run slow, and how many are under way."""
+    """Format the numbers of failed and running calls."""
     failed = tally.usage.failed_calls
     if not failed:
         return ""

@@ -92,7 +92,7 @@ def internalize(
 
 
 def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
-    """Start a run; what can be known to be wrong is found before anything is written."""
+    """Check the settings and start a run."""
     refuse_without_torch()
     with waiting("loading torch", "tasks, bank and policy are looked at"):
         # Imported here, because it imports torch.

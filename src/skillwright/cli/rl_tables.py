@@ -1,4 +1,4 @@
-"""What is shown of the recipe, while it runs and afterwards."""
+"""Show runs of the recipe, live and finished."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ _TESTED = {
     "before_internalization": "the released weights without the skills that were distilled",
     "internalized": "the weights that the skills were distilled into, without these skills",
 }
-"""What the sealed test compares, by its name in the report."""
+"""Labels of the sealed test's sides, by name in the report."""
 
 
 def show_rl(console: Console, state: RlState, selected: int | None, scripted: bool) -> None:
@@ -117,7 +117,7 @@ def _stages(state: RlState) -> Iterator[str]:
 
 
 def _decided(state: RlState) -> Iterator[str]:
-    """Say what became of each policy step and each update of the bank, in order."""
+    """Format the outcomes of policy steps and bank updates, in order."""
     for number in sorted({*state.policy_steps, *state.evolutions}):
         if step := state.policy_steps.get(number):
             yield policy_step_text(step)
@@ -126,7 +126,7 @@ def _decided(state: RlState) -> Iterator[str]:
 
 
 def iterations_table(state: RlState) -> Table:
-    """Return iterations as lines, evenly chosen where there are many."""
+    """Return iterations as lines, evenly sampled if there are many."""
     table = Table(title="\nRL rollouts", title_justify="left", title_style="bold")
     for name in ITERATION_COLUMNS:
         table.add_column(name, justify="right")
@@ -140,7 +140,7 @@ def iterations_table(state: RlState) -> Table:
 
 
 def iteration_cells(one: IterationRecord) -> tuple[str, ...]:
-    """Return what an iteration has under each of `ITERATION_COLUMNS`."""
+    """Return the values of an iteration for `ITERATION_COLUMNS`."""
     return (
         str(one.iteration),
         f"{one.success:.0%}",
@@ -183,7 +183,7 @@ def validations_table(state: RlState, selected: int | None) -> Table:
 
 
 def evolution_text(record: EvolutionRecord) -> str:
-    """Say in a line what became of an update of the bank."""
+    """Format the outcome of a bank update as a line."""
     what = f"evolution after iteration {record.iteration}: "
     match record.action:
         case "accept":
@@ -211,7 +211,7 @@ def evolution_text(record: EvolutionRecord) -> str:
 
 
 def policy_step_text(record: PolicyStepRecord) -> str:
-    """Say in a line what became of a policy step."""
+    """Format the outcome of a policy step as a line."""
     fate = "kept" if record.verdict.accepted else "taken back"
     return (
         f"policy step of iterations {record.since + 1} to {record.iteration}: {fate}. "
@@ -220,7 +220,7 @@ def policy_step_text(record: PolicyStepRecord) -> str:
 
 
 def internalized_text(record: InternalizedRecord) -> str:
-    """Say what became of skills that were to be distilled into the weights."""
+    """Format the outcome of distilling skills into the weights."""
     what = f"internalize {counted(len(record.skills), 'skill')}: "
     stay = "bank and weights stay as they are"
     why = {
@@ -290,7 +290,7 @@ _STAGES = {
 
 @dataclass
 class RlTally(Tally):
-    """What the display knows of a run of the recipe."""
+    """State of the display for a run of the recipe."""
 
     step: ColdStartStep | None = None
     latest: deque[IterationEnded] = field(default_factory=lambda: deque(maxlen=_SHOWN))
@@ -300,7 +300,7 @@ class RlTally(Tally):
     begun: set[str] = field(default_factory=set)
 
     def add(self, event: RlEvent) -> None:
-        """Take one event in."""
+        """Update the state by one event."""
         match event:
             case ColdStartStep():
                 self.step = event
@@ -314,24 +314,21 @@ class RlTally(Tally):
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How much of the present stage is done: steps of the cold start, else episodes."""
+        """Progress of the current stage: steps of the cold start, else episodes."""
         if self.stage.stage in ("cold start", "distillation") and self.step is not None:
             return self.step.step + 1, self.step.steps
         return super().progress
 
     @property
     def title(self) -> str:
-        """What the present stage is called."""
+        """Name of the current stage."""
         stage = self.stage
         if stage.stage == "rollouts" and 0 < stage.episodes <= self.in_stage:
             return "GRPO update"
         return _STAGES.get(stage.stage, stage.stage)
 
     def left_s(self, now_s: float) -> float | None:
-        """Estimate the seconds left, judged by the latest iterations, or ``None`` before any.
-
-        Iterations to come take as long as those did, and all other episodes as long as theirs.
-        """
+        """Estimate the seconds left from the latest iterations, or ``None`` before any."""
         del now_s
         if self.run is None or not self.latest:
             return None
@@ -346,13 +343,13 @@ class RlTally(Tally):
         return left_s if left_s > 0 else None
 
     def where(self) -> list[str]:
-        """Say at which iteration the present stage is."""
+        """Return the iteration of the current stage."""
         if self.run is None or not self.stage.step:
             return []
         return [f"iteration {self.stage.step}/{self.run.steps}"]
 
     def say(self, event: RlEvent) -> list[str]:
-        """Say an event in lines of console markup; none for events that come by the thousand."""
+        """Format an event as lines of console markup; none for frequent events."""
         match event:
             case StageStarted():
                 return self._begin(event)
@@ -391,7 +388,7 @@ class RlTally(Tally):
                 return narrate(event)
 
     def _begin(self, event: StageStarted) -> list[str]:
-        """Say that a stage begins, when it does so for the first time."""
+        """Format the first start of a stage."""
         if event.stage in self.begun:
             return []
         self.begun.add(event.stage)
@@ -399,7 +396,7 @@ class RlTally(Tally):
         return [f"[dim]{_STAGES.get(event.stage, event.stage)}{count} ...[/]"]
 
     def _iteration(self, event: IterationEnded) -> list[str]:
-        """Say an iteration in a line; what does not fit a small terminal is on a second one."""
+        """Format an iteration as a line, or two on a small terminal."""
         one, left_s = event.record, self.left_s(0.0)
         parts = [
             f"{one.iteration}/{self.run.steps if self.run else 0}",
@@ -417,7 +414,7 @@ class RlTally(Tally):
         return [first, *(f"  [dim]{line}[/]" for line in others)]
 
     def panel(self, now_s: float, width: int, height: int) -> list[RenderableType]:
-        """Return the steps of the recipe, what is learned, success by task type, and the cost."""
+        """Return the steps of the recipe, learning curves, success by task type, and cost."""
         parts: list[RenderableType] = [Text.from_markup(_steps(self.stage.stage))]
         if self.latest:
             learned = filled(_learned(self.latest[-1]), width)
@@ -440,7 +437,7 @@ class RlTally(Tally):
 
 
 def _steps(stage: str) -> str:
-    """Name the steps of the recipe, the present one marked."""
+    """List the steps of the recipe, with the current one marked."""
     present = _RECIPE.get(stage, "")
     # Few runs internalize.
     shown = [one for one in _unique_steps() if one != "internalize" or one == present]
@@ -467,7 +464,7 @@ def _learned(event: IterationEnded) -> list[str]:
 
 
 class _TaskType(NamedTuple):
-    """How a task type goes: train tasks of late, val with its interval, val at first."""
+    """Success of a task type: recent training, val with interval, first val."""
 
     name: str
     train: str
@@ -496,7 +493,7 @@ def _types(tally: RlTally, most: int, width: int) -> list[RenderableType]:
 
 
 def _task_types(tally: RlTally, most: int) -> tuple[list[_TaskType], int]:
-    """Return the task types that val solves least, and how many are left out."""
+    """Return the weakest task types on val, and the number of omitted ones."""
     counts: dict[str, tuple[int, int]] = {}
     for event in list(tally.latest)[-_SUMMED:]:
         for name, (solved, scored) in event.record.task_types.items():

@@ -44,7 +44,7 @@ def show_training(console: Console, report: TrainReport, best_skill: str, script
 
 
 def show_state(console: Console, state: TrainState) -> None:
-    """Show what was decided and the outcome, as far as a run has come."""
+    """Show decisions and results of a run so far."""
     show_decisions(console, state)
     for line in _endings(state):
         console.print(line)
@@ -58,7 +58,7 @@ def show_state(console: Console, state: TrainState) -> None:
 
 
 def _endings(state: TrainState) -> Iterator[str]:
-    """Say what is unusual about how a run ended or stands."""
+    """Yield messages about an unusual state or end of a run."""
     if state.ran_out_of_patience:
         idle = counted(state.idle_steps, "step")
         yield f"[yellow]stopped early[/]: nothing was accepted in {idle}"
@@ -76,7 +76,7 @@ def _endings(state: TrainState) -> Iterator[str]:
 
 
 def gain_lines(report: SplitReport) -> Iterator[str]:
-    """Say what each artifact gains over the first, equal ones together."""
+    """Yield the gain of each artifact over the first, equal ones together."""
     baseline, *headings = _columns(report.tables)
     for heading in headings:
         label = heading.split(" = ")[0]
@@ -95,7 +95,7 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
 
 
 def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> None:
-    """Show what an evaluation found."""
+    """Show the results of an evaluation."""
     console.print(eval_table(report))
     intervals = report.pass_k_intervals or (None,) * len(report.pass_k)
     for k in shown_ks(len(report.pass_k)):
@@ -154,7 +154,7 @@ def _ended(one: FoundEpisode) -> str:
 
 
 def show_environment(console: Console, found: EnvFindings) -> None:
-    """Show what is reported besides the success rate, and what it may be compared with."""
+    """Show further results, and their comparability."""
     for line in found.lines({name: _score_words(score) for name, score in found.scores.items()}):
         print_words(console, line, markup=True)
 
@@ -176,7 +176,7 @@ def shown_ks(trials: int) -> list[int]:
 
 
 def own_up(console: Console, scripted: bool) -> None:
-    """Say that results are a scripted model's, where they are."""
+    """Print a notice if a scripted model took part."""
     if scripted:
         console.print(
             "Scripted models took part: deterministic programs, not language models. The numbers "
@@ -186,7 +186,7 @@ def own_up(console: Console, scripted: bool) -> None:
 
 
 def show_decisions(console: Console, state: TrainState) -> None:
-    """List what was accepted and what was not, with the gate's reasons."""
+    """List decisions with the gate's reasons."""
     decisions = [
         *map(_of_step, state.steps),
         *(_of_epoch(one) for one in state.epochs if one.action),
@@ -203,7 +203,7 @@ def show_decisions(console: Console, state: TrainState) -> None:
 
 
 def decision_text(action: str, verdict: Verdict | None) -> str:
-    """Say what became of a candidate, and why, for people."""
+    """Format the outcome of a candidate with its reason."""
     reason = verdict.reason if verdict else ""
     match action:
         case "accept" if reason.startswith("Accepted as current"):
@@ -295,7 +295,7 @@ def _words(name: str) -> str:
 
 
 def usage_table(usage: Mapping[str, Usage]) -> Table:
-    """Return what a run consumed, by purpose."""
+    """Return the usage of a run by purpose."""
     table = Table(title="\nConsumed", title_justify="left", title_style="bold")
     for name in ("purpose", "calls", "input tokens", "output tokens", "failed calls", "money"):
         table.add_column(name, justify="left" if name == "purpose" else "right")
@@ -316,7 +316,7 @@ def usage_table(usage: Mapping[str, Usage]) -> Table:
 
 
 def show_money(console: Console, usage: Mapping[str, Usage], llms: Sequence[PricedModel]) -> None:
-    """Say what a run has cost so far, by which prices and how old they are."""
+    """Print the cost so far, with the prices and their age."""
     lines = [llm.line() for llm in llms if not llm.is_free]
     if lines:
         spent = money_text(sum(usage.values(), Usage()).cost_usd, llms)
@@ -326,7 +326,7 @@ def show_money(console: Console, usage: Mapping[str, Usage], llms: Sequence[Pric
 
 
 def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:
-    """Say how many calls failed at their endpoints, by purpose, where any did."""
+    """Print the numbers of failed calls by purpose, if any."""
     failed = {purpose: used.failed_calls for purpose, used in usage.items() if used.failed_calls}
     if failed:
         parts = ", ".join(f"{purpose} {count:,}" for purpose, count in failed.items())
@@ -339,7 +339,7 @@ def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:
 
 
 def show_causes(console: Console, causes: Sequence[Cause], run: str) -> None:
-    """List why episodes did not succeed, most frequent first, and how to read one of them."""
+    """List causes of failure by frequency, with the command to view an example."""
     if not causes:
         return
     console.print("\n[bold]Most frequent causes of failure[/]")
@@ -350,7 +350,7 @@ def show_causes(console: Console, causes: Sequence[Cause], run: str) -> None:
 
 
 def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause]) -> str:
-    """Say why what was learned has no score on test, or return "" where it has one."""
+    """Explain why the learned artifact has no test score, or return ""."""
     if report is None or (score := report.tables[name].overall).success_rate is not None:
         return ""
     most = f"; the most frequent: {causes[0].line}" if causes else ""
@@ -358,7 +358,7 @@ def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause])
 
 
 def show_turns(console: Console, ends: TurnEnds) -> None:
-    """Say which share of the agent's answers says nothing about it, and what to change."""
+    """Print the share of unusable answers, and advice."""
     style = "yellow" if ends.share else "dim"
     for line in ends.lines():
         print_words(console, line, style)
@@ -392,7 +392,7 @@ def _cell(score: Score | None, between: str = " ") -> str:
 
 
 def show_study(console: Console, study: StudySummary) -> None:
-    """Show a study's seeds, the mean gain with its interval, and how far the seeds lie apart."""
+    """Show a study's seeds, mean gain with interval, and spread."""
     name = f"\n[bold]{escape(study.name)}[/]  {escape(str(study.path))}"
     print_words(console, name, markup=True)
     console.print(seed_table(study))

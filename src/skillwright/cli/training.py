@@ -96,7 +96,7 @@ class GreedyCommand(TyperCommand):
     """A command whose ``--cfg-options`` takes all settings that follow it, as SkillOpt's does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the option before each of its settings."""
+        """Repeat the option before each of its settings."""
         spread: list[str] = []
         is_taking = False
         for word in args:
@@ -239,7 +239,7 @@ def show_config(config: ConfigPath, overrides: Overrides = NO_OVERRIDES) -> None
 
 
 def played(env: str | None, adapter: str | None, compat: str | None) -> list[str]:
-    """Return the settings that the options for what is played stand for."""
+    """Return the settings of the options for the environment."""
     if env is not None and adapter is not None:
         raise ConfigError("--env and --adapter both say what is played; give one of them")
     name = adapter if env is None else env
@@ -253,7 +253,7 @@ def by_our_name(split: Split) -> EvalSplit:
 
 
 def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:
-    """Return settings under which what the runs played is used again."""
+    """Add runs whose episodes are reused to the settings."""
     if not runs:
         return settings
     paths = [str(find_run(run, settings.run.root).resolve()) for run in runs]
@@ -264,12 +264,12 @@ def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:
 
 
 def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
-    """Start a run; what can be known to be wrong is found before anything is written."""
+    """Check the settings and start a run."""
     return start_run(settings, _checked(settings, plan), plan)
 
 
 def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
-    """Look for whatever would stop the run, and return the text that it begins with."""
+    """Run the preflight checks, and return the initial skill."""
     skill = read_initial_skill(settings)
     refuse_unasked_data(settings.env)  # before an endpoint is asked
     asyncio.run(preflight(settings, plan))

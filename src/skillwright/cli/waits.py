@@ -1,7 +1,6 @@
-"""What a person sees before a job has anything to say: what it waits for, and for how long.
+"""Show long waits on standard error.
 
-On a terminal one line per wait, which goes away with it; elsewhere a line now and then. Both are on
-standard error, where a script's output is not disturbed.
+On a terminal one temporary line per wait; elsewhere a line now and then.
 """
 
 import io
@@ -26,18 +25,18 @@ _watches: "list[Watch]" = []
 
 
 def lasting(now_s: float) -> list[Wait]:
-    """Return the waits that have lasted long enough to be shown."""
+    """Return the waits that are long enough to be shown."""
     return [one for one in waits() if now_s - one.since_s >= _FIRST_S]
 
 
 def wait_text(one: Wait, now_s: float) -> str:
-    """Say what is waited for, how long it took so far, and what comes then."""
+    """Format a wait with its duration and the next step."""
     then = f"; then {one.then}" if one.then else ""
     return f"{one.what}: {clock_text(now_s - one.since_s)} so far{then}"
 
 
 class Watch:
-    """Shows waits from a thread of its own, because the main one may be busy with what it does."""
+    """Shows waits from its own thread, because the main one may be busy."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -51,13 +50,13 @@ class Watch:
         self._thread.start()
 
     def close(self) -> None:
-        """Show nothing more; the terminal is as it was."""
+        """Stop, and restore the terminal."""
         self._over.set()
         self._thread.join()
         self.pause()
 
     def pause(self) -> None:
-        """Leave the terminal to another display."""
+        """Release the terminal for another display."""
         with self._at_it:
             self._is_paused = True
             self._take_away()
@@ -67,7 +66,7 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Show what has lasted until now."""
+        """Show the current long waits."""
         with self._at_it:
             found = lasting(self._clock())
             if not self._console.is_terminal:
@@ -78,7 +77,7 @@ class Watch:
                 self._live = self._started()
 
     def _started(self) -> object:
-        # Only where something lasts: a quick command does not wait for what draws this.
+        # Imported only for a long wait, so that quick commands start fast.
         from rich.live import Live
 
         live = Live(get_renderable=self._draw, console=self._console, transient=True)
@@ -95,7 +94,7 @@ class Watch:
         return drawn(self._clock())
 
     def _say(self, found: list[Wait]) -> None:
-        """Print a line for each wait that has lasted so long that it is time for the next."""
+        """Print a line for each wait that is due."""
         now_s = self._clock()
         for one in found:
             lasted_s = now_s - one.since_s
@@ -106,13 +105,13 @@ class Watch:
 
 
 def drawn(now_s: float) -> RenderableType:
-    """Return a line for each wait that lasts."""
+    """Return a line per long wait."""
     return Group(*(Text(wait_text(one, now_s), style="dim") for one in lasting(now_s)))
 
 
 @contextmanager
 def waits_shown(console: Console) -> Iterator[None]:
-    """Show what is waited for, unless a display is active or the output is no terminal."""
+    """Show waits, unless a display is active or no output is read."""
     if _watches or not _is_read(console):
         yield
         return
@@ -124,13 +123,13 @@ def waits_shown(console: Console) -> Iterator[None]:
 
 
 def hand_over() -> None:
-    """Let the display of a run, which shows waits itself, have the terminal."""
+    """Release the terminal for the display of a run, which shows waits itself."""
     for one in _watches:
         one.pause()
 
 
 def _is_read(console: Console) -> bool:
-    """Tell whether a person or a log may be behind a console, and no text in memory."""
+    """Tell whether a console writes to a terminal or file, not to memory."""
     try:
         return console.file.fileno() >= 0
     except (io.UnsupportedOperation, AttributeError, ValueError):

@@ -1,4 +1,4 @@
-"""How every command prints: in the same words, and nothing that a terminal would obey."""
+"""Printing for all commands, without terminal control sequences."""
 
 import copy
 import logging
@@ -33,11 +33,11 @@ class PlainConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render something; everything that is printed comes through here."""
+        """Render any output."""
         if isinstance(renderable, Table):
             renderable = fitted(self, renderable, options or self.options)
         for segment in super().render(renderable, options):
-            # What the console itself says to the terminal is marked as such.
+            # The console's own control sequences are marked.
             yield (
                 segment
                 if segment.control
@@ -45,19 +45,19 @@ class PlainConsole(Console):
             )
 
     def on_broken_pipe(self) -> None:
-        """End quietly when the reader is gone."""
+        """Exit quietly."""
         leave_quietly()
 
 
 def leave_quietly() -> NoReturn:
-    """End the program whose reader has gone, such as ``head``; it has what it wanted."""
+    """Exit after the reader of the output, such as ``head``, has closed it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     sys.exit(_READER_GONE)
 
 
 class PlainFormatter(logging.Formatter):
-    """Formats warnings that quote others."""
+    """Formats warnings without control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the text of a record, traceback included."""
@@ -65,7 +65,7 @@ class PlainFormatter(logging.Formatter):
 
 
 def is_worth_saying(record: logging.LogRecord) -> bool:
-    """Tell whether a warning is news: a tracker's thread says once what its library repeats."""
+    """Tell whether a warning is new; trackers' libraries repeat theirs."""
     in_tracker = (record.threadName or "").startswith("tracker ")
     return not in_tracker or record.name.startswith("skillwright")
 
@@ -78,19 +78,19 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def counted(count: int, thing: str) -> str:
-    """Write how many there are: ``1 failure``, ``2,000 failures``."""
+    """Format a count: ``1 failure``, ``2,000 failures``."""
     return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
 def clock_text(seconds: float) -> str:
-    """Say a time as minutes and seconds, with hours where there are any."""
+    """Format a duration as minutes and seconds, and hours if any."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def short_count(count: int) -> str:
-    """Write a number in few columns, and nothing for none: ``950``, ``28.9k``, ``1.2M``."""
+    """Format a number briefly (``950``, ``28.9k``, ``1.2M``), 0 as ""."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if count >= size:
             return f"{count / size:.1f}{unit}"
@@ -100,10 +100,9 @@ def short_count(count: int) -> str:
 def print_words(
     console: Console, text: str | Text, style: str = "", *, markup: bool = False
 ) -> None:
-    """Print a text so that it can be copied: a terminal breaks it between words, never inside.
+    """Print a text so that it can be copied: wrap it between words on a terminal only.
 
-    All of a line stands as far in as its beginning. Elsewhere it stays one line. A word that is
-    longer than a line, such as a URL, stays whole.
+    Broken lines keep their indent. Elsewhere each line stays whole, as do long words such as URLs.
     """
     if isinstance(text, str):
         text = Text.from_markup(text, emoji=False) if markup else Text(text)
@@ -113,13 +112,13 @@ def print_words(
 
 _COMMAND = ":  "
 _WORD = re.compile(r"\s*\S+")
-_LEAST_ROOM = 20  # columns of a text, however far in it stands
+_LEAST_ROOM = 20  # minimum columns of an indented text
 
 
 def _hanging(text: Text, width: int) -> Text:
-    """Break the lines of a text between words; all of a line stands as far in as it began.
+    """Break the lines of a text between words, keeping their indent.
 
-    A command, behind a colon and two blanks, has a line of its own where it does not fit.
+    A command, after a colon and two blanks, gets its own line if it does not fit.
     """
     lines = []
     for line in text.split("\n", allow_blank=True):
@@ -141,7 +140,7 @@ def _hanging(text: Text, width: int) -> Text:
 
 
 def _breaks(text: str, room: int) -> list[int]:
-    """Return where to break a line so that each part fits, if no word of it is longer."""
+    """Return the positions at which to break a line."""
     found, used = [], 0
     for word in _WORD.finditer(text):
         if used and used + cell_len(word[0]) > room:
@@ -158,7 +157,7 @@ _LEAST_ID = 16  # columns of an id, before rows are written as lines
 
 
 def filled(parts: Sequence[str], width: int) -> list[str]:
-    """Put as many parts on a line as fit; a part that is longer than a line has its own."""
+    """Fill lines with parts; a long part gets its own line."""
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]}  {part}" if lines[-1] else part
@@ -170,7 +169,7 @@ def filled(parts: Sequence[str], width: int) -> list[str]:
 
 
 def fitted(console: Console, table: Table, options: ConsoleOptions) -> RenderableType:
-    """Return a table that cuts no word: with other columns, or as lines where it is too wide."""
+    """Return a table that cuts no word, or its rows as lines if it is too wide."""
     if not table.show_header and table.box is None:  # a grid
         return table
     endless = options.update(max_width=_ENDLESS)
@@ -200,7 +199,7 @@ def _without_borders(table: Table) -> Table:
 def _column_size(
     console: Console, column: Column, options: ConsoleOptions, may_break: bool
 ) -> tuple[int, int]:
-    """Return how many columns the longest word and the longest line of a table's column need."""
+    """Return the widths of a column's longest word and longest line."""
     found = [
         Measurement.get(console, options, cell) for cell in (column.header, *column.cells) if cell
     ]
@@ -210,7 +209,7 @@ def _column_size(
 
 
 def _shared(sizes: Sequence[tuple[int, int]], room: int) -> list[int]:
-    """Give each column what its words need, and what is left to the narrowest that want more."""
+    """Give each column the width of its words, and the rest to the narrowest."""
     widths = [least for least, _ in sizes]
     left = room - sum(widths)
     while left > 0:
@@ -223,7 +222,7 @@ def _shared(sizes: Sequence[tuple[int, int]], room: int) -> list[int]:
 
 
 def _as_lines(console: Console, table: Table, width: int) -> RenderableType:
-    """Write each row below its first cell: what a column is called, and what it holds."""
+    """Write each row as lines of column name and value, below its first cell."""
     first, *others = table.columns
     lines: list[Text] = []
     if table.title:
@@ -254,7 +253,7 @@ _LESS = "FRX"
 
 
 def show_paged(console: Console, show: Callable[[], None]) -> None:
-    """Show something through the pager of the environment, where a person reads it."""
+    """Show output through the pager, on a terminal."""
     command = _pager() if console.is_terminal else []
     if not command:
         show()
@@ -263,7 +262,7 @@ def show_paged(console: Console, show: Callable[[], None]) -> None:
         show()
     environment = {"LESS": _LESS, **os.environ}
     try:
-        # Its output is the console's, for what this process calls standard output may be another.
+        # The pager writes to the console's file, which may differ from standard output.
         pager = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=console.file.fileno(), env=environment
         )
@@ -274,7 +273,7 @@ def show_paged(console: Console, show: Callable[[], None]) -> None:
 
 
 def _pager() -> list[str]:
-    """Return the pager's command, or none where there is no pager or none is wanted."""
+    """Return the pager's command, or an empty list without a pager."""
     wanted = shlex.split(os.environ.get("PAGER", "less"))
     if not wanted or wanted[0] == "cat" or shutil.which(wanted[0]) is None:
         return []
@@ -283,7 +282,7 @@ def _pager() -> list[str]:
 
 def _feed(pager: "subprocess.Popen[bytes]", text: bytes) -> None:
     while True:
-        # Ctrl-C is the pager's business: it stops a search there, and ends nothing.
+        # Ctrl-C is left to the pager, where it stops a search.
         with suppress(KeyboardInterrupt):
             with suppress(BrokenPipeError):  # left before the end
                 pager.communicate(text)

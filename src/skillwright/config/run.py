@@ -120,42 +120,16 @@ def _with_prices(model: Any, table: Mapping[str, Any]) -> Any:
     return model if listed is None or model.get("prices") else {**model, "prices": listed}
 
 
-def _check_head(address: str) -> str:
-    if "://" in address:
-        raise ValueError(
-            f"{address!r} is no address of a head; write 'host:6379', or 'auto'. From a machine "
-            "outside of the cluster, hand the whole command over: `ray job submit -- skillwright "
-            "train ...`"
-        )
-    return address
-
-
-class RaySection(Settings):
-    """Where episodes are played with ``engine: ray``."""
-
-    address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
-    """Head ``host:port``, or ``auto``; unset, ``$RAY_ADDRESS`` or a Ray started for the run."""
-    workers: PositiveInt | None = None
-    """Worker processes, one CPU each; unset, one per CPU."""
-    labels: dict[str, str] = Field(default_factory=dict)
-    """Required node labels, such as ``{"pool": "rollouts"}``."""
-
-
 class PlayedEpisodes(PlayLimits):
     """How episodes are played."""
 
     engine: EngineName = "local"
     """``local`` plays in this process, ``ray`` on a cluster with equal results; policies always
     play locally."""
-    ray: RaySection = RaySection()
+    ray: Cluster = Cluster()
     """Cluster for ``engine: ray``."""
     history_turns: PositiveInt | None = None
     """Turns that the prompt holds after the opening; unset, all."""
-
-    @property
-    def cluster(self) -> Cluster:
-        """Where the workers of an engine run."""
-        return Cluster(self.ray.address, self.ray.workers, self.ray.labels)
 
 
 class Reported(Settings):

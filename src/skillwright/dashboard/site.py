@@ -151,7 +151,7 @@ def _read(path: Path) -> RunSummary:
         return read_folder(RunFolder.look(path))
     except (SkillwrightError, *DAMAGE) as error:
         problem = str(error) if isinstance(error, SkillwrightError) else damaged(error)
-        return RunSummary(path.name, path, "", "", 0, 0, {}, problem=problem)
+        return RunSummary.unreadable(path, problem)
 
 
 def templates() -> Environment:

@@ -1,4 +1,4 @@
-"""Worlds: the episode environment, the registry, and the worlds themselves."""
+"""Environments: their interface, registry and checks, and tables as environments."""
 
 from skillwright.envs.about import AboutEnv, EnvReport, Evaluation, Judging
 from skillwright.envs.adapter import EnvAdapter

@@ -21,12 +21,7 @@ SURVEY = "survey"
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """A model that scores.
-
-    Attributes:
-        model: Which.
-        votes: How often it is asked about a reply.
-    """
+    """A model that scores; it is asked ``votes`` times about a reply."""
 
     model: "ModelConfig"
     votes: int = 1
@@ -34,13 +29,13 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How a split was evaluated.
+    """The settings of a split's evaluation.
 
     Attributes:
         split: ``train``, ``val`` or ``test``.
         trials: Attempts per task.
-        max_turns: Most actions in an episode.
-        history_turns: Turns that the agent was shown; ``None`` for all.
+        max_turns: Maximum number of actions in an episode.
+        history_turns: Turns in the agent's prompt; ``None`` for all.
         success_threshold: The reward from which an episode is a success.
     """
 
@@ -53,11 +48,11 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class EnvReport:
-    """What a report shows in addition to the success rate of an evaluation.
+    """Additions to an evaluation's success rate.
 
     Attributes:
-        facts: A JSON object, which is stored; `AboutEnv.report_lines` puts it into words.
-        subsets: Ids of the tasks whose score is reported apart, by name.
+        facts: A JSON object, which is stored; `AboutEnv.report_lines` formats it.
+        subsets: Ids of the tasks with a separate score, by name.
     """
 
     facts: Mapping[str, Any]
@@ -67,11 +62,11 @@ class EnvReport:
 class AboutEnv:
     """The class methods by which an environment describes itself; ``env_config`` is its settings.
 
-    Each raises `DataError` where a setting is wrong, or data is missing or damaged.
+    Each raises `DataError` if a setting is wrong, or data is missing or damaged.
 
     Attributes:
-        outside_metrics: Metrics that count what others did, such as a simulated user's calls and
-            seconds; two equal episodes may differ in them.
+        outside_metrics: Metrics of others, such as a simulated user's calls and seconds, which may
+            differ in two equal episodes.
     """
 
     outside_metrics: ClassVar[frozenset[str]] = frozenset()
@@ -100,7 +95,7 @@ class AboutEnv:
 
     @classmethod
     def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
-        """Return the model that plays a simulated user; ``None`` where none does.
+        """Return the model of the simulated user, or ``None``.
 
         Raises:
             ConfigError: A setting of the model is wrong.
@@ -110,7 +105,7 @@ class AboutEnv:
 
     @classmethod
     def judging(cls, env_config: object | None = None) -> "Judging | None":
-        """Return by which model an episode is scored; ``None`` where none is asked.
+        """Return the model that scores episodes, or ``None``.
 
         Raises:
             ConfigError: A setting of the model is wrong.
@@ -120,24 +115,19 @@ class AboutEnv:
 
     @classmethod
     def quiet_config(cls, env_config: object | None = None) -> Any:
-        """Return settings under which an episode opens without asking a model or a person."""
+        """Return settings under which an episode opens without a model or a person."""
         return env_config
 
     @classmethod
     def report(
         cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
     ) -> EnvReport | None:
-        """Look at the episodes of an evaluation; ``None`` where there is nothing to say."""
+        """Return the report on an evaluation's episodes, or ``None``."""
         del env_config, results, played
         return None
 
     @classmethod
     def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
-        """Put a report into lines of rich's markup.
-
-        Args:
-            facts: Those of `EnvReport`.
-            scores: The score of each of its subsets, in words.
-        """
+        """Format a report's facts and the scores of its subsets as lines of rich's markup."""
         del facts, scores
         return iter(())

@@ -1,7 +1,7 @@
-"""How an answer is found in a reply and compared with the right ones: exact match and token F1.
+"""Find the answer in a reply and compare it with the right ones: exact match and token F1.
 
-Source: the rules of SQuAD (Rajpurkar et al., arXiv:1606.05250), which SearchQA's are too: lower
-case, no punctuation, no articles, single blanks, and the best of several right answers.
+Source: the rules of SQuAD (Rajpurkar et al., arXiv:1606.05250), also SearchQA's: lower case, no
+punctuation, no articles, single blanks, and the best of several right answers.
 """
 
 import re
@@ -17,16 +17,13 @@ _PUNCTUATION: Final = frozenset(string.punctuation)
 
 
 def answer_in(reply: str) -> str:
-    """Return what is in the last complete ``<answer>`` tag, or else the whole reply.
-
-    What is in ``<think>`` tags is no part of a bare reply, also where it was cut off.
-    """
+    """Return the text in the last complete ``<answer>`` tag, or else the reply without thoughts."""
     tagged = _TAGGED.findall(reply)
     return str(tagged[-1]).strip() if tagged else without_thoughts(reply)
 
 
 def without_thoughts(reply: str) -> str:
-    """Return a reply without what is in ``<think>`` tags, also where it was cut off."""
+    """Return a reply without the text in ``<think>`` tags, also if it was cut off."""
     return _THOUGHT.sub("", reply).strip()
 
 

@@ -1,11 +1,10 @@
-"""BM25 over many texts, kept in a folder of arrays that are mapped into memory and never copied.
+"""BM25 over many texts, with an index of memory-mapped arrays in a folder.
 
-What a word adds to the score of a text is worked out once, when the index is made, so that a query
-adds up some slices. Building holds one piece of the texts in memory, and of the whole only the
-words.
+The contribution of a word to the score of a text is computed when the index is built, so a query
+adds up slices. Building holds one part of the texts in memory, and all words.
 
 Sources: BM25 as in Robertson and Zaragoza (2009), with the ``k1`` and ``b`` that Anserini uses for
-passages; eager scores from BM25S (Lù, arXiv:2407.03618); plurals are taken off as in Harman (1991).
+passages; eager scores from BM25S (Lù, arXiv:2407.03618); plurals are removed as in Harman (1991).
 """
 
 import hashlib
@@ -21,18 +20,18 @@ import numpy as np
 import numpy.typing as npt
 
 VERSION: Final = "1"
-"""Raised when equal texts and queries may give another order."""
+"""Increase this if equal texts and queries may give another order."""
 
 FloatArray = npt.NDArray[np.floating[Any]]
 
 _K1: Final = 0.9
 _B: Final = 0.4
-_PIECE: Final = 1 << 16  # texts that are inverted together
+_PIECE: Final = 1 << 16  # texts per part
 _TEXT_BITS: Final = 32
-_MOST_COUNTED: Final = 255  # times that a word is in one text
+_MOST_COUNTED: Final = 255  # of one word in one text
 _STOPPED: Final = -1
 
-# A letter of Chinese, Japanese or Korean is a word, as no blank tells where theirs end.
+# A letter of Chinese, Japanese or Korean is a word, because no blank separates words.
 _NO_BLANKS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD: Final = re.compile(rf"[{_NO_BLANKS}]|[^\W_{_NO_BLANKS}]+")
 _STOPPED_WORDS: Final = """
@@ -44,11 +43,11 @@ _STOP_WORDS: Final = frozenset(_STOPPED_WORDS.split())
 
 
 def best(scores_N: FloatArray, most: int) -> list[int]:
-    """Return the places of the highest scores above 0, at most ``most``; of equal ones the first.
+    """Return up to ``most`` places of the highest scores above 0; of equal ones the first.
 
     Args:
-        scores_N: Scores, shape ``[texts]``; none is negative.
-        most: How many, at least 1.
+        scores_N: Scores, shape ``[texts]``, at least 0.
+        most: Maximum number, at least 1.
     """
     found = np.flatnonzero(scores_N)
     if len(found) > most:
@@ -59,10 +58,7 @@ def best(scores_N: FloatArray, most: int) -> list[int]:
 
 
 def terms_of(text: str) -> list[str]:
-    """Return what is searched for in a text: its words without case, accents and plurals.
-
-    Words that any text is full of are left out.
-    """
+    """Return the terms of a text: words without case, accents, plurals and stop words."""
     words = (_term(word) for word in _WORD.findall(text.lower()))
     return [word for word in words if word]
 
@@ -80,7 +76,7 @@ def _term(word: str) -> str:
 
 
 class _Numbers(dict[str, int]):
-    """The number of a word's term; a term gets the next number when it is first seen."""
+    """Word -> number of its term; a new term gets the next number."""
 
     def __init__(self) -> None:
         self.terms: dict[str, int] = {}
@@ -93,7 +89,7 @@ class _Numbers(dict[str, int]):
 
 
 def build_bm25(folder: Path, texts: Iterable[str]) -> int:
-    """Write the index of texts into a folder that is there, and return how many texts there are.
+    """Write the index of texts into an existing folder, and return the number of texts.
 
     Raises:
         OSError: It cannot be written.
@@ -114,10 +110,7 @@ def build_bm25(folder: Path, texts: Iterable[str]) -> int:
 
 
 def _invert(path: Path, texts: Sequence[str], numbers: _Numbers) -> npt.NDArray[np.int64]:
-    """Write ``term, text, count`` of some texts in this order; return the lengths of the texts.
-
-    A text's number is its place in the piece.
-    """
+    """Write sorted ``term, text, count`` of a part's texts; return the lengths of the texts."""
     flat: list[int] = []
     ends: list[int] = []
     for text in texts:
@@ -134,7 +127,7 @@ def _invert(path: Path, texts: Sequence[str], numbers: _Numbers) -> npt.NDArray[
 def _gather(
     folder: Path, pieces: Sequence[Path], lengths_N: npt.NDArray[np.int64], terms: Sequence[str]
 ) -> None:
-    """Sort the postings of all pieces by term, and work out what each adds to a score."""
+    """Sort the postings of all parts by term, and compute their contributions to scores."""
     found_T = np.zeros(len(terms), dtype=np.int64)
     for path in pieces:
         found_T += np.bincount(np.load(path)[0] >> _TEXT_BITS, minlength=len(terms))
@@ -166,7 +159,7 @@ def _gather(
 
 
 def _key(term: str) -> int:
-    """Return 64 bits that stand for a term: two of ten million share them once in 400,000 times."""
+    """Return a 64-bit hash of a term; ten million have a collision once in 400,000 times."""
     return int.from_bytes(
         hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     )
@@ -191,14 +184,9 @@ class Bm25:
         self.size = int(size[0])
 
     def search(self, query: str, most: int) -> list[int]:
-        """Return the numbers of the texts that fit a query best; of equal ones the first.
-
-        Args:
-            query: Words; one that stands twice counts twice.
-            most: How many, at least 1.
-        """
+        """Return up to ``most`` numbers of the best texts; repeated words count repeatedly."""
         scores_N = np.zeros(self.size, dtype=np.float32)
-        # Sorted, as the last bit of a sum depends on the order.
+        # Sorted, because the last bit of a sum depends on the order.
         for term, times in sorted(Counter(terms_of(query)).items()):
             key = np.uint64(_key(term))
             at = int(np.searchsorted(self._keys, key))

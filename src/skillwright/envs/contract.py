@@ -1,7 +1,7 @@
-"""The checks that any environment must pass, ours and other people's: `skillwright env check`.
+"""The checks of any environment: `skillwright env check`.
 
-A check returns what was seen, and raises `ContractError` where the contract is broken; whatever
-else it raises was raised by the environment, and is a finding too.
+A check returns what it found, and raises `ContractError` for a violation; any other error comes
+from the environment, and is a finding too.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from skillwright.envs.registry import EnvSpec, spec
 from skillwright.envs.text_env import DEFAULT_MAX_TURNS, TextEnv, with_config
 
 _SHORT_EPISODE_TURNS = 3
-_SLACK = 1e-9  # that of the engine: thirds do not add up to 1 exactly
+_SLACK = 1e-9  # the engine's: thirds do not add up to 1 exactly
 _IDLE_ACTIONS = ("look", "help", "0", "yes")
 
 _Chooser = Callable[[Reply], str]
@@ -43,13 +43,13 @@ _Chooser = Callable[[Reply], str]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One question to an environment, and the answer.
+    """One check of an environment.
 
     Attributes:
-        name: What must hold.
-        ok: Whether it does.
-        detail: What was seen, and where it does not hold, the next move.
-        asked: False where the environment does not offer what is asked for; ``ok`` is true then.
+        name: The requirement.
+        ok: Whether it is met.
+        detail: The finding, and after a failure the next step.
+        asked: False if the environment does not offer the feature; then ``ok`` is true.
     """
 
     name: str
@@ -60,12 +60,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ContractReport:
-    """What the checks of one environment found.
-
-    Attributes:
-        env: The name that was asked for.
-        checks: In order; those after a failed ``builds`` were not run.
-    """
+    """The checks of one environment, in order; after a failed ``builds`` there are no more."""
 
     env: str
     checks: tuple[Check, ...]
@@ -82,12 +77,12 @@ class ContractReport:
 
 
 class _NotAsked(Exception):
-    """A question that does not apply; the message says what would make it apply."""
+    """A check that does not apply; the message says what would make it apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """The environment under examination."""
+    """The checked environment."""
 
     spec: EnvSpec
     env_class: type[TextEnv]
@@ -111,7 +106,7 @@ _checks: list[tuple[str, _Examine, str]] = []
 
 
 def _asks(name: str, next_move: str) -> Callable[[_Examine], _Examine]:
-    """Enter a function as the next check: what must hold, and what to do where it does not."""
+    """Register a function as the next check: its requirement, and the next step on failure."""
 
     def enter(examine: _Examine) -> _Examine:
         _checks.append((name, examine, next_move))
@@ -128,18 +123,18 @@ def check_env(
     seed: int = 0,
     fuzz: int = 1000,
 ) -> ContractReport:
-    """Check an environment against its contract, in an event loop of its own.
+    """Check an environment in a separate event loop.
 
-    A class that offers ``gold_actions(extras) -> list[str]`` has its solutions played too; one
-    whose solutions depend on the settings takes ``env_config`` by keyword.
+    A class with ``gold_actions(extras) -> list[str]`` has its solutions played too; if they depend
+    on the settings, it takes ``env_config`` by keyword.
 
     Args:
         spec_name: Name, import path or file, as `registry.spec` takes it.
-        extras_list: The extras of some tasks; every check looks at all of them. ``None`` takes
-            the class's own `TextEnv.examples`.
-        env_config: Settings; ``None`` takes those that were registered.
-        seed: Chooses the actions.
-        fuzz: Actions that no environment asked for.
+        extras_list: The extras of some tasks, used in every check; ``None`` takes
+            `TextEnv.examples`.
+        env_config: Settings; ``None`` takes the registered ones.
+        seed: Seed of the actions.
+        fuzz: Number of strange actions.
 
     Raises:
         DataError: The environment is unknown or cannot be imported, its ``examples`` raised, or

@@ -1,4 +1,4 @@
-"""Drives an environment one call at a time, and refuses what its contract forbids."""
+"""Call an environment's methods and check what they return."""
 
 import math
 import random
@@ -17,10 +17,12 @@ SHOWN_CHARS = 80
 class Reply:
     """What `init` or `step` returned, checked."""
 
-    messages: tuple[Message, ...]  # the conversation that `init` starts, or what a step adds to it
+    messages: tuple[
+        Message, ...
+    ]  # the conversation that `init` starts, or messages that a step adds
     metadata: Mapping[str, Any]  # facts besides the text
-    reward: float = 0.0  # the reward of the step, finite; 0 for `init`
-    done: bool = False  # the episode is over
+    reward: float = 0.0  # finite; 0 for `init`
+    done: bool = False  # whether the episode is over
 
     @property
     def raw_text(self) -> str:
@@ -37,10 +39,7 @@ class Reply:
 
 
 async def open_env(env: TextEnv) -> Reply:
-    """Start an episode.
-
-    An environment written for SkyRL-Gym has the blocking pair only, and is driven in place.
-    """
+    """Start an episode; an environment for SkyRL-Gym has only the blocking methods."""
     value = await env.ainit([]) if hasattr(env, "ainit") else env.init([])
     if not (isinstance(value, tuple) and len(value) == 2):
         raise ContractError(f"init returned {_shown(value)}, not (messages, metadata)")

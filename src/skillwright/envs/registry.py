@@ -3,6 +3,7 @@
 import keyword
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -23,12 +24,12 @@ class of ``prefix:name``."""
 
 @dataclass(frozen=True, slots=True)
 class EnvSpec:
-    """Where an environment class is found.
+    """The location of an environment class.
 
     Attributes:
-        name: The name that `make` takes.
+        name: The name for `make`.
         entry_point: ``package.module:Class`` or ``path/to/file.py:Class``; imported on first use.
-        env_config: Settings used where `make` is given none.
+        env_config: Default settings.
     """
 
     name: str
@@ -82,11 +83,7 @@ def register(name: str, entry_point: str, env_config: object | None = None) -> N
 
 
 def deregister(name: str) -> None:
-    """Forget a registered name.
-
-    Raises:
-        DataError: Nothing is registered under it.
-    """
+    """Remove a registered name; raise `DataError` if there is none."""
     if _registered.pop(name, None) is None:
         raise DataError(f"no environment {name!r} is registered. {did_you_mean(name, _registered)}")
 
@@ -130,6 +127,7 @@ def make(
     return found.load()(env_config=config, extras=extras)
 
 
+@cache
 def _installed() -> dict[str, EnvSpec]:
     points = entry_points(ENTRY_POINT_GROUP)
     return {point.name: EnvSpec(point.name, point.value) for point in points.values()}
@@ -151,11 +149,7 @@ _WEIGHTS: Final = range(1, 25)
 
 
 def write_project(name: str, parent: Path) -> list[Path]:
-    """Write a project into a new folder.
-
-    Returns:
-        The files.
-    """
+    """Write a project into a new folder and return its files."""
     _check_name(name)
     folder = parent / name
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):

@@ -6,11 +6,13 @@ is the value of ``rollout.engine``.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import AfterValidator, Field, PositiveInt
 
 from skillwright.core import Agent
+from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_point
 from skillwright.models import HttpClient
 from skillwright.rollout.engine import Engine
@@ -22,20 +24,25 @@ MakeAgent = Callable[[HttpClient], Agent]
 """Makes an agent on a worker; sent there as a pickle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Where workers run.
+def _check_head(address: str) -> str:
+    if "://" in address:
+        raise ValueError(
+            f"{address!r} is no address of a head; write 'host:6379', or 'auto'. From a machine "
+            "outside of the cluster, hand the whole command over: `ray job submit -- skillwright "
+            "train ...`"
+        )
+    return address
 
-    Attributes:
-        address: Address of the head, ``host:port``; ``auto`` for a cluster on this machine;
-            ``None`` for the engine's default.
-        workers: Number of workers; ``None`` for one per CPU of the nodes with ``labels``.
-        labels: Labels that a worker's node must have.
-    """
 
-    address: str | None = None
-    workers: int | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+class Cluster(Settings):
+    """Where episodes are played with ``engine: ray``."""
+
+    address: Annotated[str, Field(min_length=1), AfterValidator(_check_head)] | None = None
+    """Head ``host:port``, or ``auto``; unset, ``$RAY_ADDRESS`` or a Ray started for the run."""
+    workers: PositiveInt | None = None
+    """Worker processes, one CPU each; unset, one per CPU."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Required node labels, such as ``{"pool": "rollouts"}``."""
 
 
 class Workers(Protocol):

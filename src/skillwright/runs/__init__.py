@@ -1,4 +1,4 @@
-"""The memory of what happened: one folder and one SQLite file per run."""
+"""Storage of runs: one folder and one SQLite file per run."""
 
 from skillwright.core.secrets import Redactor, redact
 from skillwright.runs.calls import CallRecord, CallSummary

@@ -1,7 +1,6 @@
-"""Texts and prompts that come again, each stored once and found by its content.
+"""Content-addressed texts and prompts, each stored once.
 
-The address of a text or prompt is the digest of what was really said; its body has known secrets
-taken out.
+The digest is that of the original; the stored body has known secrets removed.
 """
 
 import hashlib
@@ -23,7 +22,7 @@ def to_json(value: Any) -> str:
     """Return compact JSON for a column; ASCII, because SQLite refuses a model's lone surrogates.
 
     Raises:
-        TypeError: The value is no JSON value.
+        TypeError: The value is no JSON.
         ValueError: It holds NaN or an infinity.
     """
     return _COMPACT.encode(value)
@@ -60,7 +59,7 @@ def read_digest(column: bytes | None) -> str:
 
 
 def contents(messages: Iterable[Message]) -> list[str]:
-    """List the texts of messages; a content that is no text has none."""
+    """List the text contents of messages."""
     return [text for message in messages if isinstance(text := message.get("content"), str)]
 
 
@@ -91,17 +90,17 @@ def referred_texts(items: Iterable[Sequence[Any]]) -> list[int]:
 
 
 _LEVEL = 4
-"""A twentieth larger than at zlib's usual 6, in half of the time."""
+"""5% larger than zlib's default level 6, in half the time."""
 _SMALL = 16_384
-"""Bytes from which a text is worth the tables of zlib's largest window."""
+"""Minimum bytes for zlib's largest window."""
 
 
 class Archive:
     """Texts and prompts of a run.
 
     Args:
-        database: Where they are. Writing methods must be called in a transaction.
-        redactor: Takes known secrets out of what is stored.
+        database: Open database. Writing methods must be called in a transaction.
+        redactor: Removes known secrets.
     """
 
     def __init__(self, database: Database, redactor: Redactor) -> None:
@@ -159,7 +158,7 @@ class Archive:
         return tuple(read_message(item, texts) for item in items)
 
     def pack(self, text: str) -> bytes:
-        """Take known secrets out of a text, and compress it for a column of its own."""
+        """Remove known secrets from a text, and compress it."""
         body = self.redactor.exact(text).encode("utf-8", "surrogatepass")
         # For a text of 1 KB, clearing those tables takes five times as long as compressing it.
         window, memory = (13, 6) if len(body) < _SMALL else (zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
@@ -171,8 +170,8 @@ class RunTable:
     """A part of a run's store.
 
     Args:
-        archive: Holds the texts that rows refer to, and says where the rows are.
-        clock: Tells the time, in seconds since 1970.
+        archive: Stores the texts that rows refer to.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(self, archive: Archive, clock: Callable[[], float]) -> None:
@@ -209,7 +208,7 @@ class Said(NamedTuple):
 
 
 def shared_texts(trajectory: Trajectory) -> list[str]:
-    """List the texts that other episodes are likely to hold too."""
+    """List the texts that other episodes probably share."""
     return contents(trajectory.turns[0].prompt) if trajectory.turns else []
 
 
@@ -224,7 +223,7 @@ def write_trajectory(trajectory: Trajectory, texts: Mapping[str, int]) -> tuple[
         JSON text, and the SHA-256 of each turn's prompt (`core.jsonio.digest`).
 
     Raises:
-        ContractError: The environment reported what JSON cannot carry.
+        ContractError: The environment reported values that are no JSON.
     """
     pool = _Pool(texts)
     prompts = _Prompts(pool)
@@ -279,7 +278,7 @@ class _Pool:
 
     def add(self, message: Message) -> int:
         """Return the index of a message."""
-        # Most messages come again as the very same object, whose content need not be looked at.
+        # Most repeated messages are the same object, which needs no comparison.
         found = self._by_object.get(id(message))
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""Calls of models outside episodes: answered once, found again by their key."""
+"""Model calls outside episodes, stored once and found by their key; and the ledger of usage."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ def spend(
     episode: int | None = None,
     call: int | None = None,
 ) -> None:
-    """Write down what an episode or a call consumed, by purpose."""
+    """Record the usage of an episode or a call, by purpose."""
     database.write_many(
         f"INSERT INTO usage (purpose, episode, call, {', '.join(_FIELDS)})"
         f" VALUES (?, ?, ?{', ?' * len(_FIELDS)})",
@@ -43,12 +43,12 @@ def spend(
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What was consumed, and how much of it has a known price.
+    """Usage and its known cost.
 
     Attributes:
-        tokens: Prompts and answers together, as far as they are known.
-        unknown_calls: Calls without a known cost, or recorded together with such a call.
-        dearest_usd: The most that a call of a known entry cost on average; ``None``: none is known.
+        tokens: Tokens of prompts and answers, as far as known.
+        unknown_calls: Calls without a known cost, or recorded with such a call.
+        dearest_usd: Highest mean cost per call of an entry; ``None`` if none is known.
     """
 
     tokens: int = 0
@@ -69,10 +69,7 @@ class Bill:
 
     @property
     def usd(self) -> float | None:
-        """What it cost, an unknown call at the price of the dearest; ``None`` where none is known.
-
-        An unknown price is never nothing, and one answer without it says little of the others.
-        """
+        """Cost, with unknown calls at the highest known price; ``None`` if none is known."""
         if self.unknown_calls and self.dearest_usd is None:
             return None
         return self.known_usd + self.unknown_calls * (self.dearest_usd or 0.0)
@@ -90,15 +87,15 @@ def brief(usage: Usage) -> dict[str, Any]:
 
 
 class UsageTable(RunTable):
-    """What a run has consumed."""
+    """Usage of a run."""
 
     def record_usage(self, usage: Mapping[str, Usage]) -> None:
-        """Record what was consumed for nothing that is stored itself, by purpose."""
+        """Record usage without a stored episode or call, by purpose."""
         with self._database.transaction():
             spend(self._database, {name: one for name, one in usage.items() if one != Usage()})
 
     def usage_by_purpose(self) -> dict[str, Usage]:
-        """Return what was consumed so far per purpose, over all resumes, failures included."""
+        """Return the usage per purpose over all resumes, failures included."""
         query = f"SELECT u.purpose, {SUMS} FROM usage u GROUP BY u.purpose ORDER BY u.purpose"
         return {row["purpose"]: read_usage(row) for row in self._database.rows(query)}
 
@@ -127,10 +124,10 @@ class CallRecord:
     """A question to a model, with its answer or the error in its place.
 
     Attributes:
-        key: Digest of all that can change the answer; equal keys are the same question.
+        key: Digest of all that can change the answer.
         completion: The answer, or ``None`` with an error.
         error: Why there is no answer, or ``None`` with one.
-        usage: What a call without an answer consumed; an answer knows its own.
+        usage: Usage of a call without an answer.
         wall_s: Seconds from the question to the answer, retries and waiting included.
     """
 
@@ -157,9 +154,9 @@ class CallSummary:
         wall_s: Seconds from the question to the answer; 0 where that is not known.
         ended_at: Seconds since 1970, UTC.
         model: The model that answered, as the endpoint names it; "" where there was no answer.
-        finish_reason: How the answer ended; "" where there is none.
+        finish_reason: Finish reason of the answer, or "".
         error: Why there is no answer, or ``None``.
-        usage: What it consumed; of a call that failed too.
+        usage: Usage, also of a failed call.
     """
 
     purpose: Purpose
@@ -178,7 +175,7 @@ class CallTable(RunTable):
     """The calls of a run."""
 
     def record_call(self, call: CallRecord) -> None:
-        """Record a call; a second answer to the same question is not kept, what it cost is."""
+        """Record a call; of a second answer to the same question only the cost."""
         with self._database.transaction():
             row_id = None
             if call.completion is None or self.find_call(call.key) is None:

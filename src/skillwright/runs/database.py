@@ -24,7 +24,7 @@ from skillwright.runs.folder import copy_to_resume
 # one ledger, ``usage``, for all callers.
 
 
-# Says "this is a run of Skillwright" to `file` and to us; other SQLite files are refused.
+# Marks runs of Skillwright; other SQLite files are refused.
 APPLICATION_ID = 0x534B574C
 
 _TABLES = (
@@ -216,9 +216,9 @@ class Database(SqliteFile):
     """A run's file, open.
 
     Args:
-        path: The file; made and brought up to date unless ``read_only``.
-        read_only: Look, change nothing; the run may be running in another process.
-        busy_timeout_s: How long to wait for another process that is writing.
+        path: The file; created unless ``read_only``.
+        read_only: Change nothing; another process may write meanwhile.
+        busy_timeout_s: Maximum seconds to wait for another writer.
 
     Raises:
         RunError: The file is missing, no run, damaged, locked, or of another version.
@@ -266,12 +266,10 @@ class Database(SqliteFile):
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """Make all writes inside take effect together, or none of them.
-
-        Inside another transaction it is a part of that one.
+        """Commit all writes inside together, or none; a nested one joins the outer transaction.
 
         Args:
-            durable: Wait until the disk has it. The outermost transaction decides.
+            durable: Wait for the disk; the outermost transaction decides.
 
         Raises:
             RunError: The disk is full, or another process holds the file.
@@ -296,7 +294,7 @@ class Database(SqliteFile):
             self._roll_back()
 
     def advice(self, trouble: Trouble) -> str:
-        """Say what of the run is saved, and how it continues."""
+        """Return a message about what is saved, and how to resume."""
         resume = f"`skillwright resume {self.path.parent}`"
         match trouble:
             case Trouble.FULL:

@@ -1,4 +1,4 @@
-"""Episodes and their turns: written in one transaction, read back as they were."""
+"""Stored episodes and their turns."""
 
 import json
 import sqlite3
@@ -49,8 +49,8 @@ class EpisodeSummary:
 
     Attributes:
         reward: In [0, 1], or ``None`` with a failure.
-        hard: What the benchmark itself calls its success, or ``None``.
-        usage: What it consumed, a simulated user included.
+        hard: Success as the benchmark defines it, or ``None``.
+        usage: Usage, a simulated user included.
         wall_s: Seconds from the start to the end.
         started_at: Seconds since 1970, UTC.
         ended_at: Seconds since 1970, UTC.
@@ -99,18 +99,18 @@ class EpisodeTable(RunTable):
         success under a key that has one already is not recorded again.
 
         Args:
-            result: The attempt.
-            agent: The identity of who acted.
-            skill: The skill text that was injected.
-            usage: What was consumed, by purpose; ``None`` means the agent's part that is in
-                the trajectory, with what was lost before it, under ``rollout``.
+            result: Result of the attempt.
+            agent: Identity of the agent.
+            skill: Injected skill text.
+            usage: Usage by purpose; ``None`` means the trajectory's, and that of lost attempts,
+                under ``rollout``.
 
         Returns:
             The episode's number.
 
         Raises:
-            ContractError: The environment reported what JSON cannot carry.
-            RunError: The disk is full; what was recorded before is safe.
+            ContractError: The environment reported values that are no JSON.
+            RunError: The disk is full; earlier records are safe.
         """
         known = self._id_of(result.key) if result.reward is not None else None
         if known is not None:
@@ -159,7 +159,7 @@ class EpisodeTable(RunTable):
         return {row["key"] for row in rows}
 
     def task(self, episode: int) -> Task:
-        """Return what an episode attempted, by the episode's number; its turns are not read.
+        """Return the spec of an episode by its number, without its turns.
 
         Raises:
             RunError: There is none.
@@ -189,9 +189,9 @@ class EpisodeTable(RunTable):
         return self._result(row, texts, metadata, self._turns(episode, turns))
 
     def load_window(self, episode: int, first: int, most: int) -> EpisodeResult:
-        """Return an episode with some of its turns, and of prompts that of its first turn alone.
+        """Return an episode with some of its turns and only its first prompt.
 
-        The rest is not unpacked, so that a large episode is shown at once.
+        The rest is not unpacked, so that large episodes open fast.
 
         Raises:
             RunError: There is none, or it is damaged.

@@ -3,12 +3,12 @@
     runs/<name>/
       config.yaml                 resolved, without secrets
       run.sqlite                  everything that happened: `RunStore`
-      run.lock                    who is writing
-      best_skill.md               what is released
-      current_skill.md            what training continues from, where that must be proven first
+      run.lock                    lock of the writer
+      best_skill.md               released skill
+      current_skill.md            current skill, where a release must be proven
       skills/skill_v0003.md ...   versions, never changed
 
-The store is the truth; the other files are for people, and can be written again from it.
+The other files are written from the store.
 """
 
 import errno
@@ -29,8 +29,7 @@ from skillwright.core.secrets import Redactor
 
 # One process at a time may write a run.
 #
-# The operating system holds the lock and lets go of it when the process ends, however it ends; what
-# is in the file only tells people who holds it.
+# The operating system releases the lock when the process ends; the file's text names the holder.
 
 
 if sys.platform == "win32":
@@ -59,11 +58,11 @@ class RunLock:
     """An exclusive lock on a run folder, held until `release` or the end of the process.
 
     Args:
-        path: The lock file; made if it is not there, and left there.
-        started_at: When the holder started, as text, for the message to others.
+        path: Lock file; created if missing, and never removed.
+        started_at: Start of the holder, as text for messages.
 
     Raises:
-        RunBusy: Another holder has it, in this process or in another one.
+        RunBusy: This or another process holds it.
         RunError: The file cannot be written.
     """
 
@@ -87,7 +86,7 @@ class RunLock:
         self._handle: int | None = handle
 
     def release(self) -> None:
-        """Let go of the lock. Releasing twice is allowed."""
+        """Release the lock; may be called twice."""
         if self._handle is not None:
             os.ftruncate(self._handle, 0)
             os.close(self._handle)
@@ -95,7 +94,7 @@ class RunLock:
 
 
 def copy_to_resume(run: Path) -> str:
-    """Say what to do with a run in a folder that cannot be written."""
+    """Return advice for a folder that cannot be written."""
     return (
         f"`skillwright runs show {run}` looks at it there; to resume it, copy {str(run)!r} to "
         "a folder of your own and `skillwright resume` the copy."
@@ -109,7 +108,7 @@ def _unwritable(path: Path, error: OSError) -> RunError:
 
 
 def holder_of(path: Path) -> str:
-    """Say who holds a lock, as far as its file tells."""
+    """Describe the holder of a lock."""
     try:
         holder = json.loads(path.read_text(encoding="utf-8"))
         return f"process {holder['pid']} on {holder['host']} since {holder['started_at']}"
@@ -121,7 +120,7 @@ def is_at_work(run: Path) -> bool | None:
     """Tell whether a process works on a run, without touching its lock.
 
     Returns:
-        ``None`` where that is not known: it is another machine's, or the system does not say.
+        ``None`` if unknown: the lock is another machine's, or the system does not say.
     """
     try:
         holder = json.loads((run / LOCK_NAME).read_text(encoding="utf-8") or "null")
@@ -164,11 +163,11 @@ _NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 class RunFolder:
-    """A run's folder. One that was made or opened is locked until it is closed.
+    """A run's folder, locked until it is closed.
 
     Args:
         path: The folder.
-        lock: What keeps others from writing; ``None`` only looks.
+        lock: Lock of the writer; ``None`` for reading.
     """
 
     def __init__(self, path: Path, lock: RunLock | None = None) -> None:
@@ -182,14 +181,13 @@ class RunFolder:
         """Make a new run.
 
         Args:
-            root: The folder of all runs.
-            name: The run's name; the caller makes it unique (`unused_name`).
-            config_yaml: The resolved configuration; it is stored without secrets.
-            redactor: Knows the run's secrets by value.
+            root: Folder of all runs.
+            name: Unique name of the run (`unused_name`).
+            config_yaml: Resolved configuration; stored without secrets.
+            redactor: Removes the run's secrets.
 
         Raises:
-            RunError: The name cannot name a folder, the folder holds something already, or it
-                cannot be written.
+            RunError: The name is invalid, or the folder is not empty or cannot be written.
         """
         if not _NAME.fullmatch(name):
             raise RunError(
@@ -227,7 +225,7 @@ class RunFolder:
 
     @classmethod
     def look(cls, path: Path) -> Self:
-        """Open a run only to look at it; it may be running meanwhile.
+        """Open a run for reading; it may be running.
 
         Raises:
             RunError: There is no such run.
@@ -245,12 +243,12 @@ class RunFolder:
 
     @property
     def store_path(self) -> Path:
-        """Where the `RunStore` is."""
+        """Path of the `RunStore`."""
         return self.path / STORE_NAME
 
     @property
     def best_skill_path(self) -> Path:
-        """Where the best skill is."""
+        """Path of the best skill."""
         return self.path / BEST_SKILL_NAME
 
     def config_text(self) -> str:
@@ -262,28 +260,28 @@ class RunFolder:
         return read_text(self.path / CONFIG_NAME, "run configuration")
 
     def write_best_skill(self, text: str) -> Path:
-        """Write the best skill so far, and return where.
+        """Write the best skill so far, and return its path.
 
         Raises:
-            RunError: The run was opened only to look, or the disk is full.
+            RunError: The run was opened for reading, or the disk is full.
         """
         return self._write(self.best_skill_path, text)
 
     def write_current_skill(self, text: str, note: str) -> Path:
-        """Write the skill that training continues from, and return where.
+        """Write the current skill, and return its path.
 
         Args:
             text: The skill.
-            note: What is known of it; it stands above the skill as a comment.
+            note: Comment above the skill.
 
         Raises:
-            RunError: The run was opened only to look, or the disk is full.
+            RunError: The run was opened for reading, or the disk is full.
         """
         comment = note.replace("-->", "-- >")
         return self._write(self.path / CURRENT_SKILL_NAME, f"<!-- {comment} -->\n\n{text}")
 
     def write_skill_version(self, version: int, text: str) -> Path:
-        """Write a version of the skill, and return where; one that is there already stays.
+        """Write a version of the skill unless it exists, and return its path.
 
         Raises:
             RunError: The version is there with another text, the run was opened only to look, or
@@ -302,7 +300,7 @@ class RunFolder:
         return path
 
     def close(self) -> None:
-        """Let others write the run. Closing twice is allowed."""
+        """Release the lock; may be called twice."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -330,7 +328,7 @@ class RunFolder:
 
 
 def list_runs(root: Path) -> list[RunFolder]:
-    """Return the runs below a folder, by name, to look at; none where there is no folder."""
+    """Return the runs below a folder for reading, by name."""
     return [RunFolder(config.parent) for config in sorted(root.glob(f"*/{CONFIG_NAME}"))]
 
 
@@ -365,7 +363,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _without_secrets(config_yaml: str, redactor: Redactor) -> str:
-    """Redact a configuration so that it stays valid YAML, and as it is where nothing is secret."""
+    """Redact a configuration, keeping valid YAML, or its text if nothing is secret."""
     try:
         config: Any = yaml.load(config_yaml, Loader=_LOADER)
     except yaml.YAMLError:

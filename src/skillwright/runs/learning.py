@@ -1,4 +1,4 @@
-"""What a learner did: skill versions, patches, edits and verdicts.
+"""Stored skill versions, patches, edits and verdicts.
 
 Each row is named by its step and id, so that recording a step again, after a resume or when more
 is known of an edit, updates what is there.
@@ -30,8 +30,8 @@ class SkillVersion:
 
     Attributes:
         version: From 0, which is the initial skill.
-        parent: The version that it was made from, or ``None``.
-        origin: What wrote it (``initial_skill``, ``step_0003``).
+        parent: Version that it was derived from, or ``None``.
+        origin: Stage that wrote it (``initial_skill``, ``step_0003``).
         created_at: Seconds since 1970, UTC.
     """
 
@@ -45,13 +45,13 @@ class SkillVersion:
 
 @dataclass(frozen=True, slots=True)
 class PatchRecord:
-    """What one analyst proposed, or one merge put together.
+    """A patch of an analyst or a merge.
 
     Attributes:
-        source_type: ``failure`` or ``success``; ``""`` where both went in.
-        inputs: What was read: task ids by an analyst, edit ids by a merge.
+        source_type: ``failure`` or ``success``; ``""`` for both.
+        inputs: Task ids read by an analyst, or edit ids read by a merge.
         level: 0 for an analyst, above for the levels of the merge tree.
-        details: What else is known (failure kinds, notes, cuts), as JSON values.
+        details: Further facts (failure kinds, notes, cuts), as JSON values.
         prompt_digest: The prompt that was answered, or ``""``.
     """
 
@@ -69,16 +69,16 @@ class PatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class EditRecord:
-    """An edit, where it came from, and what became of it.
+    """An edit with its origin and outcome.
 
     Attributes:
-        edit: What it does; support, source and merge level are in it.
+        edit: The edit, with support, source and merge level.
         parents: Ids of the edits that it was merged from.
         evidence: The trajectories behind it: (task id, turns), no turns meaning all.
         prompt_digest: The prompt that it answers, or ``""``.
-        status: What became of it in the document, or ``""`` where it was not tried.
+        status: Outcome in the document, or ``""`` if not tried.
         lines: Its first and last line in the candidate, from 1, or ``None``.
-        verdict: The gate's decision on its step; read only, `LearningTable` fills it in.
+        verdict: The gate's decision on its step; filled in on reading.
     """
 
     step: int
@@ -239,7 +239,7 @@ class LearningTable(RunTable):
         return [_edit_record(row, texts) for row in rows]
 
     def record_verdict(self, verdict: VerdictRecord) -> None:
-        """Record a gate's decision, and wait until the disk has it."""
+        """Record a gate's decision durably."""
         body = self._archive.redactor.facts(dict(verdict.body))
         low, high = body.get("interval") or (None, None)
         with self._database.transaction(durable=True):

@@ -1,4 +1,4 @@
-"""What produced a run: code, libraries, machine and command."""
+"""Provenance of a run: code, libraries, machine and command."""
 
 import platform
 import re
@@ -18,10 +18,10 @@ _ONLY_FOR_DEVELOPERS = re.compile(r"extra\s*==\s*['\"]dev['\"]")
 
 
 def provenance(argv: Sequence[str] | None = None) -> dict[str, Any]:
-    """Describe what produced a run, as JSON values.
+    """Describe the provenance of a run as JSON values.
 
     Args:
-        argv: The command line; that of the process where ``None``.
+        argv: Command line; ``None``: that of the process.
 
     Returns:
         ``version``, ``git`` (``commit`` and ``is_changed``, or ``None`` where the package is not
@@ -39,7 +39,7 @@ def provenance(argv: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def redact_command(argv: Sequence[str]) -> list[str]:
-    """Take secrets out of a command line: ``--api-key X``, ``--api-key=X`` and values by shape."""
+    """Remove secrets from a command line: ``--api-key X``, ``--api-key=X`` and values by shape."""
     shown: list[str] = []
     hides_next = False
     for word in argv:

@@ -1,4 +1,4 @@
-"""The memory of a run: one SQLite file that holds everything that happened.
+"""The store of a run: one SQLite file with everything that happened.
 
 State is rebuilt from `events`; episodes and calls are found again by their keys. A killed run
 resumes from there: what was recorded is not done again, and is read back as it was.
@@ -32,7 +32,7 @@ class Event:
 
     Attributes:
         id: From 1, rising.
-        time: Seconds since 1970, UTC; for people, never for decisions.
+        time: Seconds since 1970, UTC; never used for decisions.
     """
 
     id: int
@@ -45,9 +45,9 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
     """Everything that happened in a run.
 
     Args:
-        database: The open file.
-        redactor: Takes the run's secrets out of whatever is written.
-        clock: Tells the time, in seconds since 1970.
+        database: Open database.
+        redactor: Removes the run's secrets from all writes.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(self, database: Database, redactor: Redactor, clock: Callable[[], float]) -> None:
@@ -63,13 +63,13 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
         redactor: Redactor | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Open a run's file; it is made if it is not there, and brought up to date if it is old.
+        """Open a run's file; created if missing.
 
         Args:
             path: The file.
-            read_only: Look, change nothing; the run may be running in another process.
-            redactor: Takes the run's secrets out of whatever is written.
-            clock: Tells the time, in seconds since 1970.
+            read_only: Change nothing; another process may write meanwhile.
+            redactor: Removes the run's secrets from all writes.
+            clock: Returns seconds since 1970.
 
         Raises:
             RunError: The file is missing, no run, damaged, or written by a newer version.
@@ -78,11 +78,11 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
 
     @property
     def folder(self) -> Path:
-        """The folder that the file lies in: the run's."""
+        """Folder of the run."""
         return self._database.path.parent
 
     def close(self) -> None:
-        """Close the file. Closing twice is allowed."""
+        """Close the file; may be called twice."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -92,18 +92,18 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
         self.close()
 
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[None]:
-        """Make all writes inside take effect together, or none of them. Never await inside.
+        """Commit all writes inside together, or none. Never await inside.
 
         Args:
-            durable: Wait until the disk has it. The outermost transaction decides.
+            durable: Wait for the disk; the outermost transaction decides.
         """
         return self._database.transaction(durable=durable)
 
     def append_event(self, kind: str, payload: Mapping[str, Any]) -> int:
-        """Append an event and return its id; its payload is stored without what looks secret.
+        """Append an event, with its secrets removed, and return its id.
 
         Raises:
-            TypeError: The payload holds what is no JSON value.
+            TypeError: The payload is no JSON.
             ValueError: It holds NaN or an infinity.
         """
         body = to_json(self._redactor.facts(dict(payload)))

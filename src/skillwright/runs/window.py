@@ -1,4 +1,4 @@
-"""Some turns of a stored trajectory, without unpacking the rest: episodes can have 100 MB.
+"""Read some turns of a stored trajectory without unpacking the rest: episodes can have 100 MB.
 
 The JSON text that `trajectories.write_trajectory` made is read while it is unpacked. Its three
 arrays have a fixed order (metadata, messages, turns), and a quotation mark inside a JSON string is
@@ -20,17 +20,17 @@ _decode: Final = json.JSONDecoder().raw_decode
 
 
 def read_window(body: bytes, first: int, most: int, messages: int) -> dict[str, Any]:
-    """Read the beginning of each array, as far as some turns need it.
+    """Read the start of each array, as far as some turns need it.
 
     Args:
-        body: The packed text.
-        first: The first turn, from 0.
-        most: How many turns.
-        messages: How many messages to keep, from the first one: those of the first prompt.
+        body: Packed text.
+        first: First turn, from 0.
+        most: Maximum number of turns.
+        messages: Number of first messages to keep: those of the first prompt.
 
     Returns:
         ``{"metadata": [at the start, per turn...], "messages": [...], "turns": [...]}``; metadata
-        and turns of the window only, with what stood at the start before them.
+        and turns of the window only, after the metadata at the start.
 
     Raises:
         RunError: The text is damaged.
@@ -50,13 +50,13 @@ def read_window(body: bytes, first: int, most: int, messages: int) -> dict[str, 
 
 
 def find_in(body: bytes, needles: Sequence[str], around: int, most: int = _SEARCHED) -> str:
-    """Look for texts in a packed one, upper and lower case alike, a piece at a time.
+    """Search for texts in a packed one, case-insensitively, in pieces.
 
     Args:
-        body: The packed text.
-        needles: The texts.
-        around: Characters of what stands around it that are returned.
-        most: Characters that are searched, so that one huge episode does not hold up the rest.
+        body: Packed text.
+        needles: Texts to find.
+        around: Characters of context on each side.
+        most: Maximum characters to search, which bounds the time for huge episodes.
 
     Returns:
         The first match with its context on both sides, or ``""``.

@@ -7,7 +7,7 @@ from rl_world import Notebook, ObedientMaker, lanes_config, llms, recipe, resume
 from skillwright.core import Purpose, Usage
 from skillwright.jobs.run import BudgetSpent
 from skillwright.jobs.weights import open_rl, run_rl, start_rl
-from skillwright.jobs.weights.wiring import workshop
+from skillwright.jobs.weights.wiring import rl_parts
 from skillwright.runs import RunStore
 
 TOKENS = 7  # what the server says of every request
@@ -57,6 +57,6 @@ async def test_what_embedding_consumed_counts_for_the_budget_over_all_resumes(tm
 async def test_a_run_that_ends_before_the_next_permit_has_written_it_down(tmp_path, server):
     config = asking(tmp_path, server)
     with start_rl(config) as run:
-        async with workshop(run.config, run.store, Notebook(), llms()) as parts:
+        async with rl_parts(run.config, run.store, Notebook(), llms()) as parts:
             parts.injector.embedder.encode_queries(["abc"])
         assert embedded(run.folder.path).input_tokens == TOKENS

@@ -19,7 +19,7 @@ from skillwright.core import FailureCause
 from skillwright.jobs.run import NullCallback
 from skillwright.jobs.text import open_run, run_training, start_run
 from skillwright.models import HttpClient, OpenAIChatConfig, agent_of, make_model
-from skillwright.plugins.ray.engine import RayPlacement, connect, why_lost
+from skillwright.plugins.ray.placement import RayPlacement, connect, why_lost
 from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
 from skillwright.rollout.workers import Cluster
@@ -168,7 +168,7 @@ async def test_killed_workers_and_a_lost_node_lose_and_double_none_of_500_episod
             if done == 250:
                 cluster.remove_node(doomed, allow_graceful=False)
 
-    async with WorkerPool(RayPlacement(Cluster(cluster.address, workers=3))) as pool:
+    async with WorkerPool(RayPlacement(Cluster(address=cluster.address, workers=3))) as pool:
         results = await pooled(pool, recorder=recorder, observer=Kills()).run(specs, NO_SKILL)
         assert pool.lost >= 3
     assert without_time(results) == without_time(local)
@@ -186,7 +186,7 @@ async def test_an_episode_that_ends_its_process_fails_and_its_neighbors_do_not(c
     """Its workers are on the node with the label, which has one CPU and so one of them."""
     import ray
 
-    placement = RayPlacement(Cluster(cluster.address, labels={"pool": "spot"}))
+    placement = RayPlacement(Cluster(address=cluster.address, labels={"pool": "spot"}))
     assert placement.workers == 1
     async with WorkerPool(placement) as pool:
         results = await pooled(pool, Worlds(t2=Deadly)).run(guess_specs(6), NO_SKILL)
@@ -233,7 +233,7 @@ async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
             model="m", base_url=server.base_url, api_key=key, max_concurrent=3, start_concurrent=3
         )
         talks = Talks(config)
-        placement = Announced(Cluster(cluster.address, workers=2))
+        placement = Announced(Cluster(address=cluster.address, workers=2))
         async with WorkerPool(placement) as pool, HttpClient() as client:
             for _ in range(placement.workers):
                 await placement.up.acquire()

@@ -61,12 +61,11 @@ from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
 @dataclass(frozen=True, slots=True)
 class StudiedRun:
-    """What a teacher may read of a run.
+    """Episodes of a run that a teacher may read.
 
     Attributes:
-        path: Its folder.
         episodes: Scored and failed episodes of tasks that may be studied.
-        kept_out: Episodes of tasks that decide or are reported, by split.
+        kept_out: Number of other episodes, by split.
         success_threshold: The reward from which the run calls an episode solved.
     """
 
@@ -81,20 +80,16 @@ class DistillOutcome:
     """The outcome of a distillation.
 
     Attributes:
-        bank: The bank's file.
-        before: Its version before.
-        version: Its version now; the same where nothing new was learned.
-        skills: What it holds now, as SkillRL counts, with the split.
-        episodes: Episodes that were given to the teacher.
-        solved: Those of them that were solved.
-        read: Those that it could read.
+        before: The bank's version before it.
+        version: The bank's version after it; the same if nothing new was learned.
+        skills: Counts of the bank's skills, as SkillRL counts.
+        read: Episodes that the teacher could read.
         kept_out: Episodes that may not be studied, by split.
-        requests: Questions to the teacher.
-        decisions: What became of its drafts: how many were added, merged, refused.
-        blocked: Drafts that lint kept out: (name, why).
-        compression: How much shorter the skills are than these trajectories.
-        notes: What was put right in replies, and requests that failed.
-        is_scripted: A scripted model took part, which must be said.
+        requests: Requests to the teacher.
+        decisions: Counts of its drafts by outcome: added, merged, refused.
+        blocked: Drafts that lint blocked: (name, reason).
+        compression: Length of the skills relative to the trajectories.
+        notes: Repairs of replies, and failed requests.
     """
 
     bank: str
@@ -132,18 +127,18 @@ async def distill_runs(
     make: MakeModel = make_model,
     status: SkillStatus = SkillStatus.ACTIVE,
 ) -> DistillOutcome:
-    """Distill the stored episodes of runs into a bank; the same question is paid for once.
+    """Distill the stored episodes of runs into a bank; a repeated request is not paid again.
 
     Args:
-        runs: What may be read of each.
-        bank: The bank's file; made where it is not there.
-        settings: Who writes, and how much.
-        callback: Sees what happens.
+        runs: The episodes of each run.
+        bank: The bank's file, created if missing.
+        settings: The teacher and its limits.
+        callback: Receives the events.
         make: Makes the teacher.
-        status: Of the skills; pending ones are injected nowhere until they are approved.
+        status: The status of the new skills; pending ones are not injected.
 
     Raises:
-        TeacherDown: The teacher gave nothing usable.
+        TeacherDown: No reply of the teacher is usable.
         BankError: The file cannot be written, or another process works on it.
     """
     episodes = [one for run in runs for one in run.episodes]
@@ -167,12 +162,12 @@ async def distill_config(
 ) -> DistillOutcome:
     """Play base trajectories on train tasks outside of the evolution split, and distill them.
 
-    The agent reads the document of ``skill.init`` and no bank. What is stored is not played
-    again, so that a command that was stopped is simply given again.
+    The agent gets the document of ``skill.init`` and no bank. A repeated command reuses stored
+    episodes.
 
     Raises:
         EngineDown: No episode has a reward.
-        TeacherDown: The teacher gave nothing usable.
+        TeacherDown: No reply of the teacher is usable.
         UsageError: Something that the configuration names is missing or wrong.
     """
     async with AsyncExitStack() as held:
@@ -203,7 +198,7 @@ async def distill_config(
 
 
 def study_run(run: str, root: Path | str = "runs") -> StudiedRun:
-    """Read the episodes of a run that may be studied; it may be running meanwhile.
+    """Read the episodes of a run that may be studied; it may be running.
 
     Raises:
         RunError: There is no such run, or its store cannot be read.
@@ -243,13 +238,7 @@ def threshold_of(path: Path) -> float:
 def evidence_of(
     bank: Path, keys: Sequence[str], runs: Sequence[str] = (), root: Path | str = "runs"
 ) -> dict[str, EpisodeResult]:
-    """Find the episodes that skills name as their evidence.
-
-    Args:
-        bank: The bank's file; its episodes are kept next to it.
-        keys: Their keys.
-        runs: Runs to look through as well.
-        root: The folder that holds runs.
+    """Find the episodes that skills cite, in the bank's own store and in ``runs``.
 
     Raises:
         RunError: There is no such run, or a store cannot be read.
@@ -320,15 +309,15 @@ _BRACKETS = str.maketrans("", "", "{}[]<>")
 
 
 def study_memories(file: Path, env: str = "") -> StudiedRun:
-    """Read refined memories as episodes that a teacher may read: they are of train tasks.
+    """Read refined memories as episodes of train tasks for a teacher.
 
     Args:
-        file: A JSON file: one record, or a list of them.
-        env: The environment whose categories they have; ``""`` takes the one that each names.
+        file: A JSON file with one record, or a list of them.
+        env: The environment of their categories; ``""`` takes the one that each record names.
 
     Raises:
-        DataError: It cannot be read, or holds no memory.
-        ConfigError: An environment is not known here.
+        DataError: The file cannot be read, or holds no memory.
+        ConfigError: An environment is unknown.
     """
     memories = read_memories(read_text(file, "memories"), str(file))
     if not memories:
@@ -346,7 +335,7 @@ def _known(memory: RefinedMemory, file: Path) -> str:
         return name
     raise ConfigError(
         f"{str(file)!r}: memory {memory.id!r} is of environment {memory.environment!r}, which is "
-        "not known here. Say by --env whose categories the memories have; known: "
+        "not known here. Name with --env the environment whose categories the memories use; known: "
         f"{', '.join(sorted(specs()))}"
     )
 

@@ -36,21 +36,20 @@ from skillwright.runs import RunStore
 
 @dataclass(frozen=True, slots=True)
 class EvolutionRound:
-    """A round, and the outcome.
+    """A round and its outcome.
 
     Attributes:
         number: From 1, over the life of the bank.
-        before: The version that was played with.
-        version: The version after it.
+        before: The bank's version before it.
+        version: The bank's version after it.
         action: ``accept``, ``reject``, ``undecided``, or why there was nothing to judge:
-            ``none_weak``, ``no_proposal``, ``nothing_new``; ``without_gate`` where none was asked.
-        success: (wins, episodes) of the evolution split, by category.
+            ``none_weak``, ``no_proposal``, ``nothing_new``; ``without_gate`` if no gate was asked.
+        success: (solved, episodes) of the evolution split, by category.
         weakest: The category with the lowest success.
-        changes: Every change and what became of it, a line each.
-        growth: Active skills by category after it; ``""`` holds those of every category.
-        blocked: Changes that lint kept out.
-        verdict: What the gate said, or ``None`` where it was not asked.
-        notes: What was put right in the teacher's reply.
+        changes: Every change and its outcome, a line each.
+        growth: Active skills by category after it; ``""`` for general ones.
+        blocked: Changes that lint blocked.
+        notes: Repairs of the teacher's reply.
     """
 
     number: int
@@ -90,12 +89,9 @@ class EvolveReport:
     """The outcome of a command's rounds.
 
     Attributes:
-        bank: The bank's file.
-        rounds: In order.
-        skills: What it holds now, as SkillRL counts, with the split.
-        is_scripted: A scripted model took part, which must be said.
-        release: What the test of all accepted rounds together said; ``None`` where nothing was
-            accepted, or where each accepted round was released at once.
+        skills: Counts of the bank's skills, as SkillRL counts.
+        release: The test of all accepted rounds together; ``None`` if nothing was accepted, or each
+            round was released at once.
     """
 
     bank: str
@@ -118,22 +114,21 @@ class EvolveReport:
 async def evolve_bank(
     config: RunConfig, bank: Path, rounds: int, callback: Callback, make: MakeModel = make_model
 ) -> EvolveReport:
-    """Play the evolution split, have the teacher change the bank, and ask the gate; round by round.
+    """Play the evolution split, have the teacher change the bank, and ask the gate; in rounds.
 
-    A command that was stopped is given again, with the same rounds and configuration: it plays the
-    rounds that are missing. After any other change of the bank it is a new command.
+    A stopped command that is repeated with the same rounds and configuration plays the missing
+    rounds. After any other change of the bank it is a new command.
 
     Args:
-        config: What is played by whom, who teaches, and what decides.
+        config: The models, the tasks and the gate.
         bank: The bank's file, which must hold skills or have been begun.
-        rounds: How many, from 1; together they share ``evaluation.alpha``.
-        callback: Sees what happens.
+        rounds: Number of rounds, at least 1; together they share ``evaluation.alpha``.
+        callback: Receives the events.
         make: Makes the models.
 
     Raises:
         EngineDown: No episode of the evolution split has a reward.
-        TeacherDown: The teacher gave nothing usable. Given again, the command repeats the rounds
-            before it without a request.
+        TeacherDown: No reply of the teacher is usable.
         UsageError: Something that the configuration names is missing or wrong.
     """
     async with AsyncExitStack() as held:
@@ -163,17 +158,17 @@ async def evolve_on_rollouts(
     """Have a teacher change a bank by exported rollouts: within lint and limits, without a gate.
 
     Args:
-        files: Of rollouts (`skillwright.rollout.write_rollouts`), of train tasks alone.
+        files: Files of rollouts (`skillwright.rollout.write_rollouts`), of train tasks only.
         bank: The bank's file, which must hold skills or have been begun.
-        settings: Who teaches, and how much may change.
-        reason: Why no gate is asked; it is in the bank's log.
-        callback: Sees what happens.
+        settings: The teacher and its limits.
+        reason: The reason to ask no gate, for the bank's log.
+        callback: Receives the events.
         make: Makes the teacher.
 
     Raises:
-        DataError: A file is none of rollouts, or holds an episode that may not be studied.
+        DataError: A file has no rollouts, or an episode that may not be studied.
         EngineDown: No episode has a reward.
-        TeacherDown: The teacher gave nothing usable.
+        TeacherDown: No reply of the teacher is usable.
         BankError: The file cannot be written, or another process works on it.
     """
     results = _studied(files)
@@ -236,11 +231,7 @@ def _expected_episodes(session: BankSession, rounds: int) -> int:
 
 
 def refuse_hopeless(config: RunConfig, val_tasks: int, decisions: int) -> None:
-    """Refuse a gate that could not let any change through on so few tasks.
-
-    Raises:
-        ConfigError: It could not.
-    """
+    """Refuse a gate that cannot accept any change on so few tasks."""
     gate = config.evaluation.gate
     problem = why_hopeless(gate, gate.ledger(config.evaluation.alpha, decisions), val_tasks)
     if problem:
@@ -253,10 +244,9 @@ def refuse_hopeless(config: RunConfig, val_tasks: int, decisions: int) -> None:
 class _Rounds:
     """The rounds of a command.
 
-    Where every accept is a release, each round is written down when it is over. Where the gate
-    leaves proof to a release test, rounds continue from one another in memory, and the bank's file
-    changes once, at the end, if all of them together are proven. A command that was stopped before
-    that is given again: what it asked and played is remembered, and gives the same result.
+    Where every accept is a release, each round is logged at its end. With a release test, rounds
+    continue from one another in memory, and the bank's file changes once, at the end, if all of
+    them together are proven.
     """
 
     def __init__(self, session: BankSession, bank_store: BankStore, rounds: int) -> None:
@@ -275,7 +265,7 @@ class _Rounds:
         self.release: Verdict | None = None
 
     async def take(self) -> None:
-        """Play a round; write it down where its accept is a release."""
+        """Play a round; record an accepted change at once if no release test follows."""
         number = self._first + len(self.done) + len(self._explored)
         taken = [one.action for one in self.done] + [one.action for one in self._explored]
         accepts = taken.count("accept")
@@ -330,10 +320,10 @@ class _Rounds:
         )
 
     def _write(self, played: PlayedRound) -> None:
-        """Log a round in the bank and in the store of what was played.
+        """Log a round in the bank and in the store.
 
-        The caller holds a transaction of the bank, which ends after the store's: a round that the
-        store has and the bank has not is repeated, and one that only the bank had would be lost.
+        The caller holds a transaction of the bank, which ends after the store's: a round that only
+        the store has is repeated; one that only the bank had would be lost.
         """
         store, bank_store, number = self._session.store, self._bank_store, played.number
         count_use(store, bank_store, self._loop.terms.success_threshold)
@@ -406,10 +396,7 @@ def _evolved(store: RunStore) -> list[EvolutionRound]:
 
 
 def _studied(files: Sequence[Path]) -> list[EpisodeResult]:
-    """Read rollouts, and refuse those of tasks that decide or are reported.
-
-    A step that was stopped and taken again has written its episodes twice; the later ones count.
-    """
+    """Read rollouts, and refuse those of val and test tasks; the last of repeated ones counts."""
     results: dict[str, EpisodeResult] = {}
     for file in files:
         for one in read_rollouts(file):

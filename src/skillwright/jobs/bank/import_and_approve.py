@@ -37,14 +37,7 @@ SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".md": "markdown", ".mark
 
 @dataclass(frozen=True, slots=True)
 class MoveReport:
-    """What became of skills that came in or were to be approved.
-
-    Attributes:
-        bank: The version now.
-        report: What became of each.
-        verdict: What the gate said, or ``None`` where it was not asked.
-        refused: Whether the gate kept all of them out.
-    """
+    """The outcome of an import or an approval; ``refused`` if the gate accepted nothing."""
 
     bank: Bank
     report: ChangeReport
@@ -65,16 +58,16 @@ class MoveReport:
 
 
 def import_into(bank: Path, source: str) -> MoveReport:
-    """Bring skills into a bank; they stay pending until they are approved.
+    """Import skills into a bank; they stay pending until they are approved.
 
-    A seed bank that comes into an empty bank becomes the bank: it is ours, and was checked.
+    A seed bank becomes the bank if that is empty.
 
     Args:
-        bank: The bank's file; made where it is not there.
-        source: A file or folder of one of the forms, or ``seed:NAME``.
+        bank: The bank's file, created if missing.
+        source: A file or folder in a known format, or ``seed:NAME``.
 
     Raises:
-        UsageError: It cannot be read or has none of the forms, or the file cannot be written.
+        UsageError: The source cannot be read, or the file cannot be written.
     """
     if source.startswith(SEED):
         return _import_seed(bank, source.removeprefix(SEED))
@@ -110,11 +103,11 @@ def _adopted(store: BankStore, after: Bank, report: ChangeReport, reason: str) -
 
 
 def named_or_pending(bank: Bank, ids: Sequence[str]) -> list[str]:
-    """Return which skills are to be approved: those that are named, or all that are pending.
+    """Return the skills to approve: the named ones, or all pending ones.
 
     Raises:
         UnknownSkill: There is no skill of a name.
-        ConfigError: None is pending.
+        ConfigError: No skill is pending.
     """
     if ids:
         return [bank.get(one).id for one in ids]
@@ -125,12 +118,7 @@ def named_or_pending(bank: Bank, ids: Sequence[str]) -> list[str]:
 
 
 def approve_without_gate(bank: Path, ids: Sequence[str], reason: str) -> MoveReport:
-    """Activate pending skills that pass lint, approved by a person.
-
-    Args:
-        bank: The bank's file.
-        ids: Which; none means all.
-        reason: Why no gate is asked; it is in the log.
+    """Activate pending skills (all by default) that pass lint, as a person decided.
 
     Raises:
         UsageError: There is no such skill, or the file cannot be written.
@@ -150,18 +138,17 @@ async def approve_by_gate(
     callback: Callback,
     make: MakeModel = make_model,
 ) -> MoveReport:
-    """Make pending skills active if agents do better with them on val tasks; all or none.
+    """Activate pending skills, all or none, if they raise the score on val tasks.
 
     Args:
-        config: What is played by whom, and what decides.
+        config: The models, the tasks and the gate.
         bank: The bank's file.
-        ids: Which; none means all.
-        callback: Sees what happens.
+        ids: Ids of the skills; all pending ones by default.
+        callback: Receives the events.
         make: Makes the models.
 
     Raises:
         UsageError: There is no such skill, or something that the configuration names is wrong.
-        SkillwrightError: What stopped the games.
     """
     async with AsyncExitStack() as held:
         store = held.enter_context(bank_work(bank, known_secrets(config)))
@@ -210,7 +197,7 @@ def let_in(report: ChangeReport) -> list[str]:
 
 
 def export_bank_file(bank: Bank, to: Path, form: Format) -> None:
-    """Write a bank into one file; as folders for agents, `export_bank` writes it.
+    """Write a bank into one file; `export_bank` writes folders for agents.
 
     Raises:
         ConfigError: There is a folder of that name.

@@ -42,12 +42,11 @@ from skillwright.jobs.run.tasks import find_tasks
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What would be injected for a task.
+    """The skills that would be injected for a task.
 
     Attributes:
-        task: The task.
-        retrieved: Which skills, with their scores.
-        rendered: The text, and what did not fit.
+        retrieved: The skills, with their scores.
+        rendered: The text, and the skills that did not fit.
         category_by: How the category was found; see `skillwright.bank.source.Named`.
     """
 
@@ -78,16 +77,11 @@ class Answer:
 
 
 def search_bank(bank: Bank, task: Task, settings: BankSection) -> Answer:
-    """Say what would be injected for a task.
-
-    Args:
-        bank: The bank.
-        task: The task; where nothing names its category, every category is searched.
-        settings: How much is injected.
+    """Return the skills that a bank would inject for a task.
 
     Raises:
         ConfigError: There is no such embedder.
-        ModelError: The embedder asks an endpoint, and that failed.
+        ModelError: The embedder's endpoint failed.
     """
     named = Named(category_of(task), "rules") if task.env else Named()
     if not named.category:
@@ -102,10 +96,10 @@ def search_bank(bank: Bank, task: Task, settings: BankSection) -> Answer:
 
 
 def find_task(env: EnvSection, task_id: str) -> Task:
-    """Find a task of train or val by its id; test stays sealed.
+    """Find a train or val task by its id; test stays sealed.
 
     Raises:
-        DataError: There is none; the message names the nearest id.
+        DataError: There is none.
     """
     train, val, _ = find_tasks(env)
     known = {task.id: task for task in (*train, *val)}
@@ -124,14 +118,13 @@ def task_of_text(text: str, env: str) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class SkillHistory:
-    """A skill, and all that happened to it.
+    """A skill and its history.
 
     Attributes:
-        skill: As it is.
-        stats: How the episodes ended that it was injected into.
-        utility: How much better those end than episodes do on the whole.
-        wordings: (bank version, skill) for each of its wordings and statuses, the first one first.
-        entries: (log entry, what it says of the skill).
+        stats: Outcomes of the episodes that it was injected into.
+        utility: How much better these episodes end than all episodes.
+        wordings: (bank version, skill) for each change of its text or status, the first one first.
+        entries: (log entry, its line about the skill).
     """
 
     skill: BankSkill
@@ -146,7 +139,7 @@ def history_of(where: str, skill_id: str) -> SkillHistory:
 
     Args:
         where: The bank: a file, an export, or ``seed:NAME``; only a file has a history.
-        skill_id: Which.
+        skill_id: The skill's id.
 
     Raises:
         UsageError: There is no such bank or skill.
@@ -186,19 +179,16 @@ def has_history(where: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BankStatistics:
-    """What a bank is.
+    """Measurements of a bank.
 
     Attributes:
-        where: What it was read from.
-        version: Its version.
-        headline: How many skills, as SkillRL counts, with the split.
-        by_category: (task-specific skills, lessons) by category; ``""`` for every one.
-        retired: Skills that were taken out.
-        pending: Skills that were not approved yet.
+        where: The bank's file or name.
+        headline: Counts of its skills, as SkillRL counts.
+        by_category: (task-specific skills, lessons) by category; ``""`` for general ones.
         growth: (version, active skills by category), the first version first.
         kinds: (version, general, task-specific, lessons), likewise.
-        used: Statistics by id of the skills that were injected into some episode.
-        compression: How much shorter the skills are than what they were learned from.
+        used: Statistics of injected skills, by id.
+        compression: Length of the skills relative to the trajectories.
     """
 
     where: str
@@ -244,10 +234,9 @@ def bank_statistics(
 
     Args:
         where: The bank: a file, an export, or ``seed:NAME``.
-        runs: Runs to find the episodes in that skills were learned from; what was played for the
-            bank itself is looked through anyway.
+        runs: Runs that may hold the episodes that skills were learned from.
         root: The folder that holds runs.
-        settings: How much of it is injected, for the length of prompts.
+        settings: The retrieval, which decides the length of prompts.
 
     Raises:
         UsageError: There is no such bank or run, or it cannot be read.
@@ -306,11 +295,7 @@ def _prompts(
 
 
 def lint_bank(where: str, source: str | None = None) -> list[tuple[BankSkill, tuple[Finding, ...]]]:
-    """Return what lint finds in each skill of a bank, or of something that is not imported yet.
-
-    Args:
-        where: The bank: a file, an export, or ``seed:NAME``.
-        source: A file or folder of skills to look at instead.
+    """Return the findings of lint for each skill of a bank, or of a ``source`` to import.
 
     Raises:
         UsageError: It cannot be read.

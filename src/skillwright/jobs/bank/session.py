@@ -11,7 +11,6 @@ from skillwright.bank.changes import IsNear, nearness
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillSource
-from skillwright.core.concurrency import together
 from skillwright.datasets import EvolutionTasks
 from skillwright.jobs.run.bank_source import (
     DocumentAndBank,
@@ -31,7 +30,7 @@ from skillwright.jobs.run.launch import model_secrets, read_initial_skill
 from skillwright.jobs.run.memory import StoredCalls
 from skillwright.jobs.run.models import MakeModel, make_teacher, open_model
 from skillwright.jobs.run.money import Budget, priced_model
-from skillwright.jobs.run.preflight import ask_if_ready, look_at_environment
+from skillwright.jobs.run.preflight import ask_models, look_at_environment
 from skillwright.jobs.run.progress import Callback, RunStarted
 from skillwright.jobs.run.resources import open_resources
 from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
@@ -41,19 +40,13 @@ from skillwright.runs import RunStore
 
 @dataclass(frozen=True, slots=True)
 class BankSession:
-    """What it takes to change a bank.
+    """The parts of a job that changes a bank.
 
     Attributes:
-        config: What the parts were made from.
-        store: Remembers what was played and asked.
-        bench: Plays.
-        evolution: The tasks whose failures are looked at; the others are trained on.
-        calls: The teacher's model, with a memory.
-        embedder: Says which skills are similar.
-        target: The identity of who acts.
-        document: What agents read above the bank.
-        ledger: Writes down what embedding consumed.
-        callback: Sees what happens.
+        evolution: The tasks whose failures the teacher reads; the others are trained on.
+        calls: The teacher's model; its answers are stored.
+        target: The identity of the agent.
+        document: The text above the bank's skills in prompts.
     """
 
     config: RunConfig
@@ -107,14 +100,11 @@ class BankSession:
 
 
 async def check_bank_job(config: RunConfig) -> None:
-    """Look for whatever would stop a job that changes a bank, before anything is written.
-
-    One small question goes to each endpoint.
+    """Check the configuration of a job that changes a bank, and ask each model one question.
 
     Raises:
         UsageError: Something that the configuration names is missing or wrong.
-        ModelRefused: An endpoint refuses the key or the model.
-        ModelError: An endpoint does not answer.
+        ModelError: A model does not answer, or refuses the key.
     """
     if is_adapter(config.env):
         raise ConfigError(
@@ -132,20 +122,17 @@ async def check_bank_job(config: RunConfig) -> None:
         )
     read_initial_skill(config)
     look_at_environment(config)
-    asked = {llm.model_dump_json(): llm for llm in llms}
-    async with HttpClient() as client:
-        await together(ask_if_ready(llm, client) for llm in asked.values())
+    await ask_models({"target": config.models.target, "teacher": teacher_of(config)})
 
 
 @asynccontextmanager
 async def bank_session(
     config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
 ) -> AsyncIterator[BankSession]:
-    """Make the parts; what they hold open is closed at the end.
+    """Make the parts of a job, and close them at the end.
 
     Raises:
-        UsageError: A file, environment, task or key that the configuration names is missing or
-            wrong. Nothing was run yet.
+        UsageError: A file, environment, task or key of the configuration is missing or wrong.
     """
     _, latest = store.usage_since()
     async with open_resources(config, store, callback, make, after=latest) as parts:
@@ -173,14 +160,7 @@ async def bank_session(
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What it takes to learn from episodes that were played already.
-
-    Attributes:
-        llm: The teacher's settings.
-        store: Keeps requests, next to the bank.
-        calls: The teacher's model, with a memory.
-        is_near: Says which skills say the same.
-    """
+    """The parts of a job that learns from stored episodes."""
 
     llm: ModelConfig
     store: RunStore
@@ -196,14 +176,14 @@ class Study:
 async def study(
     bank: Path, settings: StudySettings, callback: Callback, make: MakeModel, *seen: Path
 ) -> AsyncIterator[Study]:
-    """Make the parts; what they hold open is closed at the end.
+    """Make the parts of a job, and close them at the end.
 
     Args:
-        bank: The bank's file; requests are kept next to it.
-        settings: Who writes, and how much.
-        callback: Sees what happens.
+        bank: The bank's file; requests are stored next to it.
+        settings: The teacher and its limits.
+        callback: Receives the events.
         make: Makes the teacher.
-        seen: Folders of runs that are studied.
+        seen: Folders of the runs that are studied.
 
     Raises:
         BankError: The file cannot be written, or another process works on it.

@@ -34,15 +34,14 @@ class Staging(JsonRecord):
 
     Attributes:
         number: From 1, in the store.
-        place: The folder that holds folders of skills, from the root on.
-        name: The folder's name.
-        before: Its own files by path, as hexadecimal UTF-8, which no search for secrets changes;
-            ``None`` where there was no folder.
-        after: The same, after the change.
-        made: Folders above it that are made for it, the uppermost first.
+        place: The folder that holds folders of skills, as an absolute path.
+        before: Its files by path, as hexadecimal UTF-8, which redaction leaves unchanged; ``None``
+            if there was no folder.
+        after: The files after the change.
+        made: Parent folders that were created, the uppermost first.
         version: The version of the bank that it is made of.
         earlier: The version of the bank that was staged before.
-        skills: A digest of the active skills that it is made of; "" of none.
+        skills: A digest of the active skills that it is made of, or "".
         takes_back: The number of the change that it takes back, or 0.
     """
 
@@ -112,7 +111,7 @@ class Stager:
         return place / folder.name
 
     def take_back(self, reason: str) -> Staging:
-        """Take the latest adoption back: the folder's bytes, and the bank's active skills.
+        """Undo the latest adoption: restore the folder's files and the bank's active skills.
 
         Raises:
             DataError: There is none, or the folder was changed by hand since.

@@ -1,8 +1,7 @@
-"""What each section of a skill is worth: the skill against itself without the section.
+"""Measure each section of a skill: the skill against itself without the section.
 
-Both sides play the run's val tasks with equal seeds, as at the gate, and the test split stays
-sealed. Draws that the run has stored of either side are not played again: a second call asks
-nothing, and one that was stopped continues.
+Both sides play the run's val tasks with equal seeds, as at the gate. Stored draws are reused, so a
+stopped command continues, and a repeated one plays nothing.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -30,7 +29,7 @@ from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
 from skillwright.jobs.text.estimate import estimate_evaluation
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.launch import Run
-from skillwright.jobs.text.wiring import Session, assemble_session
+from skillwright.jobs.text.wiring import RunParts, assemble_session
 from skillwright.models import make_model
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import ABLATION_NAME, BEST_SKILL_NAME, SKILLS_NAME
@@ -44,11 +43,10 @@ class AblationPlan:
     """How sections are measured.
 
     Attributes:
-        draws: Draws per val task and side, at least 1; the same for each task, whatever came of it.
+        draws: Draws per val task and side, at least 1.
         margin: A section that is proven to be worth less is proposed for deletion, in (0, 1).
         by_item: Measure each list item and paragraph by itself.
-        joint: Also measure what is proposed for deletion together, on draws of its own, twice as
-            many.
+        joint: Also measure all proposed deletions together, on twice as many new draws.
     """
 
     draws: int = 2
@@ -59,12 +57,12 @@ class AblationPlan:
 
 @dataclass(frozen=True, slots=True)
 class AblationWork:
-    """An ablation that is planned, with what it will take.
+    """A planned ablation.
 
     Attributes:
         first: Number of each task's first draw.
-        tasks: Val tasks; 0 where an adapter says so only when it plays.
-        stored: Episodes of it that the run has already.
+        tasks: Number of val tasks; 0 for an adapter before it plays.
+        stored: Number of its episodes that the run has stored.
     """
 
     run: Run
@@ -77,12 +75,12 @@ class AblationWork:
 
     @property
     def to_play(self) -> int:
-        """How many rollouts it takes, without a joint test."""
+        """Number of rollouts to play, without a joint test."""
         return max(0, (1 + len(self.sections)) * self.tasks * self.plan.draws - self.stored)
 
     @property
     def ledger(self) -> AlphaLedger:
-        """The run's alpha, shared evenly over the sections and what is deleted together."""
+        """The run's alpha, shared evenly by the sections and the joint test."""
         return AlphaLedger(self.run.config.evaluation.alpha, len(self.sections) + 1)
 
     @property
@@ -91,7 +89,7 @@ class AblationWork:
         return least_margin(self.tasks, self.ledger.share)
 
     async def cost_usd(self) -> float | None:
-        """Estimate what it costs; ``None`` where a price or the environment's part is unknown."""
+        """Estimate the cost; ``None`` where a price or the environment's part is unknown."""
         try:
             found = await estimate_evaluation(self.run.config, self.skill.text, EvalPlan("val", 1))
         except ConfigError:  # an adapter asks its models by itself
@@ -101,7 +99,7 @@ class AblationWork:
 
 
 def plan_ablation(run: Run, skill: StoredSkill, plan: AblationPlan) -> AblationWork:
-    """Split a skill, and look for what the run has played of it already.
+    """Split a skill into sections, and count the stored episodes.
 
     Raises:
         ConfigError: The skill is empty, or the run never began or has no val tasks.
@@ -130,13 +128,13 @@ Proposal = Literal["keep", "delete", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class SectionValue:
-    """What a section, or several together, is worth.
+    """The value of one section, or of several together.
 
     Attributes:
-        sections: What was taken out.
-        gain: Of the document without them over the whole one.
-        proposal: ``delete`` where the loss is proven to be below the margin, ``keep`` where there
-            is proven to be one, else ``undecided``.
+        sections: The sections that were taken out.
+        gain: Gain of the document without them over the whole document.
+        proposal: ``delete`` if the loss is proven to be below the margin, ``keep`` if a loss is
+            proven, else ``undecided``.
     """
 
     sections: tuple[Section, ...]
@@ -145,7 +143,7 @@ class SectionValue:
 
     @classmethod
     def of(cls, sections: Sequence[Section], gain: BoundedGain, margin: float) -> Self:
-        """Decide what is proposed."""
+        """Decide the proposal."""
         proposal: Proposal = "undecided"
         if gain.is_below(0.0):
             proposal = "keep"
@@ -155,12 +153,12 @@ class SectionValue:
 
     @property
     def value(self) -> float | None:
-        """The whole document's mean score over tasks minus that of the rest; ``None``: no score."""
+        """Mean score of the whole document minus that of the rest."""
         return None if self.gain.gain is None else 0.0 - self.gain.gain
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its bounds."""
+        """The bounds of the value."""
         return 0.0 - self.gain.interval.high, 0.0 - self.gain.interval.low
 
     def to_dict(self) -> dict[str, Any]:
@@ -176,18 +174,16 @@ class SectionValue:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """What was found.
+    """The result of an ablation.
 
     Attributes:
         skill: The document's file, relative to the run's folder.
-        skill_version: Its hash, by which the store names it.
-        sections: One value for each, in order of the document.
-        joint: That of all that are proposed for deletion; ``None`` where it was not asked for, or
-            nothing is proposed.
+        skill_version: The document's hash.
+        sections: One value per section, in order of the document.
+        joint: The value of all proposed deletions together, if measured.
         shorter: The document without them.
-        alpha: The chance that a proposal of a kind is wrong anywhere.
-        rollouts: Episodes that were played for it, failures included.
-        usage: What they consumed.
+        alpha: The chance that any proposal of a kind is wrong.
+        rollouts: Episodes that were played, failures included.
     """
 
     skill: str
@@ -224,13 +220,13 @@ class Ablation:
 
 
 async def ablate(work: AblationWork, callback: Callback, make: MakeModel = make_model) -> Ablation:
-    """Measure every section, and write what was found into the run's folder.
+    """Measure every section, and write the result into the run's folder.
 
     Raises:
         DataError: The tasks are not those that the run began with.
         ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back; what was played is stored.
-        BudgetSpent: The run's budget is; what was played is stored.
+        EngineDown: Every episode failed; finished episodes are stored.
+        BudgetSpent: The run's budget is spent; finished episodes are stored.
     """
     run, plan = work.run, work.plan
     meter = Meter(run.store, callback)
@@ -273,7 +269,7 @@ _JOINT_TIMES: Final = 2
 def _stored(
     config: RunConfig, store: RunStore, draws: int, texts: Iterable[str]
 ) -> tuple[int, int]:
-    """Return from which draw on most is stored, and how much that is."""
+    """Return the first draw of the range with most stored episodes, and their number."""
     wanted = {skill_hash(text) for text in texts}
     played: dict[int, set[tuple[str, str]]] = {}
     for one in store.episodes(split="val"):
@@ -296,7 +292,7 @@ def _pairs(config: RunConfig, one: EpisodeSummary) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Measuring:
     work: AblationWork
-    parts: Session
+    parts: RunParts
 
     async def value(self, sections: Collection[Section], first: int, count: int) -> SectionValue:
         """Measure the values of sections on a range of draws."""
@@ -310,12 +306,12 @@ class _Measuring:
         return SectionValue.of(tuple(sections), gain, work.plan.margin)
 
 
-def _introduction(work: AblationWork, parts: Session) -> RunStarted:
+def _introduction(work: AblationWork, parts: RunParts) -> RunStarted:
     path, what = work.run.folder.path, "items" if work.plan.by_item else "sections"
     return RunStarted(
         name=work.run.folder.name,
         folder=str(path),
-        llms={"target": parts.target_identity},
+        llms={"target": parts.bench.target_identity},
         facts=(f"{len(work.sections)} {what} of {_file_of(work)} on {work.tasks} val tasks",),
         episodes=2 * len(work.sections) * work.tasks * work.plan.draws,
     )
@@ -326,7 +322,7 @@ def _deletions(values: Iterable[SectionValue]) -> tuple[Section, ...]:
 
 
 def _file_of(work: AblationWork) -> str:
-    """Return the document's file: what is released, or else the version's own."""
+    """Return the released file if the texts are equal, else the version's own."""
     best = work.run.folder.path / BEST_SKILL_NAME
     if best.is_file() and best.read_bytes() == work.skill.text.encode():
         return BEST_SKILL_NAME
@@ -334,11 +330,7 @@ def _file_of(work: AblationWork) -> str:
 
 
 class Meter:
-    """Passes a job's events on, and counts what it plays and consumes from now on.
-
-    Attributes:
-        rollouts: Episodes that were played, failures included; not those that a store had.
-    """
+    """Passes events on, and counts episodes played and tokens consumed from now on."""
 
     def __init__(self, store: RunStore, callback: Callback) -> None:
         self.rollouts = 0
@@ -353,5 +345,5 @@ class Meter:
 
     @property
     def usage(self) -> Usage:
-        """What was consumed since."""
+        """Usage since the meter was made."""
         return self._store.usage_since(self._latest)[0]

@@ -24,18 +24,16 @@ from skillwright.jobs.inspect.compare_sides import (
 
 @dataclass(frozen=True, slots=True)
 class ComparedSide:
-    """One side of a comparison.
+    """One side of a comparison; attempts count at the common tasks.
 
     Attributes:
-        run: The run's name.
-        path: Its folder.
         job: ``eval``, ``train`` or ``rl``.
         skill: The name of the tested skill; "" for an evaluation.
-        what: What was measured, for people.
-        attempts: Scored attempts at the common tasks.
-        failures: Attempts at them that failed, which are left out.
+        what: The measurement, as displayed.
+        attempts: Scored attempts.
+        failures: Failed attempts, which are left out.
         only_here: Tasks that the other side did not attempt, which are left out.
-        unscored: Common tasks of which no attempt has a score here, which are left out.
+        unscored: Common tasks without a score on this side, which are left out.
     """
 
     run: str
@@ -61,18 +59,7 @@ class ComparedSide:
 
 @dataclass(frozen=True, slots=True)
 class ComparedTask(JsonRecord):
-    """A task that both sides have scores of.
-
-    Attributes:
-        id: The task's id.
-        task_type: Its type; "" for none.
-        a: Mean score of A's scored attempts, in the metric of the comparison.
-        b: That of B's.
-        success_a: Mean success of A's scored attempts.
-        success_b: That of B's.
-        attempts_a: How many scored attempts A has.
-        attempts_b: How many B has.
-    """
+    """A task with scores on both sides: mean score, mean success, and scored attempts of each."""
 
     id: str
     task_type: str
@@ -96,17 +83,16 @@ class ComparedTask(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """How far run B differs from run A on the tasks that both have scores of.
+    """The difference between run B and run A on the tasks with scores on both sides.
 
     Attributes:
-        a: The first run, the baseline.
-        b: The second run.
+        a: The baseline.
         metric: ``hard`` compares success, ``soft`` the reward.
         tasks: The common tasks, sorted by id.
-        overall: The difference B - A over all of them.
-        task_types: The same by task type, sorted by name; empty where tasks have no type.
-        notes: What else differs between the runs, in words.
-        is_scripted: Whether a scripted model took part, which must be said with any result.
+        overall: The difference B - A over all tasks.
+        task_types: The same by task type; empty if tasks have no type.
+        notes: Other differences between the runs, in words.
+        is_scripted: Whether a scripted model took part, which every display must say.
     """
 
     a: ComparedSide
@@ -234,15 +220,15 @@ def compare_runs(
     skill_b: str | None = None,
     metric: CompareMetric = "hard",
 ) -> RunComparison:
-    """Compare what two runs scored on the tasks that both attempted.
+    """Compare the scores of two runs on the tasks that both attempted.
 
-    An evaluation brings all of its attempts; a training the test episodes of one tested skill.
+    An evaluation contributes all of its attempts; a training the test episodes of one skill.
 
     Args:
         run_a: The baseline: a run's folder, or its name below ``root``.
         run_b: The run that is compared with it.
         root: The folder that holds runs.
-        skill_a: Which tested skill of a training (``initial``, ``best``, ...; of an RL training
+        skill_a: The tested skill of a training (``initial``, ``best``, ...; of an RL training
             ``cold_start``, ``final``, ...); ``None`` is ``best``, or ``final``.
         skill_b: The same for ``run_b``.
         metric: ``hard`` compares success, ``soft`` the reward.

@@ -12,9 +12,9 @@ from skillwright.core import RunError, Task, did_you_mean
 from skillwright.datasets.split import tasks_digest
 from skillwright.jobs.inspect.study import find_study
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
+from skillwright.jobs.kinds import Kind, RlKind
 from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.text.state import Kind
-from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
+from skillwright.jobs.weights.state import TEST_EPISODES
 from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 
 CompareMetric = Literal["hard", "soft"]

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_you_mean
 from skillwright.jobs.bank.distill import threshold_of
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import work_folder
 from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.text.state import Kind
 from skillwright.rollout.transcript import Line, split_thought, spoken
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -18,18 +18,15 @@ from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
 @dataclass(frozen=True, slots=True)
 class EpisodeQuery:
-    """Which episodes of a run are wanted; what is not set is no condition.
+    """Conditions on the episodes of a run; those that are not set do not apply.
 
     Attributes:
-        failed: Those that a fault ended, which have no reward.
-        lost: Those with a reward that does not count as solved. With ``failed``: both kinds.
-        task_type: Of this task type; blanks may stand for underscores.
-        grep: With this text in the task, or in what was observed, said or called; upper and lower
-            case are alike.
-        split: Of tasks from this split.
-        phase: Of this phase: ``train``, ``gate``, ``test``, ...
-        step: Of this training step or iteration.
-        task: Of this task.
+        failed: Episodes that a fault ended, without a reward.
+        lost: Episodes that were not solved. With ``failed``: both kinds.
+        task_type: The task type; blanks may stand for underscores.
+        grep: A text in the task, an observation, an answer or a call; case does not matter.
+        phase: ``train``, ``gate``, ``test``, ...
+        step: The training step or iteration.
     """
 
     failed: bool = False
@@ -47,12 +44,10 @@ class FoundEpisode:
     """An episode in a list.
 
     Attributes:
-        summary: Its columns.
         solved: Whether its score counts as solved; ``None`` for a failure.
-        document: The version of the run's skill document that was injected; ``None`` for any other
-            text and for skills of a bank.
-        tested: What the final test calls a text that is no document, such as ``placebo``, or "".
-        match: The line that holds the text that was looked for, shortened, or ``""``.
+        document: The injected version of the run's skill document, if it is one.
+        tested: The name of another text in the final test, such as ``placebo``, or "".
+        match: The shortened line with the ``grep`` text, or "".
     """
 
     summary: EpisodeSummary
@@ -63,7 +58,7 @@ class FoundEpisode:
 
     @property
     def name(self) -> str:
-        """What it is called on a command line: ``e12``."""
+        """The name for the command line: ``e12``."""
         return f"e{self.summary.id}"
 
     @property
@@ -99,11 +94,8 @@ class EpisodeList:
     """Episodes of a run, the latest first.
 
     Attributes:
-        run: The run's name.
-        path: Its folder.
         threshold: The score from which an episode counts as solved.
-        total: How many episodes the run has.
-        episodes: Those that were asked for.
+        total: Number of all episodes of the run.
     """
 
     run: str
@@ -116,12 +108,12 @@ class EpisodeList:
 def list_episodes(
     run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
 ) -> EpisodeList:
-    """List episodes of a run, the latest first; it may be running meanwhile.
+    """List episodes of a run, the latest first; it may be running.
 
     Args:
         run: A run's folder or name, ``latest``, a bank's file, or the work folder next to it.
         root: The folder that holds runs.
-        query: Which episodes; all by default.
+        query: The conditions; all episodes by default.
 
     Raises:
         RunError: There is no such run, or it has no episode of such a type, phase, split or task.
@@ -149,15 +141,7 @@ def list_episodes(
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """One turn.
-
-    Attributes:
-        index: From 0, as the evidence of edits counts.
-        lines: What was said and done.
-        reward: The reward of this step.
-        usage: What the agent consumed.
-        finish_reason: How its answer ended.
-    """
+    """A turn as displayed; ``index`` is from 0, as in the evidence of edits."""
 
     index: int
     lines: tuple[Line, ...]
@@ -178,17 +162,15 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:
-    """One episode, to be read.
+    """An episode as displayed.
 
     Attributes:
-        run: The run's name.
-        found: Its columns.
         description: The task, as the data set describes it.
-        skill: Which skill was injected: a version of the run's document, or ids with scores.
-        skill_text: The text, where it is not part of the prompt.
-        prompt: The messages of the first turn; without them the environment's opening.
-        turns: In order; all of them, or the window that was asked for.
-        row: What an adapter returned besides the reward.
+        skill: The injected skill: a version of the run's document, or ids with scores.
+        skill_text: The text, if it is not part of the prompt.
+        prompt: The messages of the first turn, or the environment's opening.
+        turns: All turns, or a window of them.
+        row: Extra values that an adapter returned.
     """
 
     run: str
@@ -229,11 +211,11 @@ def read_episode(
         episode: Its name in a list (``e12``), the id of a task that was attempted once, or the
             beginning of its key.
         root: The folder that holds runs.
-        first: The first turn that is wanted, from 0.
-        most: How many turns; ``None`` for all. With a number, the others are not unpacked.
+        first: The first turn, from 0.
+        most: The number of turns; ``None`` for all.
 
     Raises:
-        RunError: There is no such run or episode, or several episodes are called so.
+        RunError: There is no such run or episode, or the name fits several.
     """
     path = find_folder(run, root)
     with RunStore.open(path / STORE_NAME, read_only=True) as store:
@@ -272,7 +254,7 @@ _COLUMNS: Final = (
     "agent",
     "skill_version",
 )
-_AROUND: Final = 20  # characters that are quoted on either side of a text that was looked for
+_AROUND: Final = 20  # characters on either side of a match
 
 
 def find_folder(run: str | Path, root: str | Path) -> Path:
@@ -290,11 +272,11 @@ def run_threshold(path: Path) -> float:
 
 
 Texts = Mapping[str, int | str]
-"""What a run calls a skill text, by its hash: a version of its document, or a name of its test."""
+"""The names of skill texts by hash: a version of the run's document, or a name in its test."""
 
 
 def texts_of(store: RunStore) -> Texts:
-    """Return a name for each text that a run knows; of equal texts the first version."""
+    """Return a name for each skill text of a run; equal texts have the first version."""
     tested = [event.payload["skills"] for event in store.events(Kind.TEST_OPENED)]
     named = {digest: name for skills in tested for name, digest in skills.items()}
     return named | {one.hash: one.version for one in reversed(store.skills())}
@@ -318,7 +300,7 @@ def _plain(task_type: str) -> str:
 
 
 def refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummary]) -> None:
-    """Refuse what no episode can fit because it is misspelled."""
+    """Refuse conditions that fit no episode."""
     asked: dict[str, tuple[Any, set[Any]]] = {
         "phase": (query.phase, {one.phase for one in every}),
         "split": (query.split, {one.split for one in every}),
@@ -340,7 +322,7 @@ def refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummary
 
 
 def fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
-    """Tell whether an episode is asked for, whatever was said in it."""
+    """Tell whether an episode meets the conditions, except for its text."""
     solved = _solved(one, threshold)
     wanted = [outcome for asked, outcome in ((query.failed, None), (query.lost, False)) if asked]
     return (
@@ -354,7 +336,7 @@ def fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
 
 
 def place_of(result: EpisodeResult, text: str) -> str | None:
-    """Return the place where an episode holds a text; ``None`` where it does not."""
+    """Return the text around a match in an episode, or ``None``."""
     pattern = re.compile(re.escape(text), re.IGNORECASE)
     for said in _said(result):
         if found := pattern.search(said):
@@ -428,7 +410,7 @@ def _in_words(found: FoundEpisode) -> str:
 
 
 def _skill(result: EpisodeResult, texts: Texts) -> str:
-    """Say which skill was injected."""
+    """Name the injected skill."""
     if result.skill_ids:
         scores: Sequence[float | None] = result.skill_scores or [None] * len(result.skill_ids)
         parts = [

@@ -39,8 +39,9 @@ from skillwright.evaluation import (
 )
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.text.state import Kind, TrainState, beginning
+from skillwright.jobs.text.state import TrainState, beginning
 from skillwright.rollout.prompt import skill_in
 from skillwright.runs import EpisodeSummary, RunStore
 
@@ -70,16 +71,14 @@ class TaskPairs(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Evidence(JsonRecord):
-    """A decision and what it rests on.
+    """A decision and the data behind it.
 
     Attributes:
-        candidate: What was released, by its hash.
-        incumbent: What it was compared with.
+        candidate: The hash of the released text or bank.
+        incumbent: The hash of the text or bank that it was compared with.
         test: The settings of the release test, or of a gate (which has a ``kind``).
-        terms: What the gate had to know of the run.
-        alpha: What the decision might spend.
-        verdict: What was decided.
-        tasks: The held-out tasks, in the order in which they were drawn.
+        alpha: The alpha that the decision could spend.
+        tasks: The held-out tasks, in the order of their draws.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -249,10 +248,10 @@ class Decided:
 
 
 async def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]) -> Evidence:
-    """Find the pairs that a decision rests on, and judge them again.
+    """Find the pairs behind a decision, and judge them again.
 
     Raises:
-        NoEvidence: Some are not in the store, or the gate decides otherwise on them.
+        NoEvidence: Some are not in the store, or the gate decides differently.
     """
     engine: Any = _StoredEngine(store)
     duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
@@ -299,7 +298,7 @@ def val_tasks(store: RunStore) -> list[Task]:
 def decision_on_document(
     config: RunConfig, store: RunStore, version: int, source: Any = PlainSkill
 ) -> Decided:
-    """Return the decision that let a version of a skill document through.
+    """Return the decision that accepted a version of a skill document.
 
     Raises:
         NoEvidence: Nothing proved that version.
@@ -343,13 +342,13 @@ def _decided(
 def decision_on_bank(
     config: RunConfig, store: RunStore, banks: BankStore, entry: LogEntry, source: Any
 ) -> Decided:
-    """Return the release test that let a bank's version through, of an evolution or an approval.
+    """Return the release test that accepted a bank's version, in an evolution or an approval.
 
     Args:
-        config: What was played by whom.
-        store: What was played for the bank.
+        config: The configuration of the command.
+        store: The store next to the bank.
         banks: The bank's file.
-        entry: Of its log, with the verdict.
+        entry: The entry of its log, with the verdict.
         source: Makes a bank a source of skills.
 
     Raises:

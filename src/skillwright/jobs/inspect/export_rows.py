@@ -1,8 +1,4 @@
-"""A run's episodes and calls as rows: JSON lines, Parquet, or OpenTelemetry spans.
-
-Spans are those that trackers receive. Their file is OTLP in JSON, one request a line, as collectors
-read it.
-"""
+"""Export a run's episodes and calls: JSON lines, Parquet, or OpenTelemetry spans (OTLP in JSON)."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,9 +9,9 @@ from typing import Any, Final
 
 from skillwright.core import ConfigError, RunError, Usage
 from skillwright.jobs.inspect.episodes import EpisodeQuery, FoundEpisode, list_episodes
+from skillwright.jobs.kinds import Kind, RlKind
 from skillwright.jobs.run.spans import SERVICE, Span, call_span, episode_spans
-from skillwright.jobs.text.state import Kind
-from skillwright.jobs.weights.state import TEST_EPISODES, RlKind
+from skillwright.jobs.weights.state import TEST_EPISODES
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import STORE_NAME
 from skillwright.version import __version__
@@ -24,7 +20,7 @@ _NANO: Final = 1_000_000_000
 
 
 class ExportFormat(StrEnum):
-    """What rows are written as."""
+    """The format of a file of rows."""
 
     JSONL = "jsonl"
     PARQUET = "parquet"
@@ -32,7 +28,7 @@ class ExportFormat(StrEnum):
 
 
 class ExportRows(StrEnum):
-    """What a row is."""
+    """The kind of rows."""
 
     EPISODES = "episodes"
     CALLS = "calls"
@@ -49,17 +45,17 @@ def export_run(
 
     Args:
         run: A run's folder or name, ``latest``, or a bank's file.
-        to: The file; replaced where it is there.
+        to: The file; an existing one is replaced.
         form: ``jsonl``, ``parquet`` (needs pyarrow) or ``otel`` (spans of both, OTLP in JSON).
-        rows: What a row is; of no use to ``otel``.
+        rows: The kind of rows; ignored by ``otel``.
         root: The folder that holds runs.
 
     Returns:
-        How many rows or spans were written.
+        The number of rows or spans.
 
     Raises:
         RunError: There is no such run, or it has nothing to export.
-        ConfigError: Parquet is asked for and pyarrow is not installed.
+        ConfigError: pyarrow is needed and not installed.
     """
     found = list_episodes(run, root, EpisodeQuery())
     episodes = sorted(found.episodes, key=lambda one: one.summary.id)
@@ -76,7 +72,7 @@ def export_run(
 
 
 def _tested(store: RunStore) -> Callable[[EpisodeSummary], list[str]]:
-    """Return what says which results of the final test an episode counts for, by their names."""
+    """Return a function that names the test results that an episode counts for."""
     texts = [event.payload["skills"] for event in store.events(Kind.TEST_OPENED)]
     keys = [event.payload.get(TEST_EPISODES, {}) for event in store.events(RlKind.TEST)]
     by_text = texts[-1] if texts else {}
@@ -135,13 +131,8 @@ def _call_rows(store: RunStore, episodes: Iterable[FoundEpisode]) -> Iterator[di
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "cache_hits": usage.cache_hits,
-        "cost_usd": usage.cost_usd,
-    }
+    names = ("input_tokens", "output_tokens", "cached_tokens", "cache_hits", "cost_usd")
+    return {name: getattr(usage, name) for name in names}
 
 
 def _write_lines(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:

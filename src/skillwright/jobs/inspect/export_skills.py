@@ -1,4 +1,4 @@
-"""Skills as folders that coding agents load: a bank or a document, with what proves it."""
+"""Export a bank or a document as folders of skills for coding agents, with its evidence."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -79,15 +79,13 @@ from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """How something is taken away.
+    """How skills are exported.
 
     Attributes:
         place: The folder that holds folders of skills.
-        name: The folder's name; "" makes one.
+        name: The folder's name; "" derives one.
         asks_model: Whether the optimizer's model may write the description.
-        make: Makes that model.
-        write: Writes the folder into the place.
-        subject: What the description calls the tasks of a bank; "" for their environment's name.
+        subject: The name of the tasks in a bank's description; "" for their environment's name.
     """
 
     place: Path
@@ -100,17 +98,16 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ExportedSkills:
-    """What was written.
+    """A folder that was written.
 
     Attributes:
-        folder: The folder.
-        description: What agents see of it.
+        description: The description that agents see.
         described_by: The model that wrote the description, or ``words``.
-        files: How many files it has.
+        files: Number of files.
         facts: The metadata.
-        trigger: How well the description is chosen; ``None`` where no held-out task is known.
+        trigger: Scores of the description as a trigger; ``None`` without held-out tasks.
         notes: Notes for users of the export.
-        left_out: Why lint kept skills out, by id.
+        left_out: Reasons of lint to leave skills out, by id.
     """
 
     folder: Path
@@ -137,12 +134,12 @@ async def export_document(
 
     Args:
         text: The document.
-        run: The folder of the run that it is from; ``None`` for a file of its own.
+        run: The folder of its run; ``None`` for a separate file.
         version: Its version in that run.
-        options: Where to, and how.
+        options: The folder and the description.
 
     Raises:
-        UsageError: The folder cannot be written there, or there is nothing to take away.
+        UsageError: The folder cannot be written, or the document is empty.
     """
     tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
     extra: dict[str, str] = {}
@@ -177,12 +174,12 @@ async def export_bank(bank: Bank, where: str, options: ExportOptions) -> Exporte
     """Write the active skills of a bank as a folder of Agent Skills.
 
     Args:
-        bank: The bank, at the version that is taken away.
+        bank: The bank, at the version to export.
         where: The bank as it was named: a file, an export, or ``seed:NAME``.
-        options: Where to, and how.
+        options: The folder and the description.
 
     Raises:
-        UsageError: The folder cannot be written there, or there is nothing to take away.
+        UsageError: The folder cannot be written, or there is no skill to export.
     """
     path, is_seed = Path(where), where.startswith("seed:")
     stem = where.partition(":")[2] if is_seed else path.stem
@@ -216,7 +213,7 @@ PLACES: Final[dict[str, Path]] = {
     "codex": Path(".agents/skills"),
     "agents": Path(".agents/skills"),
 }
-"""Where each client looks for the skills of the project that it works in."""
+"""The folder of each client for the skills of a project."""
 _MOST_TASKS = 200
 _MOST_TYPES = 8
 _ANSWER_TOKENS = 2_048
@@ -227,15 +224,12 @@ _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class KnownTasks:
-    """Tasks that a store has episodes of.
+    """Tasks with episodes in a store.
 
     Attributes:
-        env: The environment's name.
-        agent: Who acted.
-        types: Task types.
-        goals: Of train tasks, in a line each.
-        prompts: Of train tasks, as an agent was given them.
-        held_out: Prompts of val tasks that are none of those.
+        goals: One line per train task.
+        prompts: Prompts of train tasks.
+        held_out: Other prompts, of val tasks.
     """
 
     env: str = ""
@@ -247,7 +241,7 @@ class KnownTasks:
 
 
 def known_tasks(store: RunStore) -> KnownTasks:
-    """Read the prompts of tasks out of a store; those of the test split are left alone."""
+    """Read the prompts of train and val tasks from a store."""
     first: dict[tuple[str, str], int] = {}
     env = agent = ""
     types: dict[str, None] = {}
@@ -287,14 +281,14 @@ def _words(tasks: KnownTasks, about: Sequence[str], text: str = "") -> TaskWords
 
 
 def _about(text: str) -> list[str]:
-    """Return what a document is about: its headings, else its first lines."""
+    """Return a document's headings, else its first lines."""
     headings = [plain_prose(one, 80) for one in _HEADING.findall(text)]
     lines = [plain_prose(line.strip("-*> "), 80) for line in text.splitlines() if line.strip()]
     return [one for one in headings or lines[:3] if one]
 
 
 def _warnings(text: str) -> list[str]:
-    """Say what lint finds in a document: it is taken away as it is, and a person should look."""
+    """Return lint's findings in a document, which is exported unchanged."""
     notes = []
     if live := why_live(text):
         notes.append(
@@ -310,7 +304,7 @@ def _warnings(text: str) -> list[str]:
 async def _describe(
     words: TaskWords, llm: ModelConfig | None, options: ExportOptions, notes: list[str]
 ) -> tuple[str, str]:
-    """Return a description, and who wrote it: a model where there is one, else words of tasks."""
+    """Return a description, and its author: a model if there is one, else the tasks' words."""
     from_words = describe(words)
     if llm is None or not options.asks_model or llm.is_scripted or not words.prompts:
         return from_words, "words"
@@ -339,7 +333,7 @@ async def _asked(llm: ModelConfig, make: MakeModel, words: TaskWords) -> str | A
 async def _document_evidence(
     config: RunConfig, store: RunStore, run: Path, version: int
 ) -> tuple[Any, Any]:
-    """Return the evidence, or why there is none; and the verdict where one is known."""
+    """Return the evidence, or the reason why there is none; and the verdict if known."""
     verdict: Any = None
     try:
         with ExitStack() as held:
@@ -383,7 +377,7 @@ async def _bank_evidence(
 
 
 async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Any:
-    """Find evidence, with the val tasks in the order of the split where that is at hand."""
+    """Find evidence, with the val tasks in the order of the split if known."""
     try:
         tasks = list(make_splits(config).val.tasks)
     except SkillwrightError:
@@ -392,7 +386,7 @@ async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Any:
 
 
 def _proof(found: Any, verdict: Any, notes: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return metadata and files; where the pairs are not found, a note says why."""
+    """Return metadata and files; a note says why pairs are missing."""
     facts = gate_facts(encode(verdict) if verdict is not None else {})
     if isinstance(found, str):
         notes.append(f"the paired scores behind it are left out: {found}")
@@ -408,7 +402,7 @@ def _played_for(bank: Path) -> Path | None:
 
 
 def _settings(store: RunStore, folder: Path) -> RunConfig | None:
-    """Return what a bank evolved with, as its last command stored it."""
+    """Return the configuration of the last command that evolved a bank."""
     stored = [one.payload for one in store.events(SETTINGS)]
     if not stored:
         return None

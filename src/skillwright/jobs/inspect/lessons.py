@@ -26,7 +26,7 @@ from skillwright.jobs.run.progress import Callback, RunStarted, StageStarted
 from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
 from skillwright.jobs.text.launch import Run
 from skillwright.jobs.text.state import EpochRecord, StepRecord, restore
-from skillwright.jobs.text.wiring import Session, assemble_session
+from skillwright.jobs.text.wiring import RunParts, assemble_session
 from skillwright.models import make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -205,14 +205,14 @@ async def play_lessons(
             RunStarted(
                 name=test.source.name,
                 folder=str(run.folder.path),
-                llms={"target": parts.target_identity},
+                llms={"target": parts.bench.target_identity},
                 facts=(f"{len(test.accepted)} lessons, {test.pairs:,} pairs of draws",),
                 episodes=2 * test.pairs,
             )
         )
         callback.on_event(StageStarted("lessons", episodes=2 * test.pairs))
         pairs = await together(_replayed(parts, one) for one in test.accepted)
-        target = parts.target_identity
+        target = parts.bench.target_identity
     metric = run.config.evaluation.gate.scores(terms_of(run.config))
     lessons = []
     for accepted, drawn in zip(test.accepted, pairs, strict=True):
@@ -333,7 +333,7 @@ def _common_draws(store: RunStore, before: str, after: str, first: int) -> dict[
     return dict(Counter(task for task, _ in sorted(drawn[before] & drawn[after])))
 
 
-async def _replayed(parts: Session, accepted: Accepted) -> list[Pair]:
+async def _replayed(parts: RunParts, accepted: Accepted) -> list[Pair]:
     """Draw each task as often as the gate did."""
     before, after = (parts.store.skill(one) for one in (accepted.before, accepted.after))
     draws = Draws(parts.config.run.seed, accepted.first, PHASE)

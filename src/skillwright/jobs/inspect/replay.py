@@ -56,7 +56,7 @@ class ReplayReport:
         equal: Episodes that are as recorded, in everything.
         turns: Turns that were taken in all.
         differing: Episodes that are not.
-        differences: The first of them, with the difference.
+        differences: The first differing episodes, with the difference.
         reasons: Why episodes could not be replayed -> how many.
         samples: One of each.
     """

@@ -27,7 +27,8 @@ from skillwright.core import RunError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text, write_text
 from skillwright.evaluation import Interval, mean_interval
 from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
-from skillwright.jobs.run.launch import LATEST, STUDY_NAME, MakeReport, find_run, has_runs
+from skillwright.jobs.kinds import STUDY_NAME
+from skillwright.jobs.run.launch import LATEST, MakeReport, find_run, has_runs
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback
 from skillwright.jobs.run.resume import refuse_all_but_budget

@@ -1,5 +1,7 @@
 """What every job shares: launch, preflight, estimate, engine, memory, money, progress."""
 
+from skillwright.jobs.kinds import MADE as MADE
+from skillwright.jobs.kinds import SERVE as SERVE
 from skillwright.jobs.run.bank_source import KEPT_BANK as KEPT_BANK
 from skillwright.jobs.run.bank_source import DocumentAndBank as DocumentAndBank
 from skillwright.jobs.run.bank_source import EmbedderLedger as EmbedderLedger
@@ -25,8 +27,6 @@ from skillwright.jobs.run.estimate import Stages as Stages
 from skillwright.jobs.run.estimate import expected_turns as expected_turns
 from skillwright.jobs.run.evolution_round import EvolutionLoop as EvolutionLoop
 from skillwright.jobs.run.evolution_round import PlayedRound as PlayedRound
-from skillwright.jobs.run.launch import MADE as MADE
-from skillwright.jobs.run.launch import SERVE as SERVE
 from skillwright.jobs.run.launch import demo_file as demo_file
 from skillwright.jobs.run.launch import find_run as find_run
 from skillwright.jobs.run.launch import known_secrets as known_secrets

@@ -219,13 +219,7 @@ class TextBench:
     @property
     def facts(self) -> Mapping[str, Any]:
         """Sizes and hashes, of ids and of contents; the hash of a sealed split is its seal's."""
-        splits = self.splits
-        facts = {
-            "train": _named(splits.train.tasks),
-            "val": _named(splits.val.tasks),
-            "test": _sealed(splits.test),
-        }
-        return facts | ({"confirm": _sealed(splits.confirm)} if splits.confirm else {})
+        return split_facts(self.splits)
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch over the train tasks, each once, in an order of its own."""
@@ -326,6 +320,16 @@ class TextBench:
                 self._test = self.splits.test.open()
             return self._test
         return self.splits.train.tasks if split == "train" else self.splits.val.tasks
+
+
+def split_facts(splits: Splits) -> dict[str, dict[str, int | str]]:
+    """Return sizes and hashes of splits, which identify their tasks."""
+    facts = {
+        "train": _named(splits.train.tasks),
+        "val": _named(splits.val.tasks),
+        "test": _sealed(splits.test),
+    }
+    return facts | ({"confirm": _sealed(splits.confirm)} if splits.confirm else {})
 
 
 def _named(tasks: Sequence[Task]) -> dict[str, int | str]:

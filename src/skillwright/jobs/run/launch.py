@@ -14,7 +14,8 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
-from skillwright.core.sqlite_file import log_of, log_size
+from skillwright.jobs.kinds import MADE, STUDY_NAME
+from skillwright.jobs.listing import made_facts
 from skillwright.jobs.run.resume import (
     SESSION,
     SESSION_ENDED,
@@ -30,12 +31,6 @@ from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
 
 LATEST: Final = "latest"
 """Names the run that began last, wherever a run is named and none is called so."""
-MADE = "made"
-"""The first event of a run: which job it is, and what it was made by."""
-SERVE: Final = "serve"
-"""The job of a run that holds the conversations of `skillwright serve`."""
-STUDY_NAME = "study.yaml"
-"""The file that makes a folder of runs a study."""
 MakeReport = Callable[[Path], str]
 """Writes the report of the run in a folder, for its trackers."""
 
@@ -177,28 +172,6 @@ def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore]:
     except BaseException:
         folder.close()
         raise
-
-
-def made_facts(store: RunStore, path: Path) -> dict[str, Any]:
-    """Return the first event of a run: its job, and what the job recorded at the start."""
-    made = store.events(MADE)
-    if not made:
-        raise RunError(_without_beginning(path))
-    return dict(made[0].payload)
-
-
-def _without_beginning(path: Path) -> str:
-    where, log = path / STORE_NAME, log_of(path / STORE_NAME).name
-    if size := log_size(where):
-        return (
-            f"nothing can be read of run {str(path)!r}: {STORE_NAME!r} holds no event, and its log "
-            f"{log!r} ({size:,} bytes) is damaged. Restore both from a copy; nothing was changed."
-        )
-    return (
-        f"{str(where)!r} holds no event: the run was killed before it began, or it was copied "
-        f"without {log!r}, which holds what was written last. Copy that file too; where there is "
-        "none, start a new run."
-    )
 
 
 def refuse_redacted(settings: dict[str, Any], path: Path) -> None:

@@ -46,7 +46,7 @@ def open_model(
 
 
 def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) -> Teacher:
-    """Return a model in the role of the teacher, with a seed of the stage's own."""
+    """Return a model in the role of the teacher, with the stage's own seed."""
     most = getattr(llm, "max_tokens", None) or TEACHER_TOKENS
     return Teacher(
         calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)

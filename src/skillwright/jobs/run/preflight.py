@@ -1,11 +1,11 @@
-"""What can be checked before a run of any job begins: environment, endpoints, and this machine."""
+"""Checks before a run: its environment, its models, and this machine."""
 
 import importlib.util
 import os
 import platform
 import shutil
-from collections.abc import Awaitable, Sequence
-from contextlib import closing
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,7 @@ from skillwright.core import (
     SkillwrightError,
     Task,
 )
+from skillwright.core.concurrency import together
 from skillwright.core.waits import waiting
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
@@ -50,21 +51,23 @@ _ANSWER_TOKENS = 256  # a reasoning model needs room before it says one word
 _ATTEMPTS = 2
 _TOO_MANY = 429
 
+Tools = Sequence[dict[str, Any]]
+"""Native tools, each as a JSON schema."""
+
 
 class Health(StrEnum):
-    """How a finding is to be read."""
+    """How serious a finding is."""
 
     OK = "ok"
-    """Nothing to do."""
     NOTE = "note"
-    """Something is absent that not every run needs."""
+    """Something is missing that only some runs need."""
     BAD = "bad"
     """A run would stop here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     health: Health
@@ -72,7 +75,7 @@ class Finding:
 
 
 class Found(NamedTuple):
-    """What a run plays: how many tasks, and the tools that the agent is offered natively."""
+    """The sizes of the splits, and the native tools of the agent."""
 
     sizes: Sizes
     tools: tuple[dict[str, Any], ...] = ()
@@ -92,19 +95,19 @@ def look_at_environment(config: RunConfig) -> Found:
 
 
 def users_of(env: EnvSection) -> dict[str, ModelConfig]:
-    """Return the models behind simulated users and a judge by their role, where there are any."""
+    """Return the models of a simulated user and a judge, by role."""
     words = {"user": "simulated user"}
     return {words.get(role, role): llm for role, llm in side_models(env).items()}
 
 
 def refuse_without_tools(target: ModelConfig, env: str) -> None:
-    """Refuse a program at a command line where tools are called natively."""
+    """Refuse a target that cannot call tools in an environment with native tools."""
     if not target.calls_tools:
         raise ConfigError(f"models.target is {target.backend!r}: {why_no_tools(env)}")
 
 
 def build_first(env: EnvSection, task: Task) -> TextEnv:
-    """Build the first environment of a run, before which any fault is one of the settings."""
+    """Build the first environment of a run; any fault is reported as one of the settings."""
     build = make_env(env)
     try:
         with waiting(f"starting environment {env.name}"):
@@ -125,11 +128,11 @@ async def ask_if_ready(
     client: HttpClient,
     make: MakeModel = make_model,
     *,
-    tools: Sequence[dict[str, Any]] = (),
+    tools: Tools = (),
 ) -> str:
-    """Ask an endpoint whether it answers; a scripted model always does.
+    """Ask a model whether it answers; a scripted model always does.
 
-    A rate limit is waited for as in a run, as it says that the endpoint is there.
+    A rate limit shows that the endpoint exists, so it is retried as often as in a run.
     """
     if llm.is_scripted:
         make(llm, client)
@@ -144,11 +147,36 @@ async def ask_if_ready(
     return await _ask(llm, make(llm, client), tools)
 
 
-async def answers(
-    llm: ModelConfig, client: HttpClient, tools: Sequence[dict[str, Any]] = ()
-) -> str:
-    """Ask an endpoint whether it answers, and return the line that reports it."""
-    return f"{llm.backend}: {await ask_if_ready(llm, client, tools=tools)} answers"
+async def ask_models(
+    llms: Mapping[str, ModelConfig], env: EnvSection | None = None, tools: Tools = ()
+) -> None:
+    """Ask the models of all roles whether they answer, each model once.
+
+    Args:
+        llms: Models by role.
+        env: An environment whose simulated user and judge are asked too.
+        tools: The native tools that the target is asked with.
+
+    Raises:
+        ModelError: A model does not answer, or refuses the key.
+    """
+    everyone = {**llms, **(users_of(env) if env else {})}
+    async with HttpClient() as client:
+        await together(_question(client, roles, everyone, tools) for roles in _by_model(everyone))
+
+
+async def examine_models(
+    llms: Mapping[str, ModelConfig], env: EnvSection, tools: Tools = ()
+) -> list[Finding]:
+    """Ask as `ask_models` does, and report each model by its roles."""
+    everyone = dict(llms)
+    with suppress(SkillwrightError):  # wrong settings, which the check of the tasks reports
+        everyone |= users_of(env)
+    async with HttpClient() as client:
+        return await together(
+            finding(" and ".join(roles), _question(client, roles, everyone, tools))
+            for roles in _by_model(everyone)
+        )
 
 
 async def finding(name: str, check: Awaitable[str]) -> Finding:
@@ -159,7 +187,23 @@ async def finding(name: str, check: Awaitable[str]) -> Finding:
         return Finding(name, Health.BAD, str(error))
 
 
-async def _ask(llm: ModelConfig, model: ChatModel, tools: Sequence[dict[str, Any]]) -> str:
+def _by_model(llms: Mapping[str, ModelConfig]) -> list[list[str]]:
+    """Group roles by model: several roles of one model are one question."""
+    roles: dict[str, list[str]] = {}
+    for role, llm in llms.items():
+        roles.setdefault(llm.model_dump_json(), []).append(role)
+    return list(roles.values())
+
+
+async def _question(
+    client: HttpClient, roles: Sequence[str], llms: Mapping[str, ModelConfig], tools: Tools
+) -> str:
+    llm = llms[roles[0]]
+    name = await ask_if_ready(llm, client, tools=tools if "target" in roles else ())
+    return f"{llm.backend}: {name} answers"
+
+
+async def _ask(llm: ModelConfig, model: ChatModel, tools: Tools) -> str:
     bound = min(_ANSWER_TOKENS, getattr(llm, "max_tokens", None) or _ANSWER_TOKENS)
     place = f" at {llm.address}" if llm.address else ""
     asked = f"asking {llm.backend} {llm.model}{place} whether it answers"

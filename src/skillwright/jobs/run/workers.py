@@ -76,7 +76,7 @@ async def start_workers(config: RunConfig | RlConfig, held: AsyncExitStack) -> W
         return None
     engine = worker_engine(rollout.engine)
     with waiting(f"connecting to {rollout.engine}"):
-        return await held.enter_async_context(engine.workers(rollout.cluster))
+        return await held.enter_async_context(engine.workers(rollout.ray))
 
 
 def _keys(llms: Iterable[ModelConfig]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Train a skill document, and evaluate one."""
 
+from skillwright.jobs.kinds import Kind as Kind
 from skillwright.jobs.text.adapters.bench import check_adapter as check_adapter
 from skillwright.jobs.text.adapters.models import AdapterCalls as AdapterCalls
 from skillwright.jobs.text.adapters.models import flat_settings as flat_settings
@@ -29,7 +30,6 @@ from skillwright.jobs.text.preflight import look_at_tasks as look_at_tasks
 from skillwright.jobs.text.preflight import preflight as preflight
 from skillwright.jobs.text.state import Confirmation as Confirmation
 from skillwright.jobs.text.state import EpochRecord as EpochRecord
-from skillwright.jobs.text.state import Kind as Kind
 from skillwright.jobs.text.state import StepRecord as StepRecord
 from skillwright.jobs.text.state import TrainState as TrainState
 from skillwright.jobs.text.state import restore as restore

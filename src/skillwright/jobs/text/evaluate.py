@@ -14,6 +14,7 @@ from skillwright.evaluation import (
     pass_hat_k,
     pass_hat_k_interval,
 )
+from skillwright.jobs.kinds import EVALUATED
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.run.progress import RunStarted, Scored, StageStarted
@@ -21,12 +22,11 @@ from skillwright.jobs.run.resume import refuse_other_tasks
 from skillwright.jobs.run.tasks import EnvFindings, env_findings
 from skillwright.jobs.run.turn_ends import TurnEnds
 from skillwright.jobs.text.fork import FORKED, Fork
-from skillwright.jobs.text.wiring import Session
+from skillwright.jobs.text.wiring import RunParts
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
 EvalSplit = SplitName
-EVALUATED = "evaluated"
 MOST_FAILURES = 0.1
 """Default share of failed episodes above which an evaluation fails."""
 
@@ -117,7 +117,7 @@ class EvalReport:
         return decode(cls, {**data, **known})
 
 
-async def evaluate(run: Session, folder: RunFolder, plan: EvalPlan) -> EvalReport:
+async def evaluate(run: RunParts, folder: RunFolder, plan: EvalPlan) -> EvalReport:
     """Play every task of a split as often as planned, with the run's skill, and score it.
 
     Episodes that the store holds with a reward are used again; those that failed are played again.
@@ -146,7 +146,7 @@ async def evaluate(run: Session, folder: RunFolder, plan: EvalPlan) -> EvalRepor
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
-            llms={"target": run.target_identity},
+            llms={"target": run.bench.target_identity},
             facts=(_plays(plan, tasks, skill), *injected_lines(run.store)),
             episodes=episodes,
         )
@@ -173,7 +173,7 @@ def _plays(plan: EvalPlan, tasks: int | None, skill: str) -> str:
 
 
 def _report(
-    run: Session, plan: EvalPlan, skill: str, results: Sequence[EpisodeResult]
+    run: RunParts, plan: EvalPlan, skill: str, results: Sequence[EpisodeResult]
 ) -> EvalReport:
     threshold = run.config.env.success_threshold
     wins = _wins_of_complete_tasks(results, plan.trials, threshold)

@@ -17,12 +17,13 @@ from skillwright.evaluation import (
     release_draws,
     selection_bias,
 )
-from skillwright.jobs.run.bench import StepRef
+from skillwright.jobs.kinds import Kind
+from skillwright.jobs.run.bench import StepRef, terms_of
 from skillwright.jobs.run.progress import ReleaseTested, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.text.history import epoch_ended, scores_of
-from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, Kind, TrainState
-from skillwright.jobs.text.wiring import Assembly
+from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, TrainState
+from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown
 from skillwright.runs import VerdictRecord
 from skillwright.textopt import (
@@ -48,7 +49,7 @@ class Candidate(Judged):
     best_verdict: Verdict | None = None
 
 
-async def judge(run: Assembly, state: TrainState, text: str, place: StepRef) -> Candidate:
+async def judge(run: TrainParts, state: TrainState, text: str, place: StepRef) -> Candidate:
     """Ask the gate what becomes of a candidate.
 
     It meets the current skill first. A gate with a release test decides no more than that: what is
@@ -72,7 +73,7 @@ async def judge(run: Assembly, state: TrainState, text: str, place: StepRef) -> 
     return Candidate(text, action, verdict, against_best)
 
 
-async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
+async def end_epoch(run: TrainParts, state: TrainState, epoch: int) -> TrainState:
     """Run the update of an epoch, store the outcome, and return what follows from it.
 
     Both skills are played on the same tasks. From the pairs a slow update writes guidance that
@@ -98,7 +99,7 @@ async def end_epoch(run: Assembly, state: TrainState, epoch: int) -> TrainState:
     return state
 
 
-async def judge_last(run: Assembly, state: TrainState) -> TrainState:
+async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
     """Have the last skill judged against the best one, where that is another.
 
     A gate with a release test has it tested here, once, on draws that decided nothing before. With
@@ -122,14 +123,14 @@ async def judge_last(run: Assembly, state: TrainState) -> TrainState:
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
 
 
-async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) -> TrainState:
+async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest) -> TrainState:
     """Test whether the current skill is proven better than the released one; write it down."""
     sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
     place = StepRef(state.last_step, state.steps[-1].epoch)
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
-    terms = replace(run.terms, judged=differing(state.verdicts))
+    terms = replace(terms_of(run.config), judged=differing(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
@@ -137,7 +138,7 @@ async def run_release_test(run: Assembly, state: TrainState, test: ReleaseTest) 
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
 
 
-async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
+async def open_sealed(run: TrainParts, state: TrainState) -> TrainState:
     """Score every artifact in the one job that may see the sealed tasks, all at once."""
     tests = run.config.evaluation.test and state.report is None
     confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
@@ -179,7 +180,7 @@ async def open_sealed(run: Assembly, state: TrainState) -> TrainState:
 Stage = Literal["step", "slow_update", "final"]
 
 
-def incumbent(run: Assembly, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
+def incumbent(run: TrainParts, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
     """Return the texts of the current and the best skill that the gate measures.
 
     Where first scores stand for the whole run, an empty region does not make another text: what was
@@ -191,7 +192,7 @@ def incumbent(run: Assembly, state: TrainState, *, inherits: bool = False) -> tu
     return run.store.skill(current), run.store.skill(state.best_version)
 
 
-def _judged(run: Assembly, state: TrainState) -> int:
+def _judged(run: TrainParts, state: TrainState) -> int:
     """Return the version that the current skill was before anything entered it unmeasured."""
     parents = {one.version: one.parent for one in run.store.skills()}
     version = state.skill_version
@@ -200,7 +201,9 @@ def _judged(run: Assembly, state: TrainState) -> int:
     return version
 
 
-async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: StepRef) -> Verdict:
+async def duel(
+    run: TrainParts, state: TrainState, sides: tuple[str, str], place: StepRef
+) -> Verdict:
     """Have the gate judge a candidate, the second of two texts, against the first."""
     val = run.bench.sizes.val or 0
     run.callback.on_event(
@@ -211,11 +214,11 @@ async def duel(run: Assembly, state: TrainState, sides: tuple[str, str], place: 
     # then the incumbent's draws serve every candidate.
     first = state.accepts * run.gate.draws if run.gate.redraws else 0
     draws = Draws(run.config.run.seed, first=first, step=place.step)
-    return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, run.terms)
+    return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms_of(run.config))
 
 
 def store_candidate(
-    run: Assembly, state: TrainState, place: StepRef, stage: Stage, candidate: Candidate
+    run: TrainParts, state: TrainState, place: StepRef, stage: Stage, candidate: Candidate
 ) -> int:
     """Store a candidate as a version, with the gate's judgments, and return its number."""
     by_stage = f"step_{place.step:04d}"
@@ -231,7 +234,7 @@ def store_candidate(
 
 
 def store_verdict(
-    run: Assembly, place: StepRef, origin: str, text: str, verdict: Verdict | None
+    run: TrainParts, place: StepRef, origin: str, text: str, verdict: Verdict | None
 ) -> None:
     """Store a judgment, where there is one."""
     if verdict is not None:
@@ -240,7 +243,7 @@ def store_verdict(
         )
 
 
-def stop_if_refused(run: Assembly) -> None:
+def stop_if_refused(run: TrainParts) -> None:
     """Stop where the optimizer was refused: what is missing now would be there after a resume."""
     if run.calls.refusal is not None:
         raise ModelRefused(f"the optimizer was refused: {run.calls.refusal}")
@@ -291,7 +294,7 @@ class EpochUpdate:
 
 
 async def _judged_update(
-    run: Assembly, state: TrainState, update: SlowUpdate | None, place: StepRef
+    run: TrainParts, state: TrainState, update: SlowUpdate | None, place: StepRef
 ) -> Candidate | None:
     """Return what becomes of a slow update, or ``None`` where it changes nothing."""
     if update is None or update.candidate == run.store.skill(state.skill_version):
@@ -303,13 +306,13 @@ async def _judged_update(
     return await judge(run, state, update.candidate, place)
 
 
-def _first_update(run: Assembly, skill: str) -> SlowUpdate | None:
+def _first_update(run: TrainParts, skill: str) -> SlowUpdate | None:
     """Return the update of the first epoch, which has nothing to compare: an empty region."""
     config = run.config.optimizer
     return placeholder(skill) if config.use_slow_update and not config.gate_slow_update else None
 
 
-async def _epoch_update(run: Assembly, state: TrainState, epoch: int) -> EpochUpdate:
+async def _epoch_update(run: TrainParts, state: TrainState, epoch: int) -> EpochUpdate:
     """Compare the epoch's skill with the one before it, and have both memories written."""
     config, skill = run.config.optimizer, run.store.skill(state.skill_version)
     if epoch == 1:
@@ -344,7 +347,7 @@ def placebo_text(length: int) -> str:
     return text[:length].rsplit(" ", 1)[0] if length < len(text) else text
 
 
-def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
+def _known_verdict(run: TrainParts, state: TrainState) -> Verdict | None:
     """Return what the gate said of the last skill and the best one, on the draws that are due."""
     met = state.met_best
     if met is None or met.verdict.decision is not Decision.REJECT:
@@ -358,7 +361,7 @@ def _known_verdict(run: Assembly, state: TrainState) -> Verdict | None:
 Results = Mapping[str, list[EpisodeResult]]
 
 
-def _baselines(run: Assembly) -> dict[str, str]:
+def _baselines(run: TrainParts) -> dict[str, str]:
     """Return the texts that training is compared with, by name; the gains are over the first."""
     initial = run.store.skill(0)
     # Where it says something already, what the agent does without any skill is another baseline.
@@ -366,13 +369,13 @@ def _baselines(run: Assembly) -> dict[str, str]:
     return {"initial": initial, "empty": ""} if is_due else {"initial": initial}
 
 
-def _report(run: Assembly, state: TrainState, results: Results) -> TrainState:
+def _report(run: TrainParts, state: TrainState, results: Results) -> TrainState:
     report = SplitReport.of("test", results, run.config.env.success_threshold)
     _tell(run, report)
     return write_down(run.store, state, Kind.TEST, report.to_dict())
 
 
-def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
+def _confirm(run: TrainParts, state: TrainState, results: Results) -> TrainState:
     threshold, gate = run.config.env.success_threshold, run.config.evaluation.gate
     report = SplitReport.of("confirm", results, threshold)
     _tell(run, report)
@@ -388,6 +391,6 @@ def _confirm(run: Assembly, state: TrainState, results: Results) -> TrainState:
     return write_down(run.store, state, Kind.CONFIRMED, found.to_dict())
 
 
-def _tell(run: Assembly, report: SplitReport) -> None:
+def _tell(run: TrainParts, report: SplitReport) -> None:
     for event in scores_of(report):
         run.callback.on_event(event)

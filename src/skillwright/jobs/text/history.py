@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from skillwright.config.run import RunConfig
 from skillwright.evaluation import SplitReport
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.progress import (
     SHOWN_AS,
     EpochEnded,
@@ -12,7 +13,7 @@ from skillwright.jobs.run.progress import (
     Scored,
     StepDecided,
 )
-from skillwright.jobs.text.state import EpochRecord, Kind, StepRecord, TrainState, beginning
+from skillwright.jobs.text.state import EpochRecord, StepRecord, TrainState, beginning
 from skillwright.runs import RunStore
 
 

@@ -11,14 +11,14 @@ from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult
 from skillwright.core.jsonio import decode
+from skillwright.jobs.kinds import EVALUATED, MADE
+from skillwright.jobs.listing import made_facts
 from skillwright.jobs.run.bank_source import keep_bank
 from skillwright.jobs.run.launch import (
-    MADE,
     MakeReport,
     OpenRun,
     find_run,
     known_secrets,
-    made_facts,
     make_run,
     refuse_redacted,
     refuse_unreadable,
@@ -32,7 +32,7 @@ from skillwright.jobs.run.resume import (
 )
 from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
 from skillwright.jobs.run.tracking import Measures, Watcher, tracked
-from skillwright.jobs.text.evaluate import EVALUATED, EvalPlan, EvalReport, evaluate
+from skillwright.jobs.text.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
 from skillwright.jobs.text.state import restore
@@ -144,7 +144,12 @@ def start_run(
             spec = replace(recorded.spec, phase=RECORDED, step=None)
             store.record_episode(replace(recorded, spec=spec), usage={})
         facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
-        return facts | mode_of(config).facts | keep_bank(config, path) | {"adapter": plays_itself}
+        facts |= mode_of(config).facts | keep_bank(config, path)
+        return facts | {
+            "adapter": plays_itself,
+            "scripted": _is_scripted(config, plan, plays_itself),
+            "two_levels": bool(config.ledger(1).shares),
+        }
 
     folder, store = make_run(
         Path(config.run.root), config.run.name, dump_config(config), known_secrets(config), first
@@ -206,7 +211,12 @@ def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | Non
         store: Its store, which knows whether an adapter plays: that asks no target of ours.
         plan: What it evaluates, without an optimizer; ``None`` for training.
     """
+    plays_itself = any(event.payload.get("adapter", False) for event in store.events(MADE))
+    return _is_scripted(config, plan, plays_itself)
+
+
+def _is_scripted(config: RunConfig, plan: EvalPlan | None, plays_itself: bool) -> bool:
     llms = [] if plan else [config.models.optimizer]
-    if not any(event.payload.get("adapter", False) for event in store.events(MADE)):
+    if not plays_itself:
         llms.append(config.models.target)
     return any(llm.is_scripted for llm in llms)

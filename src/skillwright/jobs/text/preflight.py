@@ -1,4 +1,4 @@
-"""What can be known to be wrong with a training or an evaluation before it begins."""
+"""Checks before a training or an evaluation of a skill document."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,6 @@ from skillwright.core import (
     ConfigError,
     SkillwrightError,
 )
-from skillwright.core.concurrency import together
 from skillwright.core.waits import waiting
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.launch import read_initial_skill
@@ -19,12 +18,10 @@ from skillwright.jobs.run.preflight import (
     Finding,
     Found,
     Health,
-    answers,
-    ask_if_ready,
+    ask_models,
     examine_machine,
-    finding,
+    examine_models,
     look_at_environment,
-    users_of,
 )
 from skillwright.jobs.run.tasks import (
     is_adapter,
@@ -35,18 +32,17 @@ from skillwright.jobs.text.adapters.bench import check_adapter
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.wiring import refuse_hopeless_gate
 from skillwright.models import (
-    HttpClient,
     ModelConfig,
 )
 from skillwright.runs import RunFolder
 
 
 async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
-    """Check tasks, environment and endpoints; one small question goes to each endpoint.
+    """Check trackers, budget, tasks, environment and models; each model is asked one question.
 
     Args:
-        config: What will be run.
-        plan: What an evaluation evaluates; ``None`` for training, which has two models.
+        config: The run's configuration.
+        plan: What an evaluation evaluates; ``None`` for training, which also asks the optimizer.
 
     Raises:
         UsageError: Something that the configuration names is missing or wrong.
@@ -59,20 +55,12 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
     if plan is not None and getattr(found.sizes, plan.split) == 0:
         there = ", ".join(f"{count} {name}" for name, count in found.sizes._asdict().items())
         raise ConfigError(f"there are no {plan.split} tasks to evaluate ({there})")
-    llms = [*([config.models.optimizer] if plan is None else ()), *users_of(config.env).values()]
-    # Two roles of one model are one question; the target's also has its tools.
-    target = config.models.target
-    others = {llm.model_dump_json(): llm for llm in llms if llm != target}
-    async with HttpClient() as client:
-        asked = [ask_if_ready(target, client, tools=found.tools)]
-        await together([*asked, *(ask_if_ready(llm, client) for llm in others.values())])
+    optimizer = {"optimizer": config.models.optimizer} if plan is None else {}
+    await ask_models({"target": config.models.target, **optimizer}, config.env, found.tools)
 
 
 async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
-    """Find what a run plays, and build it once: an environment, or the adapter with its splits.
-
-    Nothing is played, and nothing is written where the run will be.
-    """
+    """Build the environment, or the adapter, once, and count the tasks; no episode is played."""
     if is_adapter(config.env):
         for path in config.rollout.reuse:
             RunFolder.look(Path(path))
@@ -87,33 +75,26 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
 
 
 async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
-    """Look at the machine, and where a configuration is given at all that it names.
+    """Check the machine and, if given, all that a configuration names; report every finding.
 
     Args:
         root: The folder that holds runs.
-        config: What would be run; each endpoint in it is asked one small question.
+        config: The configuration; each of its models is asked one small question.
     """
     findings = examine_machine(root)
-    if config is not None:
-        if config.run.parity:
-            findings.append(Finding("mode", Health.OK, mode_of(config).lines[0]))
-        findings += _trackers(config.run.trackers)
-        files, offered = await _files(config)
-        findings += files
-        llms = {"target": config.models.target, "optimizer": config.models.optimizer}
-        async with HttpClient() as client:
-            asked = {**llms, **_users(config)}
-            tools = {"target": offered}
-            findings += await together(
-                finding(role, answers(llm, client, tools.get(role, ())))
-                for role, llm in asked.items()
-            )
-        findings += _seeds(llms)
-    return findings
+    if config is None:
+        return findings
+    if config.run.parity:
+        findings.append(Finding("mode", Health.OK, mode_of(config).lines[0]))
+    findings += _trackers(config.run.trackers)
+    files, tools = await _files(config)
+    llms = {"target": config.models.target, "optimizer": config.models.optimizer}
+    asked = await examine_models(llms, config.env, tools)
+    return [*findings, *files, *asked, *_seeds(llms)]
 
 
 def _trackers(names: Sequence[str]) -> list[Finding]:
-    """Look for the libraries of trackers; nothing to say where no tracker is named."""
+    """Look for the libraries of the trackers that are named."""
     try:
         refuse_missing_trackers(names)
     except ConfigError as error:
@@ -122,14 +103,14 @@ def _trackers(names: Sequence[str]) -> list[Finding]:
 
 
 async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any], ...]]:
-    """Look at skill and tasks; also returns the tools that the agent will be offered."""
+    """Check skill and tasks; also return the native tools of the agent."""
     try:
         read_initial_skill(config)
         refuse_unasked_data(config.env)
         sizes, tools = await look_at_tasks(config)
     except SkillwrightError as error:
         return [Finding("tasks and skill", Health.BAD, str(error))], ()
-    # How many an adapter without a loader has, only its first rollout tells.
+    # The size of an adapter without a loader is known after its first rollout.
     counts = ("as many as it plays" if count is None else str(count) for count in sizes)
     named = (f"{count} {split}" for count, split in zip(counts, sizes._fields, strict=True))
     found = [Finding("tasks and skill", Health.OK, ", ".join(named))]
@@ -139,7 +120,7 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
 
 
 def _seeds(llms: Mapping[str, ModelConfig]) -> list[Finding]:
-    """Say whose answers cannot be drawn again; the seeds of their calls are left out."""
+    """Name the models that take no seeds, so that their answers cannot be repeated."""
     without = [f"{role} ({llm.backend})" for role, llm in llms.items() if not llm.takes_seeds]
     if not without:
         return []
@@ -148,10 +129,3 @@ def _seeds(llms: Mapping[str, ModelConfig]) -> list[Finding]:
         "answered differently next time"
     )
     return [Finding("seeds", Health.NOTE, detail)]
-
-
-def _users(config: RunConfig) -> dict[str, ModelConfig]:
-    try:
-        return users_of(config.env)
-    except SkillwrightError:  # wrong settings, of which `_files` tells
-        return {}

@@ -5,12 +5,12 @@ one would have taken.
 """
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Self
 
 from skillwright.config.run import RunConfig
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.resume import rebuild, train_tasks
 from skillwright.runs import RunStore
 from skillwright.textopt import StepEntry, StepMemory
@@ -111,27 +111,6 @@ class EpochRecord(Judged, JsonRecord):
     verdict: Verdict | None = None
     skill_version: int | None = None
     best_verdict: Verdict | None = field(default=None, kw_only=True)
-
-
-class Kind(StrEnum):
-    """What an event says."""
-
-    BASELINE = "baseline"
-    """The initial skill has its score on val."""
-    STEP = "step"
-    """A step is decided."""
-    EPOCH = "epoch"
-    """An epoch is updated."""
-    FINAL = "final"
-    """The last skill, where it is not the best one, was judged against that."""
-    TEST_OPENED = "test_opened"
-    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
-    TEST = "test"
-    """The artifacts have their scores on test."""
-    CONFIRMED = "confirmed"
-    """The initial and the best skill have their scores on the tasks that no gate has drawn."""
-    FINISHED = "finished"
-    """Nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,15 @@ from typing import Any
 from skillwright.core.concurrency import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.progress import Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.text.history import step_decided
 from skillwright.jobs.text.records import edit_records, patch_records
-from skillwright.jobs.text.state import Kind, StepRecord, TrainState
-from skillwright.jobs.text.wiring import Assembly
+from skillwright.jobs.text.state import StepRecord, TrainState
+from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown, refuse_no_score
 from skillwright.textopt import (
     AppendixUpdate,
@@ -34,7 +35,7 @@ from skillwright.textopt import (
 
 
 async def take_step(
-    run: Assembly, state: TrainState, batches: Sequence[BatchSpec], place: StepRef
+    run: TrainParts, state: TrainState, batches: Sequence[BatchSpec], place: StepRef
 ) -> TrainState:
     """Take a step, store it in one transaction, and return the state after it."""
     started = asyncio.Event()
@@ -49,7 +50,7 @@ async def take_step(
     return await _decide(run, state, place, proposal, judged)
 
 
-async def _measure_first(run: Assembly, state: TrainState, started: asyncio.Event) -> TrainState:
+async def _measure_first(run: TrainParts, state: TrainState, started: asyncio.Event) -> TrainState:
     """Score the initial skill on val, and write that down as soon as it is known."""
     # The batch goes first: analysts wait for it; only the gate waits for the baseline.
     await started.wait()
@@ -62,7 +63,7 @@ async def _measure_first(run: Assembly, state: TrainState, started: asyncio.Even
 
 
 async def _learn(
-    run: Assembly,
+    run: TrainParts,
     state: TrainState,
     batches: Sequence[BatchSpec],
     place: StepRef,
@@ -104,7 +105,7 @@ async def _learn(
     return proposal
 
 
-async def _flushed(run: Assembly, proposal: StepProposal, text: str) -> AppendixUpdate | None:
+async def _flushed(run: TrainParts, proposal: StepProposal, text: str) -> AppendixUpdate | None:
     """Add a step's reminders to the skill that is current now; ``None`` where they were judged."""
     aware = run.settings.skill_aware
     if aware is None or aware.gated:
@@ -116,7 +117,7 @@ async def _flushed(run: Assembly, proposal: StepProposal, text: str) -> Appendix
 
 
 async def _decide(
-    run: Assembly,
+    run: TrainParts,
     state: TrainState,
     place: StepRef,
     proposal: StepProposal,

@@ -18,15 +18,16 @@ from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.evaluation import SplitReport
+from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
 from skillwright.jobs.run.progress import RunStarted, Scored
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, run_release_test
-from skillwright.jobs.text.state import Kind, TrainState, restore
+from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
-from skillwright.jobs.text.wiring import Assembly, expected_episodes, refuse_hopeless_gate
+from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
 from skillwright.runs import RunFolder, RunStore
 
 
@@ -69,7 +70,7 @@ class TrainReport:
         }
 
 
-async def train(run: Assembly, folder: RunFolder) -> TrainReport:
+async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     """Train, or continue training, and return the report; a finished run returns at once.
 
     Args:
@@ -104,7 +105,7 @@ async def train(run: Assembly, folder: RunFolder) -> TrainReport:
     return _report(run.store, state)
 
 
-async def prove(run: Assembly, folder: RunFolder) -> TrainReport:
+async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
     """Test once more what a finished run could not prove: fresh draws, the alpha kept for it."""
     refuse_other_tasks(run.store, run.bench.facts)
     state, test = restore(run.config, run.store), run.gate.release
@@ -138,7 +139,7 @@ def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> Tr
 
 
 async def _live_epoch(
-    run: Assembly, state: TrainState, epoch: int, folder: RunFolder
+    run: TrainParts, state: TrainState, epoch: int, folder: RunFolder
 ) -> TrainState:
     """Take the steps of an epoch that are left to take, and run its epoch update.
 
@@ -168,7 +169,7 @@ async def _live_epoch(
     return state
 
 
-def _is_over(run: Assembly, state: TrainState) -> bool:
+def _is_over(run: TrainParts, state: TrainState) -> bool:
     """Tell whether nothing was accepted for so long that no further step is worth it."""
     patience = run.config.train.patience
     return patience is not None and state.idle_steps >= patience
@@ -192,7 +193,7 @@ def _publish(store: RunStore, state: TrainState, folder: RunFolder) -> None:
         folder.write_current_skill(store.skill(state.skill_version), state.release_text)
 
 
-def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
+def _introduce(run: TrainParts, state: TrainState, folder: RunFolder) -> None:
     config, sizes, todo = run.config, run.bench.sizes, state.last_step + 1
     val, test = ("all" if size is None else str(size) for size in (sizes.val, sizes.test))
     kept = config.evaluation.confirm_tasks
@@ -200,7 +201,7 @@ def _introduce(run: Assembly, state: TrainState, folder: RunFolder) -> None:
         RunStarted(
             name=folder.name,
             folder=str(folder.path),
-            llms={"target": run.target_identity, "optimizer": run.calls.identity},
+            llms={"target": run.bench.target_identity, "optimizer": run.calls.identity},
             facts=(
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),

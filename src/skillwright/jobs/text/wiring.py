@@ -1,4 +1,4 @@
-"""The one place where a configuration becomes objects."""
+"""Make the parts of a training or an evaluation from its configuration."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, Sampling
-from skillwright.evaluation import Gate, Terms
+from skillwright.evaluation import Gate
 from skillwright.jobs.run.bank_source import injected_bank
 from skillwright.jobs.run.bench import (
     Bench,
@@ -14,7 +14,6 @@ from skillwright.jobs.run.bench import (
     TextBench,
     reused,
     shown_success,
-    terms_of,
     text_bench,
 )
 from skillwright.jobs.run.memory import StoredCalls
@@ -40,38 +39,27 @@ from skillwright.textopt import (
 )
 
 OPTIMIZER_TOKENS = 16_384
-"""Space for an optimizer's answer where the configuration does not say; proposals are long."""
+"""Tokens of an optimizer's answer by default; proposals are long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """What it takes to play and score episodes.
-
-    Attributes:
-        config: What the parts were made from.
-        store: The run's store.
-        bench: Plays, whatever is played.
-        target_identity: Who acts.
-        callback: Receives the events.
-    """
+class RunParts:
+    """What an evaluation is run with; ``bench`` plays and scores its episodes."""
 
     config: RunConfig
     store: RunStore
     bench: Bench
-    target_identity: str
     callback: Callback
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly(Session):
-    """The parts of a training run: those that play, and those that learn and decide.
+class TrainParts(RunParts):
+    """What a training is run with.
 
     Attributes:
-        calls: The optimizer's model, with a memory.
-        optimizer: Who reads and proposes, through ``calls``.
-        settings: How proposals are made.
-        gate: Who decides.
-        terms: What the gate has to know of the run.
+        calls: The optimizer's model; its answers are stored.
+        optimizer: Reads episodes and proposes edits, through ``calls``.
+        settings: How edits are proposed.
         schedule: The edit budget by step.
         steps_per_epoch: Steps in an epoch.
     """
@@ -79,10 +67,13 @@ class Assembly(Session):
     calls: StoredCalls
     optimizer: Optimizer
     settings: StepSettings
-    gate: Gate
-    terms: Terms
     schedule: LRScheduler
     steps_per_epoch: int
+
+    @property
+    def gate(self) -> Gate:
+        """The gate that judges candidates."""
+        return self.config.evaluation.gate
 
     @property
     def steps(self) -> int:
@@ -97,16 +88,15 @@ async def assemble_session(
     callback: Callback,
     make: MakeModel = make_model,
     fork: Fork | None = None,
-) -> AsyncIterator[Session]:
-    """Make the parts of an evaluation; what they hold open is closed at the end.
+) -> AsyncIterator[RunParts]:
+    """Make the parts of an evaluation, and close them at the end.
 
-    With ``fork`` it plays the one episode that it continues, and not the tasks of the data set.
+    With ``fork``, its only task is that of the episode that it continues.
 
     Raises:
-        UsageError: A file, environment, task or key that the configuration names is missing or
-            wrong. Nothing was run yet.
+        UsageError: A file, environment, task or key of the configuration is missing or wrong.
     """
-    if fork is not None:  # one episode, continued from what is stored here
+    if fork is not None:  # it continues an episode that only this store holds
         local = config.rollout.model_copy(update={"engine": "local"})
         config = config.model_copy(update={"rollout": local})
     async with open_resources(config, store, callback, make) as parts:
@@ -119,7 +109,7 @@ async def assemble_session(
         async with _bench(config, store, parts, model_of, forgets_failures=True) as bench:
             if fork is not None:
                 bench = _forked(bench, store, fork)
-            yield Session(config, store, bench, bench.target_identity, callback)
+            yield RunParts(config, store, bench, callback)
 
 
 def _forked(bench: Bench, store: RunStore, fork: Fork) -> Bench:
@@ -131,12 +121,11 @@ def _forked(bench: Bench, store: RunStore, fork: Fork) -> Bench:
 @asynccontextmanager
 async def assemble(
     config: RunConfig, store: RunStore, callback: Callback, make: MakeModel = make_model
-) -> AsyncIterator[Assembly]:
-    """Make the parts of a training run; what they hold open is closed at the end.
+) -> AsyncIterator[TrainParts]:
+    """Make the parts of a training, and close them at the end.
 
     Raises:
-        UsageError: A file, environment, task or key that the configuration names is missing or
-            wrong. Nothing was run yet.
+        UsageError: A file, environment, task or key of the configuration is missing or wrong.
     """
     async with open_resources(config, store, callback, make) as parts:
         target, llm = parts.model(config.models.target), parts.model(config.models.optimizer)
@@ -148,17 +137,14 @@ async def assemble(
         settings = step_settings(config)
         bench.bind(optimizer, settings)
         steps_per_epoch = config.train.steps_per_epoch(bench.sizes.train)
-        yield Assembly(
+        yield TrainParts(
             config=config,
             store=store,
             bench=bench,
-            target_identity=bench.target_identity,
             callback=callback,
             calls=calls,
             optimizer=optimizer,
             settings=settings,
-            gate=config.evaluation.gate,
-            terms=terms_of(config),
             schedule=build_scheduler(
                 config.optimizer.lr_scheduler,
                 max_lr=config.optimizer.learning_rate,
@@ -170,7 +156,7 @@ async def assemble(
 
 
 def step_settings(config: RunConfig) -> StepSettings:
-    """Return how a configuration wants proposals to be made."""
+    """Return how edits are proposed, by a configuration."""
     gradient, optimizer = config.gradient, config.optimizer
     is_initial = gradient.analyst_budget == "initial"
     return StepSettings.of(
@@ -193,7 +179,7 @@ async def _bench(
     *,
     forgets_failures: bool = False,
 ) -> AsyncIterator[Bench]:
-    """Make what plays: an adapter where ``env.name`` names one, else our own environments."""
+    """Make the bench of an adapter where ``env.name`` names one, else of an environment."""
     if is_adapter(config.env):
         play = adapter_bench(config, store, parts, model_of, forgets_failures=forgets_failures)
         async with play as bench:
@@ -211,16 +197,14 @@ def _optimizer_sampling(config: RunConfig) -> Sampling:
     return Sampling(max_tokens=given or OPTIMIZER_TOKENS)
 
 
-# What is known of a training run before it is played: how much it plays, whether in vain.
+# What a training will play, known before it begins.
 
 
 def refuse_hopeless_gate(config: RunConfig, train_tasks: int, val_tasks: int) -> None:
     """Refuse a gate that no candidate could ever pass, before a rollout is paid for.
 
-    The configuration does the same for generated games, whose number it knows.
-
     Raises:
-        ConfigError: The gate is hopeless, or there is nothing to train on or to decide by.
+        ConfigError: The gate is hopeless, or there are no train or val tasks.
     """
     refuse_untrainable(train_tasks, val_tasks)
     problem = config.why_hopeless(train_tasks, val_tasks)
@@ -229,10 +213,10 @@ def refuse_hopeless_gate(config: RunConfig, train_tasks: int, val_tasks: int) ->
 
 
 def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) -> int:
-    """Return how many episodes a training run is expected to ask for, those that it reuses too.
+    """Return the episodes that a training is expected to need, reused ones included.
 
-    It counts no candidate as skipped, and what a gate with several looks takes on average; an
-    epoch update that wants pairs of a kind may ask for more.
+    No candidate is counted as skipped, a gate with several looks by its average, and an epoch
+    update without the episodes that it plays to find pairs of a kind.
     """
     evaluation, epochs = config.evaluation, config.train.epochs
     val, test = sizes.val or 0, sizes.test or 0
@@ -249,7 +233,7 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
 
 
 def skills_confirmed(config: RunConfig, *, starts_blank: bool) -> int:
-    """Return how many skills play the confirmation tasks: what was learned, and its baselines."""
+    """Return how many skills play the confirmation tasks: learned ones and baselines."""
     return 2 + (config.evaluation.empty_baseline and not starts_blank)
 
 
@@ -260,7 +244,7 @@ def skills_tested(config: RunConfig, *, starts_blank: bool) -> int:
 
 
 def trained_on_in_an_epoch(config: RunConfig, train_tasks: int) -> int:
-    """Return an epoch's rollouts: every task once, and micro-batches left empty are refilled."""
+    """Return an epoch's rollouts: every task once, and the refills of empty micro-batches."""
     size = config.train.batch_size
     count = config.train.steps_per_epoch(train_tasks) * config.train.accumulation
     refilled = count - -(-train_tasks // size)

@@ -1,9 +1,10 @@
 """The recipe of SkillRL as a job: a bank of skills, and a policy that is trained with it.
 
-Everything here is imported without torch. What needs torch lies in `recipe` (the training),
-`wiring`, `preflight`, `start` and `saving`, and is imported from there when a run begins.
+Everything here is imported without torch. `recipe`, `wiring`, `preflight` and `saving` need torch,
+and are imported when a run begins.
 """
 
+from skillwright.jobs.kinds import RlKind as RlKind
 from skillwright.jobs.weights.estimate import RlEstimate as RlEstimate
 from skillwright.jobs.weights.estimate import estimate_rl as estimate_rl
 from skillwright.jobs.weights.injected import Injector as Injector
@@ -11,7 +12,6 @@ from skillwright.jobs.weights.injected import Remembered as Remembered
 from skillwright.jobs.weights.injected import SometimesNothing as SometimesNothing
 from skillwright.jobs.weights.injected import TrajectorySource as TrajectorySource
 from skillwright.jobs.weights.injected import other_scopes as other_scopes
-from skillwright.jobs.weights.launch import JOB as JOB
 from skillwright.jobs.weights.launch import RlRun as RlRun
 from skillwright.jobs.weights.launch import coevolving as coevolving
 from skillwright.jobs.weights.launch import is_rl_run as is_rl_run
@@ -36,7 +36,6 @@ from skillwright.jobs.weights.state import IterationEnded as IterationEnded
 from skillwright.jobs.weights.state import IterationRecord as IterationRecord
 from skillwright.jobs.weights.state import RlCallback as RlCallback
 from skillwright.jobs.weights.state import RlEvent as RlEvent
-from skillwright.jobs.weights.state import RlKind as RlKind
 from skillwright.jobs.weights.state import RlReport as RlReport
 from skillwright.jobs.weights.state import RlState as RlState
 from skillwright.jobs.weights.state import Validated as Validated

@@ -1,4 +1,4 @@
-"""The run's bank: what it begins with, and how it evolves."""
+"""The bank of a run: how it begins, and how it evolves."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -22,29 +22,24 @@ from skillwright.bank.changes import apply, nearness
 from skillwright.bank.measure import active_by_category
 from skillwright.bank.teaching.distill import Distillation, distill
 from skillwright.config.rl import RlConfig, RlDistillSection
-from skillwright.core import ConfigError, EpisodeResult, EpisodeSpec, PlainSkill, Task
-from skillwright.core.seeds import derive_seed
+from skillwright.core import ConfigError, EpisodeResult, PlainSkill, Task
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bank_source import read_injected_bank
+from skillwright.jobs.run.bench import terms_of
+from skillwright.jobs.run.engine import make_env
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.injected import TrajectorySource
 from skillwright.jobs.weights.starting_weights import released_bank
-from skillwright.jobs.weights.state import (
-    BankEvolved,
-    EvolutionRecord,
-    FirstBankMade,
-    RlKind,
-    RlState,
-)
-from skillwright.jobs.weights.wiring import Workshop, openings, stop_if_refused
+from skillwright.jobs.weights.state import BankEvolved, EvolutionRecord, FirstBankMade, RlState
+from skillwright.jobs.weights.wiring import RlParts, openings, stop_if_refused
 from skillwright.policy import PolicyBackend
-from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 
 
-async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlState]:
-    """Play base trajectories, have them distilled, and keep the bank, unless that is done."""
+async def make_first_bank(run: RlParts, state: RlState) -> tuple[RlParts, RlState]:
+    """Play base trajectories and distill them into a bank, unless that is done."""
     inject = run.config.bank.inject
     if inject == "trajectories":
         base = await base_episodes(run)
@@ -70,11 +65,9 @@ async def make_first_bank(run: Workshop, state: RlState) -> tuple[Workshop, RlSt
 
 
 async def evolve_bank(
-    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int
 ) -> RlState:
     """Play the evolution split, have the teacher change the bank, and ask the gate.
-
-    The outcome is logged in the bank and in the run.
 
     Raises:
         EngineDown: No episode of the evolution split has a reward.
@@ -91,7 +84,7 @@ async def evolve_bank(
         val=run.tasks.splits.val,
         section=section,
         gate=gate,
-        terms=run.terms,
+        terms=terms_of(run.config),
         embedder=run.injector.embedder,
         teacher=lambda stage: teacher,
         callback=run.callback,
@@ -115,39 +108,30 @@ async def evolve_bank(
 EMPTY, SEED = "empty", "seed"
 
 
-async def base_episodes(run: Workshop) -> list[EpisodeResult]:
+async def base_episodes(run: RlParts) -> list[EpisodeResult]:
     """Play the base trajectories without skills; stored ones are not played again."""
     section = run.config.distill
     if section is None:
         raise ConfigError("distill is null, so no base trajectory is played")
     tasks = [_longer(task, section.max_turns) for task in run.tasks.base[: section.tasks]]
-    seed = run.config.run.seed
-    specs = [
-        EpisodeSpec(task, derive_seed("base", seed, task.id, draw), draw, "base")
-        for task in tasks
-        for draw in range(section.episodes)
-    ]
-    run.callback.on_event(StageStarted("base", episodes=len(specs)))
     if "base" in run.llms:
         engine = run.model_engine("base", section.max_turns)
     else:
-        turns = await openings(tasks, run.make_env) if run.maker.needs_turns else []
+        turns = await openings(tasks, make_env(run.config.env)) if run.maker.needs_turns else []
         backend = run.maker.make(run.maker.recipe(turns))
         engine = run.measuring_engine(backend, 1.0, section.max_turns)
-    results = await engine.run(specs, PlainSkill(""))
-    refuse_no_score(results)
-    return results
+    return await run.play("base", tasks, section.episodes, engine, PlainSkill(""))
 
 
 def _longer(task: Task, max_turns: int | None) -> Task:
-    """Let a task's own limit not be below the stage's."""
+    """Raise a task's own limit of turns to that of the stage."""
     if max_turns is None or "max_turns" not in task.extras:
         return task
     return replace(task, extras={**task.extras, "max_turns": max_turns})
 
 
 def starting_bank(config: RlConfig) -> Bank:
-    """Return the bank that a configuration begins with, without what is to be left out."""
+    """Return the bank that a run begins with, without the categories of ``leave_out``."""
     start = config.bank.start
     if start == EMPTY:
         return Bank()
@@ -173,15 +157,15 @@ def starting_bank(config: RlConfig) -> Bank:
     return kept
 
 
-def _begin(run: Workshop) -> None:
+def _begin(run: RlParts) -> None:
     bank = starting_bank(run.config)
-    # A run that was killed right here has it already.
+    # A resumed run may have it already.
     if bank.skills and not run.bank_store.newest:
         run.bank_store.adopt(bank, reason=f"begun with {run.config.bank.start}", step=0)
 
 
 async def _distill(
-    run: Workshop, section: RlDistillSection, base: Sequence[EpisodeResult]
+    run: RlParts, section: RlDistillSection, base: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
     run.callback.on_event(StageStarted("distill"))
     settings = section.settings(run.config.env.success_threshold, 0)
@@ -199,7 +183,7 @@ async def _distill(
 
 
 def _facts(
-    run: Workshop,
+    run: RlParts,
     found: Distillation,
     changes: Sequence[Add],
     base: Sequence[EpisodeResult],
@@ -225,13 +209,13 @@ def _facts(
 
 
 def bank_without(bank: Bank, ids: Sequence[str]) -> tuple[Bank, ChangeReport]:
-    """Return what a bank is without some skills, and what became of each."""
+    """Retire skills of a bank; also return the outcome of each."""
     return apply(bank, [Retire(one, "the weights do without it") for one in ids])
 
 
-def _log_in_bank(run: Workshop, played: PlayedRound) -> None:
+def _log_in_bank(run: RlParts, played: PlayedRound) -> None:
     verdict, number = played.verdict, played.number
-    # A process that was killed right after may have written it down already.
+    # A process that was killed right after may have logged it already.
     if verdict is None or any(entry.step == number for entry in run.bank_store.log()):
         return
     said = verdict.to_dict()

@@ -1,4 +1,4 @@
-"""Demonstrations that are there already: what a run of ours solved, or chats in a file."""
+"""Read demonstrations: the solved episodes of a run, or chats in a file."""
 
 import json
 from collections import Counter
@@ -23,17 +23,14 @@ from skillwright.rollout.prompt import skill_in, with_other_skill
 from skillwright.runs import RunFolder, RunStore
 
 CHATS: Final = ".jsonl"
-"""A file that ends so holds chats; any other name is a run's."""
+"""The ending of a file of chats; any other name is that of a run."""
 _ROLES = ("system", "user", "assistant", "tool")
 
 
 def episodes_of_run(
     name: str, root: str, tasks: Sequence[Task], threshold: float
 ) -> list[EpisodeResult]:
-    """Return what a run solved of tasks to train on, by task, draw and recording.
-
-    Of any agent and stage: only these tasks are read, so nothing that decides
-    or tests is learned from.
+    """Return a run's solved episodes of given train tasks, of all its stages.
 
     Raises:
         ConfigError: There is no such run, or it solved none of them.
@@ -61,7 +58,7 @@ def episodes_of_run(
 
 
 def as_read(results: Sequence[EpisodeResult], skills: SkillSource) -> list[EpisodeResult]:
-    """Replace the skills of the demonstrator's prompt with those for the policy."""
+    """Replace the skills in the prompts of episodes by those of ``skills``."""
     skills.contexts([one.spec.task for one in results])
     return [_as_read(one, skills.context(one.spec.task).text) for one in results]
 
@@ -76,10 +73,10 @@ def _as_read(result: EpisodeResult, text: str) -> EpisodeResult:
 
 
 def chat_rows(policy: PolicyBackend, path: Path) -> tuple[list[Row], Coverage]:
-    """Turn chats into rows: each answer of the assistant is one, under all that came before it.
+    """Turn chats into rows: one per answer of the assistant, with all messages before it.
 
-    A line holds ``{"messages": [{"role": ..., "content": ...}, ...]}``. An assistant's message with
-    ``"weight": 0`` is read and not learned.
+    A line holds ``{"messages": [{"role": ..., "content": ...}, ...]}``. An answer with
+    ``"weight": 0`` is not trained on.
 
     Raises:
         DataError: A line is no chat, or holds nothing to learn.
@@ -101,7 +98,7 @@ def chat_rows(policy: PolicyBackend, path: Path) -> tuple[list[Row], Coverage]:
 
 
 def check_chats(path: Path) -> int:
-    """Return how many chats a file holds, each of them checked.
+    """Check the chats in a file, and return their number.
 
     Raises:
         DataError: A line is no chat, or holds nothing to learn.
@@ -122,7 +119,7 @@ def _chats(path: Path) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
-    """Return the lines of a file that are not blank, and where they are, one at a time."""
+    """Yield the lines that are not blank, with their position."""
     number = 0
     try:
         with path.open(encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The skills that are injected: one source for training, validation and test alike."""
+"""The sources of the skills that a policy is given, in training, validation and test."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,19 @@ _EVERYTHING = -2.0  # below every cosine
 _LONGEST_OBSERVATION = 200
 
 
-class Remembered:
+class _ForTasks:
+    """A source that is asked for several tasks at once."""
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        """Return the skills injected for each task."""
+        raise NotImplementedError
+
+    def context(self, task: Task) -> SkillContext:
+        """Return the skills injected for ``task``."""
+        return self.contexts([task])[0]
+
+
+class Remembered(_ForTasks):
     """A source that is asked once per task, so all rollouts of a group get the same skills."""
 
     def __init__(self, source: SkillSource) -> None:
@@ -41,10 +53,6 @@ class Remembered:
         """Whether the source waits for a model."""
         return self._source.waits
 
-    def context(self, task: Task) -> SkillContext:
-        """Return the skills injected for ``task``."""
-        return self.contexts([task])[0]
-
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
         """Return the skills injected for each task."""
         new = {task.id: task for task in tasks if task.id not in self._known}
@@ -55,8 +63,8 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class UnlayeredSource:
-    """Injects the most similar skills of a bank, whatever their kind and category: an ablation."""
+class UnlayeredSource(_ForTasks):
+    """Injects the most similar skills of a bank, of any kind and category: an ablation."""
 
     bank: Bank
     encoder: Encoder
@@ -69,10 +77,6 @@ class UnlayeredSource:
     def __post_init__(self) -> None:
         skills = list(self.bank.active)
         object.__setattr__(self, "_index", SkillIndex(skills, self.encoder.skills(skills)))
-
-    def context(self, task: Task) -> SkillContext:
-        """Return the skills injected for ``task``."""
-        return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
         """Return the skills injected for each task."""
@@ -103,7 +107,7 @@ def _list_of(found: Sequence[tuple[float, BankSkill]]) -> str:
 
 @dataclass(frozen=True)
 class TrajectorySource:
-    """Injects raw trajectories of the same category and place, solved ones first: an ablation."""
+    """Injects raw trajectories of the same category and scope, solved ones first: an ablation."""
 
     texts: Mapping[tuple[str, str], tuple[str, ...]]
     max_tokens: int
@@ -114,7 +118,7 @@ class TrajectorySource:
     def of(
         cls, episodes: Iterable[EpisodeResult], threshold: float, max_tokens: int
     ) -> "TrajectorySource":
-        """Write episodes down; those that failed for reasons of their own are left out."""
+        """Format the scored episodes as text."""
         scored = [one for one in episodes if one.reward is not None]
         scored.sort(key=lambda one: not one.is_success(threshold))
         texts: dict[tuple[str, str], list[str]] = {}
@@ -152,8 +156,8 @@ def _raw(result: EpisodeResult, is_solved: bool) -> str:
 
 
 @dataclass(frozen=True)
-class SometimesNothing:
-    """Injects nothing for a share of the tasks, so that demonstrations without skills exist too."""
+class SometimesNothing(_ForTasks):
+    """Injects nothing for a share of the tasks, for demonstrations without skills."""
 
     source: SkillSource
     share: float
@@ -163,10 +167,6 @@ class SometimesNothing:
     def waits(self) -> bool:
         """Whether the source waits for a model."""
         return self.source.waits
-
-    def context(self, task: Task) -> SkillContext:
-        """Return the skills injected for ``task``."""
-        return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
         """Return the skills injected for each task."""
@@ -181,7 +181,7 @@ class SometimesNothing:
 
 
 def other_scopes(scopes: Iterable[str]) -> dict[str, str]:
-    """Give each place the next one in the order of names; empty where there are not two."""
+    """Map each scope to the next one by name; empty if there are fewer than two."""
     names = sorted(set(scopes) - {""})
     if len(names) < 2:
         return {}
@@ -189,12 +189,12 @@ def other_scopes(scopes: Iterable[str]) -> dict[str, str]:
 
 
 Part = Literal["skills", "principles", "facts"]
-"""What is injected of a bank: all, what holds everywhere, or what holds in the task's place."""
+"""The skills that are injected: all, those without a scope, or those of the task's scope."""
 
 
 @dataclass(frozen=True)
 class Injector:
-    """Makes the source that injects the skills of a bank, as the configuration wants it."""
+    """Makes the source of a bank's skills, by the configuration."""
 
     embedder: Embedder
     settings: RetrievalSettings
@@ -213,7 +213,7 @@ class Injector:
         return BankSource(bank, self.embedder, self.settings, self.budget)
 
     def layered(self, bank: Bank) -> BankSource:
-        """Return the source that retrieves by kind and category; only what is new is encoded."""
+        """Return the source by kind and category; only new skills are encoded."""
         if not self._latest:
             self._latest.append(BankSource(bank, self.embedder, self.settings, self.budget))
         elif self._latest[0].bank is not bank:
@@ -221,7 +221,7 @@ class Injector:
         return self._latest[0]
 
     def elsewhere(self, bank: Bank, scopes: Mapping[str, str]) -> SkillSource:
-        """Return a source that injects the skills of another place."""
+        """Return a source that injects the skills of another scope."""
 
         def moved(task: Task) -> str:
             return scopes.get(scope_of(task), "")

@@ -1,10 +1,10 @@
-"""Skills are distilled into the weights, and retired if they are proven not to be missed.
+"""Distill skills into the weights, and retire them if the weights are proven to do without.
 
     skills, on train tasks that get them -> episodes that are solved with them
-    the same episodes, the skills taken out of the prompt -> supervised steps -> candidate
-    release test: candidate without the skills against the released weights with them, on val
+    the same episodes without the skills in the prompt -> supervised steps -> candidate
+    release test on val: candidate without the skills against the released weights with them
 
-What the candidate may lose is less than a margin. Where that is not proven, bank and weights stay.
+The candidate may lose less than a margin. Where that is not proven, bank and weights stay.
 """
 
 import random
@@ -20,31 +20,25 @@ from skillwright.core import (
     BankSkill,
     ConfigError,
     EpisodeResult,
-    EpisodeSpec,
     SkillSource,
     Task,
     did_you_mean,
 )
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import release_draws
+from skillwright.jobs.kinds import RlKind
+from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.bank import bank_without
 from skillwright.jobs.weights.demonstrations import as_read
 from skillwright.jobs.weights.injected import Remembered
 from skillwright.jobs.weights.starting_weights import released_bank, run_weights
-from skillwright.jobs.weights.state import (
-    INTERNALIZED,
-    RlKind,
-    RlReport,
-    RlState,
-    selected,
-)
+from skillwright.jobs.weights.state import INTERNALIZED, RlReport, RlState, selected
 from skillwright.jobs.weights.validation import Checkpoints, Version, WeightsDuel
 from skillwright.jobs.weights.verdicts import InternalizedRecord, SkillsInternalized
-from skillwright.jobs.weights.wiring import Workshop, as_commands
+from skillwright.jobs.weights.wiring import RlParts, as_commands
 from skillwright.policy import PolicyBackend, demonstrations
-from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 from skillwright.runs.folder import CONFIG_NAME
 
@@ -57,8 +51,7 @@ def internalizing(
 ) -> RlConfig:
     """Return a configuration that distills skills of a finished run into its released weights.
 
-    It begins with the policy and the bank that the run released, and does nothing else; the run
-    itself stays as it is.
+    The new run begins with the released policy and bank, and does nothing else.
 
     Args:
         run: Its folder, its name below ``root``, or ``latest``.
@@ -92,7 +85,7 @@ def internalizing(
 
 
 async def internalize(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
     """Distill skills of the released bank into the released weights, and decide what is released.
 
@@ -129,19 +122,17 @@ async def internalize(
     return state
 
 
-PHASE = "internalize"
-"""What its episodes are stored as."""
-ORIGIN = "internalize"
-"""What its verdict is stored as."""
+PHASE = ORIGIN = "internalize"
+"""The phase of its episodes, and the origin of its verdict."""
 RELEASE_TEST = 1
-"""The number of its release test: none of its draws is one of the first test's."""
+"""The number of its release test, whose draws differ from those of the first test."""
 
 
 def choose_skills(bank: Bank, named: Sequence[str]) -> tuple[BankSkill, ...]:
-    """Return the active skills of ids, categories and places; without names, all of them.
+    """Return the active skills with these ids, categories or scopes, or all of them.
 
     Raises:
-        ConfigError: A name is none of these; the message names the nearest one.
+        ConfigError: A name is none of these.
     """
     if not named:
         return bank.active
@@ -159,12 +150,7 @@ def choose_skills(bank: Bank, named: Sequence[str]) -> tuple[BankSkill, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is distilled, and from which tasks.
-
-    Attributes:
-        about: Train tasks that get these skills.
-        others: Train tasks that are also learned from.
-    """
+    """The skills to distill, the train tasks that get them, and others to train on too."""
 
     base: int
     bank: Bank
@@ -175,7 +161,7 @@ class _Plan:
     others: tuple[Task, ...]
 
 
-def _plan(run: Workshop, state: RlState, section: InternalizeSection) -> _Plan:
+def _plan(run: RlParts, state: RlState, section: InternalizeSection) -> _Plan:
     report = RlReport(state, selected(run.config, state))
     bank = run.bank_store.load(state.version_after(report.proven))
     skills = tuple(one.id for one in choose_skills(bank, section.skills))
@@ -183,7 +169,7 @@ def _plan(run: Workshop, state: RlState, section: InternalizeSection) -> _Plan:
     before = Remembered(run.injector.source(bank))
     tasks = run.tasks.training
     with_them = before.contexts(tasks)
-    # Not before the others are known: only the latest bank's index is kept.
+    # Asked second, because only the latest bank's index is kept.
     without = Remembered(run.injector.source(candidate))
     differs = {
         task.id
@@ -198,13 +184,13 @@ def _plan(run: Workshop, state: RlState, section: InternalizeSection) -> _Plan:
 
 
 async def _distilled(
-    run: Workshop,
+    run: RlParts,
     section: InternalizeSection,
     plan: _Plan,
     policy: PolicyBackend,
     record: InternalizedRecord,
 ) -> InternalizedRecord:
-    """Let the policy learn what is done with the skills, from prompts without them."""
+    """Train the policy on solved episodes, with prompts without the skills."""
     played = await _played(run, section, plan, policy)
     commands = as_commands(played) if run.maker.chooses else played
     results = as_read(commands, plan.without)
@@ -228,33 +214,25 @@ async def _distilled(
 
 
 async def _played(
-    run: Workshop, section: InternalizeSection, plan: _Plan, policy: PolicyBackend
+    run: RlParts, section: InternalizeSection, plan: _Plan, policy: PolicyBackend
 ) -> list[EpisodeResult]:
-    seed = run.config.run.seed
-    specs = [
-        EpisodeSpec(task, derive_seed("internalize", seed, task.id, draw), draw, PHASE)
-        for task in (*plan.about, *plan.others)
-        for draw in range(section.episodes)
-    ]
-    run.callback.on_event(StageStarted("internalize", episodes=len(specs)))
     if section.by == "expert":
         engine = run.model_engine("expert")
     else:
         engine = run.measuring_engine(policy, run.config.grpo.temperature)
-    results = await engine.run(specs, plan.before)
-    refuse_no_score(results)
-    return results
+    tasks = (*plan.about, *plan.others)
+    return await run.play(PHASE, tasks, section.episodes, engine, plan.before)
 
 
 async def _tested(
-    run: Workshop,
+    run: RlParts,
     state: RlState,
     plan: _Plan,
     policy: PolicyBackend,
     checkpoints: Checkpoints,
     record: InternalizedRecord,
 ) -> InternalizedRecord:
-    """Test the candidate without the skills; where it loses too little to matter, retire them."""
+    """Test the candidate without the skills; if it loses less than the margin, retire them."""
     test = run.config.retirement
     if test is None:
         raise ConfigError("internalize is null")
@@ -263,7 +241,7 @@ async def _tested(
     sides = Version(plan.base, plan.before), Version(INTERNALIZED, plan.without)
     draws = release_draws(run.config.run.seed, RELEASE_TEST, None)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
-    verdict = await test.judge(duel, state.ledger, run.terms)
+    verdict = await test.judge(duel, state.ledger, terms_of(run.config))
     version = _log_in_bank(run, plan, replace(record, verdict=verdict))
     if verdict.accepted:
         checkpoints.load(policy, INTERNALIZED)
@@ -271,26 +249,24 @@ async def _tested(
     return replace(record, verdict=verdict, version=version, action=verdict.decision.value)
 
 
-def _log_in_bank(run: Workshop, plan: _Plan, record: InternalizedRecord) -> int:
-    """Retire the skills, or log that they stay; return the version of the bank that is released."""
+def _log_in_bank(run: RlParts, plan: _Plan, record: InternalizedRecord) -> int:
+    """Retire the skills, or log that they stay; return the released version of the bank."""
     store, verdict = run.bank_store, record.verdict
     if verdict is None:
         raise ConfigError("there is no verdict")
     reason = f"internalized: {record.candidate} does without"
     said = verdict.to_dict()
     logged = [entry for entry in store.log() if entry.reason.startswith(reason)]
+    _, report = bank_without(plan.bank, plan.skills)
+    changes = [one.change for one in report.outcomes]
     with store.together():
-        if verdict.accepted:
-            # A process that was killed right after may have retired them already.
-            if logged:
-                return logged[-1].version
-            if store.newest != plan.bank.version:
-                store.rollback(plan.bank.version, "what was released is what is changed")
-            _, report = bank_without(plan.bank, plan.skills)
-            changes = [one.change for one in report.outcomes]
-            return store.commit(changes, reason=reason, verdict=said).version
-        if not logged:
-            _, report = bank_without(plan.bank, plan.skills)
-            changes = [one.change for one in report.outcomes]
-            store.reject(changes, reason=f"{reason}? {verdict.reason}", verdict=said)
-    return plan.bank.version
+        if not verdict.accepted:
+            if not logged:
+                store.reject(changes, reason=f"{reason}? {verdict.reason}", verdict=said)
+            return plan.bank.version
+        # A process that was killed right after may have retired them already.
+        if logged:
+            return logged[-1].version
+        if store.newest != plan.bank.version:
+            store.rollback(plan.bank.version, "what was released is what is changed")
+        return store.commit(changes, reason=reason, verdict=said).version

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skillwright.config.load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, RunError
+from skillwright.jobs.kinds import RL
 from skillwright.jobs.run.launch import (
     MakeReport,
     OpenRun,
@@ -29,8 +30,6 @@ from skillwright.runs.folder import CONFIG_NAME
 
 if TYPE_CHECKING:
     from skillwright.jobs.weights.wiring import PolicyMaker
-
-JOB = "rl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +72,8 @@ def start_rl(config: RlConfig) -> RlRun:
     """
     root, text, secrets = Path(config.run.root), dump_rl_config(config), _secrets(config)
     named = config.run.name
-    folder, store = make_run(root, named, text, secrets, lambda path, store: {"job": JOB})
+    facts = {"job": RL, "scripted": rl_has_scripted_models(config)}
+    folder, store = make_run(root, named, text, secrets, lambda path, store: facts)
     return RlRun(config=config, folder=folder, store=store)
 
 
@@ -175,7 +175,7 @@ async def run_rl(
         return RlReport(state, selected(run.config, state))
     refuse_without_torch()
     from skillwright.jobs.weights.recipe import rl
-    from skillwright.jobs.weights.wiring import workshop
+    from skillwright.jobs.weights.wiring import rl_parts
 
     follow = tracked(
         run.config.run.trackers,
@@ -189,7 +189,7 @@ async def run_rl(
     with session(run.store):
         async with (
             follow as seen,
-            workshop(run.config, run.store, seen, make, maker) as parts,
+            rl_parts(run.config, run.store, seen, make, maker) as parts,
         ):
             return await rl(parts, run.folder)
 

@@ -1,4 +1,4 @@
-"""What the policy's weights take of a machine: memory, and time, before anything is loaded."""
+"""Estimate the memory and time that the policy's weights need, before they are loaded."""
 
 import os
 import time
@@ -19,14 +19,14 @@ from skillwright.jobs.weights.tasks import RlTasks
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Tokens of what is played, as they are expected.
+    """Expected lengths of an episode, in tokens.
 
     Attributes:
-        opening: Of a first prompt, skills included.
-        turns: Turns of an episode.
-        turn: What a turn adds to the next prompt.
-        answer: Of an answer.
-        history: Turns that a prompt holds at most.
+        opening: Tokens of the first prompt, including skills.
+        turns: Number of turns.
+        turn: Tokens that a turn adds to the next prompt.
+        answer: Tokens of an answer.
+        history: Most turns in a prompt.
     """
 
     opening: int
@@ -37,13 +37,7 @@ class Lengths:
 
     @classmethod
     def of(cls, config: RlConfig, opening: int, turns: int) -> "Lengths":
-        """Return them for a configuration.
-
-        Args:
-            config: Of the run.
-            opening: Tokens of a first prompt without skills, as measured.
-            turns: Turns of an episode.
-        """
+        """Estimate the lengths; ``opening`` is the measured first prompt without skills."""
         assumed, policy = Assumptions(turns), config.policy
         skills = min(SKILL_TOKENS, config.bank.max_tokens) if config.bank.inject != "none" else 0
         most = policy.max_new_tokens if isinstance(policy, HfPolicyConfig) else 1
@@ -54,30 +48,30 @@ class Lengths:
 
     @property
     def longest(self) -> int:
-        """Of a row of the last turn."""
+        """Tokens of the last turn's row."""
         return self.opening + min(self.turns - 1, self.history) * self.turn + self.answer
 
     @property
     def usual(self) -> int:
-        """Of a row of any turn, on average."""
+        """Mean tokens of a turn's row."""
         before = sum(min(turn, self.history) for turn in range(self.turns)) / self.turns
         return round(self.opening + before * self.turn + self.answer)
 
     @property
     def episode(self) -> int:
-        """Of an episode that is read once."""
+        """Tokens of a whole episode."""
         return self.opening + self.turns * self.turn
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Tokens that a run reads and writes.
+    """The tokens of a whole run.
 
     Attributes:
-        sampled: Answers' tokens.
-        read: Tokens of prompts; what was read before is not read again.
-        passes: Readings of all layers for one more token of many episodes each.
-        trained: Tokens of rows, each as often as it is learned from.
+        sampled: Tokens of answers.
+        read: Tokens of prompts, without cached ones.
+        passes: Decoding steps, each for a batch of episodes.
+        trained: Tokens of rows, times their epochs.
     """
 
     sampled: int
@@ -88,17 +82,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where weights are to be trained.
+    """A machine to train on.
 
     Attributes:
-        name: For people.
-        memory: Bytes that are free; ``None`` where the system does not say.
-        cuda: Whether it is a GPU.
+        memory: Free bytes; ``None`` where unknown.
         flops: Operations per second that training reaches.
         bandwidth: Bytes per second at which weights are read to sample a token.
-        pass_s: Seconds that reading all layers takes at least.
-        basis: What these rest on.
-        bfloat16_gain: How many times as fast as float32 it is; 1 where bfloat16 is not asked for.
+        pass_s: Least seconds of a pass through all layers.
+        basis: The source of these figures.
+        bfloat16_gain: Speed of bfloat16 relative to float32; 1 where it is not used.
     """
 
     name: str
@@ -113,15 +105,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class OnMachine:
-    """What the weights take of one machine.
+    """The needs of the weights on one machine.
 
     Attributes:
-        machine: Which.
-        demand: How they are trained there.
-        need: Memory.
-        seconds: Of sampling and training.
-        fits: Whether the memory suffices; ``None`` where that is too close to tell, or unknown.
-        changes: Settings with which it suffices, where it does not.
+        seconds: Time of sampling and training.
+        fits: Whether the memory suffices; ``None`` where it is too close to tell, or unknown.
+        changes: Settings with which it suffices.
     """
 
     machine: Machine
@@ -132,7 +121,7 @@ class OnMachine:
     changes: tuple[str, ...]
 
     def line(self) -> str:
-        """Say it for people."""
+        """Format as one line for the terminal."""
         need, way = self.need, "bfloat16" if self.demand.low else "float32"
         parts = {
             "weights": need.weights + need.master,
@@ -153,7 +142,7 @@ class OnMachine:
 
     @property
     def verdict(self) -> str:
-        """Say whether it fits, and with what it would."""
+        """Whether it fits, or the settings with which it would."""
         if self.fits:
             return "it fits"
         if self.fits is None and self.machine.memory is None:
@@ -166,14 +155,7 @@ class OnMachine:
 
 @dataclass(frozen=True, slots=True)
 class PolicyEstimate:
-    """What a language model's weights take.
-
-    Attributes:
-        model: Its name.
-        shape: Its sizes.
-        work: Tokens of the whole run.
-        machines: Where, this machine first.
-    """
+    """The needs of a language model's weights; this machine is the first of ``machines``."""
 
     model: str
     shape: Shape
@@ -181,7 +163,7 @@ class PolicyEstimate:
     machines: tuple[OnMachine, ...]
 
     def lines(self) -> list[str]:
-        """Say it for people."""
+        """Format as lines for the terminal."""
         source = f", by {self.shape.source}" if self.shape.source else ""
         return [
             f"{self.model} has {self.shape.weights / 1e9:.2f} billion weights{source}",
@@ -193,7 +175,7 @@ class PolicyEstimate:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the estimate as a JSON object."""
         return {
             "model": self.model,
             "weights": self.shape.weights,
@@ -217,10 +199,10 @@ class PolicyEstimate:
 def estimate_policy(
     config: RlConfig, tasks: RlTasks, lengths: Lengths, episodes: int
 ) -> PolicyEstimate | str | None:
-    """Estimate what the weights take here, and on a large GPU.
+    """Estimate the needs of the weights here, and on a large GPU.
 
     Returns:
-        The estimate; why there is none; or ``None`` for a command scorer, which takes megabytes.
+        The estimate; the reason why there is none; or ``None`` for a command scorer.
     """
     policy = config.policy
     if not isinstance(policy, HfPolicyConfig):
@@ -241,7 +223,7 @@ def estimate_policy(
 
 
 SKILL_TOKENS: Final = 500
-"""Tokens of skills that an episode gets, where ``bank.max_tokens`` allows as many."""
+"""Tokens of the skills in a prompt, if ``bank.max_tokens`` allows it."""
 LARGE_GPU: Final = Machine(
     "a GPU of 80 GB",
     81_559 * 2**20,
@@ -255,13 +237,10 @@ LARGE_GPU: Final = Machine(
 
 
 def refuse_too_large(config: RlConfig, tasks: RlTasks, lengths: Lengths) -> str:
-    """Refuse a training whose memory will surely not suffice.
-
-    Returns:
-        What it takes, in a few words.
+    """Return the memory that a training needs, in words, and refuse one that cannot fit.
 
     Raises:
-        ConfigError: It will not; the message names the three settings that help most.
+        ConfigError: The memory cannot suffice; the message names the settings that help most.
     """
     policy = config.policy
     assert isinstance(policy, HfPolicyConfig)
@@ -277,7 +256,7 @@ def refuse_too_large(config: RlConfig, tasks: RlTasks, lengths: Lengths) -> str:
         return f"about {said} at the peak; how much is free is not known"
     if _least(need) <= machine.memory:
         return f"about {said} at the peak, {_gb(machine.memory)} GB are free"
-    # Those that help most, first; a setting that changes nothing is not named.
+    # Name the settings that save most; leave out those that change nothing.
     saved = {
         name: _least(need) - _least(needed(shape, changed))
         for name, change in _CHANGES.items()
@@ -291,7 +270,7 @@ def refuse_too_large(config: RlConfig, tasks: RlTasks, lengths: Lengths) -> str:
 
 
 def _shape(policy: HfPolicyConfig) -> Shape:
-    """Return the model's shape; weights to start from have the same, and may be all there is."""
+    """Return the model's shape; the weights to start from may be the only files here."""
     try:
         return find_shape(policy.model)
     except ConfigError:
@@ -301,7 +280,7 @@ def _shape(policy: HfPolicyConfig) -> Shape:
 
 
 def this_machine(device: str, precision: str = "auto") -> Machine:
-    """Return what this machine is: its GPU where the policy would take one, else its processors."""
+    """Describe this machine: its GPU if the policy would use one, else its processors."""
     has_torch = find_spec("torch") is not None
     if device != "cpu" and has_torch:
         import torch
@@ -327,7 +306,7 @@ def this_machine(device: str, precision: str = "auto") -> Machine:
 
 
 def _beside_engine(machine: Machine, config: RlConfig) -> Machine:
-    """Return what an engine that samples leaves of a machine's memory."""
+    """Return a machine without the memory of a separate sampling engine."""
     if getattr(config.policy, "sampler", "own") == "own" or machine.memory is None:
         return machine
     return replace(machine, memory=round(machine.memory * (1 - ENGINE_SHARE)))
@@ -340,7 +319,7 @@ _SLOW: Final = (
 
 
 def slow_precision(config: RlConfig) -> str:
-    """Say that the policy's precision is slow on this machine, or return ``""``."""
+    """Return a warning if the policy's precision is slow on this machine, else ``""``."""
     policy = config.policy
     if not isinstance(policy, HfPolicyConfig) or policy.precision != "bfloat16":
         return ""
@@ -348,7 +327,7 @@ def slow_precision(config: RlConfig) -> str:
 
 
 def free_memory() -> int | None:
-    """Return the bytes that a process may still take, or ``None`` where nothing says so."""
+    """Return the free bytes of memory, or ``None`` where unknown."""
     found: list[int] = []
     try:
         for line in Path("/proc/meminfo").read_text("ascii").splitlines():
@@ -365,7 +344,7 @@ def free_memory() -> int | None:
         try:
             bound = int((group / most).read_text("ascii"))
             found.append(max(bound - int((group / used).read_text("ascii")), 0))
-        except (OSError, ValueError):  # no such group, or no bound
+        except (OSError, ValueError):  # no such group, or no limit
             continue
     return min(found, default=None)
 
@@ -384,10 +363,7 @@ _WITHOUT_BFLOAT16: Final = 1 / 20
 
 
 def _bfloat16_gain() -> float:
-    """Return how many times as fast as in float32 these processors train in bfloat16.
-
-    It is 1 where they have instructions for it, or where that is not known.
-    """
+    """Return the speed of bfloat16 relative to float32; 1 if supported or unknown."""
     import torch
 
     known = torch.cpu.get_capabilities()
@@ -410,7 +386,6 @@ def _demand(config: RlConfig, tasks: RlTasks, lengths: Lengths, machine: Machine
     longest = lengths.episode if trajectories else lengths.longest
     usual = lengths.episode if trajectories else lengths.usual
     rows = at_once if trajectories else at_once * lengths.turns
-    # Supervised training alone plays no groups.
     rows = min(rows, grpo.minibatch_rows or rows) if grpo.iterations else 1
     if config.cold_start is not None:
         rows = max(rows, config.cold_start.batch_rows)
@@ -457,7 +432,7 @@ _CHANGES: Final[dict[str, Callable[[Demand, Lengths], Demand]]] = {
     "grpo.kl_weight=0": lambda one, _: replace(one, reference=False),
     "policy.lora={}": lambda one, _: replace(one, rank=one.rank or 16),
 }
-"""What saves memory, the cheapest first: these change speed, then noise, then what is learned."""
+"""Settings that save memory; the first only cost speed, the last change what is learned."""
 
 
 def _on(
@@ -478,7 +453,7 @@ def _on(
 
 
 def _helping(machine: Machine, shape: Shape, demand: Demand, lengths: Lengths) -> Iterator[str]:
-    """Return the settings that make it fit, of those that save anything; none where none do."""
+    """Yield the settings that together make it fit; none if nothing does."""
     taken: dict[str, Demand] = {}
     for name, change in _CHANGES.items():
         changed = change(demand, lengths)
@@ -489,16 +464,20 @@ def _helping(machine: Machine, shape: Shape, demand: Demand, lengths: Lengths) -
                 return
 
 
+def _exact(need: Need) -> int:
+    return need.lasting + need.gradients if need.grows else need.lasting
+
+
 def _least(need: Need) -> int:
-    """Return the bytes that are taken surely: what lasts is exact, the rest is not."""
-    sure = need.lasting + need.gradients if need.grows else need.lasting
+    """Return the least bytes: lasting memory is exact, the rest within a factor."""
+    sure = _exact(need)
     return round(sure + (need.peak - sure) / TRUSTED) if need.peak > sure else need.peak
 
 
 def _fits(need: Need, free: int | None) -> bool | None:
     if free is None:
         return None
-    sure = need.lasting + need.gradients if need.grows else need.lasting
+    sure = _exact(need)
     if sure + max(need.peak - sure, 0) * TRUSTED <= free:
         return True
     return False if _least(need) > free else None
@@ -522,7 +501,7 @@ def _work(config: RlConfig, lengths: Lengths, episodes: int) -> Work:
 
 
 def _time(machine: Machine, shape: Shape, demand: Demand, need: Need, work: Work) -> float:
-    """Return seconds: operations where those bound it, and memory read where that does."""
+    """Estimate seconds, bound by operations or by memory reads."""
     per_token = 6 if demand.rank is None else 4  # forward, and gradients of inputs and weights
     per_token += 2 * demand.checkpointing + 2 * demand.reference
     training = per_token * shape.weights * work.trained / machine.flops

@@ -1,4 +1,4 @@
-"""The model card of a policy: what it is, what it learned from, and what was proven of it."""
+"""The model card of a policy: its training, its data, and its test results."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from skillwright.bank import Bank
 from skillwright.config.rl import HfPolicyConfig, RlConfig
 from skillwright.core.jsonio import dumps
 from skillwright.evaluation import Score, Verdict
-from skillwright.jobs.run.launch import MADE
+from skillwright.jobs.kinds import MADE
 from skillwright.jobs.run.resume import TASKS
 from skillwright.jobs.weights.launch import rl_has_scripted_models
 from skillwright.jobs.weights.starting_weights import RunWeights
@@ -26,15 +26,7 @@ _REWARDED = (
 def model_card(
     found: RunWeights, policy: HfPolicyConfig, store: RunStore, bank: Bank, form: str
 ) -> str:
-    """Write the card of a run's weights.
-
-    Args:
-        found: The weights.
-        policy: What they were built of.
-        store: The run's.
-        bank: The version of the skill bank that belongs to them.
-        form: What is in the folder, for people.
-    """
+    """Return the model card of a run's weights; ``form`` describes the files in the folder."""
     config, state = found.config, found.state
     name = f"{config.run.name}, {weights_name(found.iteration)}"
     parts = [

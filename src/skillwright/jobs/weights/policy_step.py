@@ -1,32 +1,34 @@
 """A policy step: the weights of the latest iterations against those before them, on val."""
 
 from skillwright.evaluation import Draws
+from skillwright.jobs.kinds import RlKind
+from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
-from skillwright.jobs.weights.state import CANDIDATE, RlKind, RlState
+from skillwright.jobs.weights.state import CANDIDATE, RlState
 from skillwright.jobs.weights.validation import Checkpoints, Version, WeightsDuel
 from skillwright.jobs.weights.verdicts import PolicyJudged, PolicyStepRecord
-from skillwright.jobs.weights.wiring import Workshop
+from skillwright.jobs.weights.wiring import RlParts
 from skillwright.policy import PolicyBackend
 from skillwright.runs import VerdictRecord
 
 ORIGIN = "policy"
-"""What its verdicts are stored as."""
+"""The origin of its verdicts."""
 
 
-def ends_policy_step(run: Workshop, iteration: int) -> bool:
-    """Whether an iteration is the last one of a policy step."""
+def ends_policy_step(run: RlParts, iteration: int) -> bool:
+    """Whether an iteration is the last of a policy step."""
     every = run.config.grpo.gate_every
     return every is not None and (iteration % every == 0 or iteration == run.config.grpo.iterations)
 
 
 async def judge_policy(
-    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, checkpoints: Checkpoints
 ) -> RlState:
     """Have the gate judge the weights, unless it has; weights that lose are taken back.
 
-    Both sides are given the skills that the latest iteration had. The gate's draws are fresh after
-    each change of bank or weights that it let through.
+    Both sides get the skills of the latest iteration. The gate takes fresh draws after each change
+    that it accepts.
     """
     if iteration not in state.policy_steps:
         state = await _judged(run, state, policy, iteration, checkpoints)
@@ -38,7 +40,7 @@ async def judge_policy(
 
 
 async def _judged(
-    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, checkpoints: Checkpoints
 ) -> RlState:
     gate, version = run.config.evaluation.gate, state.version_after(iteration - 1)
     since = state.last_policy_step
@@ -50,7 +52,7 @@ async def _judged(
     sides = Version(since, skills), Version(CANDIDATE, skills)
     draws = Draws(run.config.run.seed, first=1 + state.accepts * gate.draws, step=iteration)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
-    verdict = await gate.judge(duel, state.ledger, run.terms)
+    verdict = await gate.judge(duel, state.ledger, terms_of(run.config))
     before = _identity_after(state, since)
     record = PolicyStepRecord(iteration, since, version, before, candidate, verdict)
     with run.store.transaction(durable=True):
@@ -62,7 +64,7 @@ async def _judged(
 
 
 def _identity_after(state: RlState, iteration: int) -> str:
-    """Return the identity of the weights that a policy step ended with; 0 is the cold start."""
+    """Return the identity of the weights after a policy step; 0 is the cold start."""
     step = state.policy_steps.get(iteration)
     if step is not None:
         return step.candidate if step.verdict.accepted else step.before

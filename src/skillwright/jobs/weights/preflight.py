@@ -1,16 +1,22 @@
-"""What can be known to be wrong with a run of the recipe, found before anything is written."""
+"""Checks before a run of the recipe; nothing is written yet."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
 from skillwright.config.rl import RlConfig
-from skillwright.core import ConfigError, SkillwrightError
-from skillwright.core.concurrency import together
+from skillwright.core import ConfigError
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.bank_source import opened_embedder
 from skillwright.jobs.run.money import priced_model, refuse_unheld
-from skillwright.jobs.run.preflight import Finding, Health, answers, build_first, finding, users_of
+from skillwright.jobs.run.preflight import (
+    Finding,
+    Health,
+    ask_models,
+    build_first,
+    examine_models,
+    finding,
+)
 from skillwright.jobs.run.tasks import refuse_unasked_data
 from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.weights.bank import starting_bank
@@ -19,43 +25,33 @@ from skillwright.jobs.weights.estimate import expected_lengths, retirement_text
 from skillwright.jobs.weights.machine import refuse_too_large, slow_precision
 from skillwright.jobs.weights.tasks import RlTasks, find_rl_tasks
 from skillwright.jobs.weights.wiring import PolicyMaker
-from skillwright.models import HttpClient, ModelConfig
 from skillwright.rollout.episode import why_no_tools
 
 
 async def preflight_rl(config: RlConfig) -> PolicyMaker:
     """Check budget, tasks, bank and policy, and ask each distinct model one small question.
 
-    An endpoint that embeds is asked nothing; its key has to be there.
+    An embedding endpoint is not called; only its key is checked.
     """
     maker = PolicyMaker(config)
-    for look in _looks(config, maker).values():
-        await look()
-    llms = {**config.llms, **users_of(config.env)}
-    async with HttpClient() as client:
-        await together(answers(llm, client) for llm in _distinct(llms).values())
+    for check in _checks(config, maker).values():
+        await check()
+    await ask_models(config.llms, config.env)
     return maker
 
 
 async def examine_rl(config: RlConfig) -> list[Finding]:
-    """Look at all that `preflight_rl` looks at, also behind the first thing that is wrong."""
-    looks = _looks(config, PolicyMaker(config))
-    found = [await finding(name, look()) for name, look in looks.items()]
-    # Where tasks cannot be found, whatever needs them fails by the same words: they are said once.
+    """Check all that `preflight_rl` checks, and report every finding, not only the first."""
+    checks = _checks(config, PolicyMaker(config))
+    found = [await finding(name, check()) for name, check in checks.items()]
+    # All checks that need tasks fail with one message where they are missing: report it once.
     first = {one.detail: one for one in reversed(found) if one.health is Health.BAD}
     findings = [one for one in found if first.get(one.detail, one) is one]
-    llms = dict(config.llms)
-    try:
-        llms |= users_of(config.env)
-    except SkillwrightError as error:
-        findings.append(Finding("simulated user", Health.BAD, str(error)))
-    async with HttpClient() as client:
-        asked = (finding(roles, answers(llm, client)) for roles, llm in _distinct(llms).items())
-        return [*findings, *await together(asked)]
+    return [*findings, *await examine_models(config.llms, config.env)]
 
 
-def _looks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Awaitable[str]]]:
-    """Return the checks that need no request; each returns findings or raises."""
+def _checks(config: RlConfig, maker: PolicyMaker) -> dict[str, Callable[[], Awaitable[str]]]:
+    """Return the checks by name; each returns what it found, or raises."""
     return {
         "trackers": partial(_trackers, config),
         "budget": partial(_money, config),
@@ -123,14 +119,6 @@ async def _policy(config: RlConfig, maker: PolicyMaker) -> str:
 
 async def _internalize(config: RlConfig) -> str:
     return retirement_text(config, len(find_rl_tasks(config).val))
-
-
-def _distinct(llms: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
-    """Return each model once, by all of its roles: two roles of one model are one question."""
-    roles: dict[str, list[str]] = {}
-    for role, llm in llms.items():
-        roles.setdefault(llm.model_dump_json(), []).append(role)
-    return {" and ".join(named): llms[named[0]] for named in roles.values()}
 
 
 async def _look_at_tasks(config: RlConfig) -> RlTasks:

@@ -1,18 +1,17 @@
-"""The recipe: from base trajectories to a policy that was taught, rewarded, and tested.
+"""The recipe: train a policy and a skill bank together, then test both.
 
     base trajectories -> distilled bank
-    expert, with the bank's skills -> verified wins -> cold start: the reference
-    [ groups of rollouts under the same skills -> advantages -> update
-      every m iterations, if wanted: gate -> weights that lose are taken back
-      every N epochs: failures of the evolution split -> teacher -> gate -> next bank
+    expert, with the bank's skills -> solved episodes -> cold start: the reference
+    [ groups of rollouts with the same skills -> advantages -> update
+      every m iterations, optional: gate -> weights that lose are taken back
+      every n iterations: failures of the evolution split -> teacher -> gate -> next bank
       every k iterations: val ] x iterations
     release test: the selected policy and its bank against the cold start and the first bank
-    if wanted, skills distilled into the weights -> release test -> skills retired
+    optional: skills distilled into the weights -> release test -> skills retired
     test, opened once: cold start, selected policy, and the controls
 
-What was decided is in the run's store, weights in its checkpoints, and the bank in a file of
-its own. A run that was killed goes back to the latest checkpoint; what it plays again on the way
-ends as before, because nothing depends on time.
+Decisions are in the run's store, weights in its checkpoints, and the bank in its own file. A killed
+run resumes at the latest checkpoint, and plays the iterations after it again with equal results.
 
 Source: SkillRL (arXiv 2602.08234).
 """
@@ -38,6 +37,8 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
+from skillwright.jobs.kinds import RlKind
+from skillwright.jobs.run.engine import make_env
 from skillwright.jobs.run.progress import RunStarted, StageStarted
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
@@ -53,7 +54,6 @@ from skillwright.jobs.weights.state import (
     ColdStartEnded,
     IterationEnded,
     IterationRecord,
-    RlKind,
     RlReport,
     RlState,
     restore,
@@ -62,7 +62,7 @@ from skillwright.jobs.weights.state import (
 from skillwright.jobs.weights.tasks import again_tasks, harder_tasks, tasks_of_iteration
 from skillwright.jobs.weights.validation import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.weights.wiring import (
-    Workshop,
+    RlParts,
     as_commands,
     group_settings,
     grpo_settings,
@@ -83,11 +83,11 @@ from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
 
-async def rl(run: Workshop, folder: RunFolder) -> RlReport:
+async def rl(run: RlParts, folder: RunFolder) -> RlReport:
     """Run the recipe, or resume it."""
     refuse_other_tasks(run.store, run.tasks.facts)
     state = restore(run.config, run.store)
-    checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+    checkpoints = Checkpoints(run.store.folder / "checkpoints", run.bank_store)
     _introduce(run, state, folder, checkpoints)
     run, state = await make_first_bank(run, state)
     policy, state = await start_cold(run, state, checkpoints)
@@ -100,12 +100,51 @@ async def rl(run: Workshop, folder: RunFolder) -> RlReport:
     return RlReport(state, selected(run.config, state))
 
 
-async def start_cold(
-    run: Workshop, state: RlState, checkpoints: Checkpoints
-) -> tuple[PolicyBackend, RlState]:
-    """Build the policy and teach it what the expert does; done already, return it as it began.
+def _introduce(run: RlParts, state: RlState, folder: RunFolder, checkpoints: Checkpoints) -> None:
+    config, tasks, last = run.config, run.tasks, state.last_iteration
+    saved = max((one for one in checkpoints.iterations if one <= last), default=0)
+    resumes = state.cold_start is not None and last < config.grpo.iterations
+    lost = f"iterations {saved + 1} to {last} are played again: weights were saved after {saved}"
+    evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
+    bank = count_skills(run.bank_store.load())
+    names = {role: llm.identity for role, llm in run.llms.items()}
+    iterations = config.grpo.iterations
+    run.callback.on_event(
+        RunStarted(
+            name=folder.name,
+            folder=str(folder.path),
+            llms={"policy": config.policy.label, **names},
+            facts=(
+                f"{config.env.name}: {len(tasks.training)} tasks to train on, {len(tasks.base)} "
+                f"for base trajectories, {evolution} of the evolution split, {len(tasks.val)} val, "
+                f"{len(tasks.splits.test)} sealed test tasks",
+                f"{iterations} iterations of {config.grpo.tasks_per_iteration} x "
+                f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
+                "bank",
+                *_judged(config, len(tasks.val)),
+                *([f"bank: {bank.headline}"] if bank.total else []),
+                *([slow] if (slow := slow_precision(config)) else []),
+                *([lost] if resumes and saved < last else []),
+            ),
+            steps=iterations,
+            episodes=max(expected_episodes(config, tasks) - run.store.counts()["episodes"], 0),
+            resumed_at=saved + 1 if resumes else None,
+        )
+    )
 
-    What it is then becomes the reference of the divergence.
+
+def _judged(config: RlConfig, val: int) -> list[str]:
+    every, steps = config.grpo.gate_every, config.policy_steps
+    said = [f"the gate judges the weights {steps} times, every {every} iterations"] if steps else []
+    return said + ([retirement_text(config, val)] if config.internalize else [])
+
+
+async def start_cold(
+    run: RlParts, state: RlState, checkpoints: Checkpoints
+) -> tuple[PolicyBackend, RlState]:
+    """Build the policy and train it on the expert's episodes; its weights are the reference.
+
+    Where that is done, return the untrained policy; a checkpoint is loaded later.
     """
     if state.cold_start is not None and state.policy is not None:
         return run.maker.make(state.policy), state
@@ -121,7 +160,7 @@ async def start_cold(
     if run.config.cold_start is not None:
         results = as_commands(shown) if run.maker.chooses else list(shown)
         facts = _teach(run, policy, results, skills)
-    # Without a divergence nothing is compared with it, and it would take as much as the weights.
+    # A reference takes as much memory as the weights, so it is only kept if it is used.
     compares = run.config.grpo.kl_weight > 0 and run.config.grpo.iterations > 0
     facts["reference"] = policy.freeze_reference() if compares else ""
     facts["policy"] = policy.identity
@@ -129,8 +168,8 @@ async def start_cold(
     return policy, write_down(run.store, state, RlKind.COLD_START, facts)
 
 
-async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
-    """Let the expert act, and sometimes without skills; return what the policy is to read there."""
+async def _demonstrations(run: RlParts, state: RlState) -> tuple[list[EpisodeResult], SkillSource]:
+    """Return the expert's episodes, and the skills in their prompts as the policy reads them."""
     source = run.source(state.first_version)
     section = run.config.cold_start
     if section is None:
@@ -144,17 +183,13 @@ async def _demonstrations(run: Workshop, state: RlState) -> tuple[list[EpisodeRe
     if section.expert_reads == "skills":
         whole = run.injector.whole(run.bank_store.load(state.first_version))
         given = Remembered(SometimesNothing(whole, section.without_skills, drawn))
-    specs = _specs(run, section)
-    run.callback.on_event(StageStarted("expert", episodes=len(specs)))
-    results = await run.model_engine("expert").run(specs, given)
-    refuse_no_score(results)
-    if given is not read:
-        results = as_read(results, read)
-    return results, read
+    tasks, engine = run.tasks.training[: section.tasks], run.model_engine("expert")
+    results = await run.play("expert", tasks, section.episodes, engine, given)
+    return (results if given is read else as_read(results, read)), read
 
 
-def _known_episodes(run: Workshop, section: ColdStartSection) -> list[EpisodeResult]:
-    """Return the episodes of another run; chats are no episodes, and are read on their own."""
+def _known_episodes(run: RlParts, section: ColdStartSection) -> list[EpisodeResult]:
+    """Return the episodes of another run; chats have none."""
     if section.demonstrations.endswith(CHATS):
         return []
     return episodes_of_run(
@@ -165,23 +200,14 @@ def _known_episodes(run: Workshop, section: ColdStartSection) -> list[EpisodeRes
     )
 
 
-def _specs(run: Workshop, section: ColdStartSection) -> list[EpisodeSpec]:
-    seed = run.config.run.seed
-    return [
-        EpisodeSpec(task, derive_seed("expert", seed, task.id, draw), draw, "expert")
-        for task in run.tasks.training[: section.tasks]
-        for draw in range(section.episodes)
-    ]
-
-
 async def _turns(
-    run: Workshop, shown: Sequence[EpisodeResult], skills: SkillSource
+    run: RlParts, shown: Sequence[EpisodeResult], skills: SkillSource
 ) -> list[TurnContext]:
-    """Return turns that hold the words of the tasks, of the places, and of the skills."""
+    """Return turns with the words of tasks and skills, for the vocabulary of a scorer."""
     if shown:
         return turns_of(shown, skills)
     tasks = run.tasks.training
-    found = await openings(tasks, run.make_env)
+    found = await openings(tasks, make_env(run.config.env))
     found = [
         replace(turn, skill=context.text)
         for turn, context in zip(found, skills.contexts(tasks), strict=True)
@@ -192,7 +218,7 @@ async def _turns(
 
 
 def _teach(
-    run: Workshop, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
+    run: RlParts, policy: PolicyBackend, results: Sequence[EpisodeResult], skills: SkillSource
 ) -> dict[str, Any]:
     section = run.config.cold_start
     if section is not None and section.demonstrations.endswith(CHATS):
@@ -212,10 +238,47 @@ def _teach(
     }
 
 
+async def _train(
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+) -> RlState:
+    """Run the remaining iterations, from the latest checkpoint."""
+    section, evolve, last = run.config.grpo, run.config.evolve, run.config.grpo.iterations
+    done = checkpoints.latest(policy, last)
+    if not done:
+        state = await validate(run, state, policy, 0)
+    for iteration in range(done + 1, last + 1):
+        version = state.version_after(iteration - 1)
+        ended = await train_on(run, state, policy, iteration, version)
+        state = _note(run, state, ended)
+        steps = ends_policy_step(run, iteration)
+        if steps:
+            state = await judge_policy(run, state, policy, iteration, checkpoints)
+        evolves = evolve is not None and iteration % evolve.every == 0
+        if evolves and iteration not in state.evolutions:
+            state = await evolve_bank(run, state, policy, iteration)
+        validates = iteration % run.config.evaluation.val_every == 0 or iteration == last
+        if validates:
+            state = await validate(run, state, policy, iteration)
+        if steps or evolves or validates or iteration % section.checkpoint_every == 0:
+            checkpoints.save(policy, iteration, state.version_after(iteration))
+            checkpoints.prune(state, iteration)
+    return state
+
+
+def _note(run: RlParts, state: RlState, ended: IterationEnded) -> RlState:
+    """Record an iteration, unless the store has it."""
+    record = ended.record
+    run.callback.on_event(ended)
+    if state.iterations.get(record.iteration) == record:
+        return state
+    timing = {"rollout_s": ended.rollout_s, "learning_s": ended.learning_s}
+    return write_down(run.store, state, RlKind.ITERATION, {**record.to_dict(), TIMING: timing})
+
+
 async def train_on(
-    run: Workshop, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, bank_version: int
 ) -> IterationEnded:
-    """Play an iteration and learn from it; the policy is another one afterwards."""
+    """Play the rollouts of an iteration and update the policy."""
     section, seed = run.config.grpo, run.config.run.seed
     if section.kl_weight > 0:
         check_reference(policy, state.reference)
@@ -256,7 +319,7 @@ async def train_on(
     return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
 
 
-def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
+def _tasks(run: RlParts, state: RlState, iteration: int) -> list[Task]:
     section, seed = run.config.grpo, run.config.run.seed
     count, tasks = section.tasks_per_iteration, run.tasks.training
     if section.harder:
@@ -266,7 +329,7 @@ def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
     most = int(count * section.again)
     again = again_tasks(tasks, iteration, most, seed, set(state.undecided(iteration)))
     chosen = (*again, *(task for task in chosen if task not in again))[:count]
-    # A group is compared in the same world; else each episode would have a seed of its own.
+    # The episodes of a group share one world.
     return [
         replace(
             task, extras={"seed": derive_seed("world", seed, iteration, task.id), **task.extras}
@@ -276,12 +339,12 @@ def _tasks(run: Workshop, state: RlState, iteration: int) -> list[Task]:
 
 
 def _count(
-    run: Workshop,
+    run: RlParts,
     results: Sequence[EpisodeResult],
     tasks: Sequence[Task],
     contexts: Sequence[SkillContext],
 ) -> None:
-    """Count which skills episodes had, and how these ended; each episode once."""
+    """Count the skills of each episode and its outcome in the bank, once."""
     if not run.bank_store.newest:
         return
     threshold = run.config.env.success_threshold
@@ -314,16 +377,14 @@ def _summary(results: Sequence[EpisodeResult], threshold: float) -> dict[str, An
     }
 
 
+_GROUP_COUNTS = ("groups", "zero_variance", "lone", "failures", "truncated", "malformed")
+
+
 def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
     total = report.total()
     norms = [step.grad_norm for step in report.steps if not step.skipped]
     return {
-        "groups": groups.groups,
-        "zero_variance": groups.zero_variance,
-        "lone": groups.lone,
-        "failures": groups.failures,
-        "truncated": groups.truncated,
-        "malformed": groups.malformed,
+        **{name: getattr(groups, name) for name in _GROUP_COUNTS},
         "steps": len(report.steps),
         "skipped": report.skipped_steps,
         "loss": _finite(total.loss / len(report.steps) if report.steps else 0.0),
@@ -352,90 +413,8 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-async def _train(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
-) -> RlState:
-    """Take the iterations that are left to take, from the latest checkpoint on."""
-    section, last = run.config.grpo, run.config.grpo.iterations
-    done = checkpoints.latest(policy, last)
-    if not done:
-        state = await validate(run, state, policy, 0)
-    for iteration in range(done + 1, last + 1):
-        version = state.version_after(iteration - 1)
-        ended = await train_on(run, state, policy, iteration, version)
-        state = _note(run, state, ended)
-        steps = ends_policy_step(run, iteration)
-        if steps:
-            state = await judge_policy(run, state, policy, iteration, checkpoints)
-        evolves = _evolves(run, iteration)
-        if evolves and iteration not in state.evolutions:
-            state = await evolve_bank(run, state, policy, iteration)
-        validates = iteration % run.config.evaluation.val_every == 0 or iteration == last
-        if validates:
-            state = await validate(run, state, policy, iteration)
-        if steps or evolves or validates or iteration % section.checkpoint_every == 0:
-            checkpoints.save(policy, iteration, state.version_after(iteration))
-            checkpoints.prune(state, iteration)
-    return state
-
-
-def _evolves(run: Workshop, iteration: int) -> bool:
-    evolve = run.config.evolve
-    return evolve is not None and iteration % evolve.every == 0
-
-
-def _note(run: Workshop, state: RlState, ended: IterationEnded) -> RlState:
-    """Write an iteration down, unless it was written before a kill."""
-    record = ended.record
-    run.callback.on_event(ended)
-    if state.iterations.get(record.iteration) == record:
-        return state
-    timing = {"rollout_s": ended.rollout_s, "learning_s": ended.learning_s}
-    return write_down(run.store, state, RlKind.ITERATION, {**record.to_dict(), TIMING: timing})
-
-
-def _publish(run: Workshop, state: RlState) -> None:
-    """Write the bank of the released policy for people to read."""
+def _publish(run: RlParts, state: RlState) -> None:
+    """Write the released bank as ``skills.md``."""
     report = RlReport(state, selected(run.config, state))
     bank = run.bank_store.load(report.bank_version)
     write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
-
-
-def _introduce(run: Workshop, state: RlState, folder: RunFolder, checkpoints: Checkpoints) -> None:
-    config, tasks, last = run.config, run.tasks, state.last_iteration
-    saved = max((one for one in checkpoints.iterations if one <= last), default=0)
-    resumes = state.cold_start is not None and last < config.grpo.iterations
-    lost = f"iterations {saved + 1} to {last} are played again: weights were saved after {saved}"
-    evolution = len(tasks.evolution.tasks) if tasks.evolution else 0
-    bank = count_skills(run.bank_store.load())
-    names = {role: llm.identity for role, llm in run.llms.items()}
-    iterations = config.grpo.iterations
-    run.callback.on_event(
-        RunStarted(
-            name=folder.name,
-            folder=str(folder.path),
-            llms={"policy": config.policy.label, **names},
-            facts=(
-                f"{config.env.name}: {len(tasks.training)} tasks to train on, {len(tasks.base)} "
-                f"for base trajectories, {evolution} of the evolution split, {len(tasks.val)} val, "
-                f"{len(tasks.splits.test)} sealed test tasks",
-                f"{iterations} iterations of {config.grpo.tasks_per_iteration} x "
-                f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
-                "bank",
-                *_judged(config, len(tasks.val)),
-                *([f"bank: {bank.headline}"] if bank.total else []),
-                *([slow] if (slow := slow_precision(config)) else []),
-                *([lost] if resumes and saved < last else []),
-            ),
-            steps=iterations,
-            episodes=max(expected_episodes(config, tasks) - run.store.counts()["episodes"], 0),
-            resumed_at=saved + 1 if resumes else None,
-        )
-    )
-
-
-def _judged(config: RlConfig, val: int) -> list[str]:
-    """Say what is judged besides the bank."""
-    every, steps = config.grpo.gate_every, config.policy_steps
-    said = [f"the gate judges the weights {steps} times, every {every} iterations"] if steps else []
-    return said + ([retirement_text(config, val)] if config.internalize else [])

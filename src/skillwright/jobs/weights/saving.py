@@ -1,4 +1,4 @@
-"""Take the policy of a run out of it, as files that other programs open."""
+"""Save the policy of a run as files for other programs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +24,7 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class SavedPolicy:
-    """What was saved.
-
-    Attributes:
-        path: The folder.
-        run: Of which run.
-        weights: Which of its weights, for people.
-        identity: Their digest.
-        size: Of all files, in bytes.
-    """
+    """A saved policy; ``size`` is in bytes, ``identity`` the digest of the weights."""
 
     path: Path
     run: str
@@ -52,9 +44,9 @@ def save_run_policy(
     """Save the policy of a finished run in a new folder, with its model card.
 
     Raises:
-        ConfigError: The folder exists, the run has no such weights, they are no language model, or
-            this form of them cannot be written.
-        RunError: There is no such run, or the folder cannot be written; nothing is left of it.
+        ConfigError: The folder exists, the run has no such weights, or they cannot be written in
+            this form.
+        RunError: There is no such run, or the folder cannot be written.
     """
     if target.exists():
         raise ConfigError(f"{str(target)!r} exists, and nothing is overwritten; name another")
@@ -65,7 +57,7 @@ def save_run_policy(
             f"run {str(found.path)!r} trained a command scorer, which no other program can open; "
             f"another run begins with it by:  --set policy.start={found.path}"
         )
-    # As it was trained: in fewer bits, what was learned would be rounded away.
+    # In float32, because fewer bits would round away what was learned.
     here = {"device": "cpu", "precision": "float32", "sampler": "own"}
     exact = policy.model_copy(update=here)
     maker = PolicyMaker(found.config.model_copy(update={"policy": exact}))

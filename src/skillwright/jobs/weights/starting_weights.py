@@ -1,7 +1,4 @@
-"""Weights and banks that are there already: of a run of ours, or weights in a saved folder.
-
-`policy.start` names what a policy begins with; `skillwright policy save` takes a run's weights out.
-"""
+"""Find the weights and the bank of a finished run, or the weights in a saved folder."""
 
 import hashlib
 from collections.abc import Mapping
@@ -33,14 +30,7 @@ _CONFIG, _ADAPTER = "config.json", "adapter_config.json"
 
 @dataclass(frozen=True, slots=True)
 class RunWeights:
-    """Weights that a run of the recipe kept.
-
-    Attributes:
-        path: The run's folder.
-        config: Its configuration.
-        state: Where it stands.
-        iteration: After which iteration they are; 0 is the cold start, `START` what it began with.
-    """
+    """Weights of a finished run: after an iteration, the cold start (0) or `START`."""
 
     path: Path
     config: RlConfig
@@ -49,12 +39,12 @@ class RunWeights:
 
     @property
     def checkpoint(self) -> Path:
-        """Their file."""
+        """The file of the weights."""
         return self.path / "checkpoints" / checkpoint_name(self.iteration)
 
     @property
     def identity(self) -> str:
-        """The digest that the run recorded of them; ``""`` for one that it did not record."""
+        """The recorded digest of the weights, or ``""``."""
         known, made = self.state.validations.get(self.iteration), self.state.internalized
         if known is not None:
             return known.policy
@@ -65,21 +55,21 @@ class RunWeights:
 
     @property
     def bank_version(self) -> int:
-        """The version of the skill bank that belongs to them."""
+        """The version of the bank that belongs to the weights."""
         if self.iteration == INTERNALIZED:
             return RlReport(self.state, self.iteration).bank_version
         return self.state.version_after(self.iteration)
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What tells them from others, as JSON values."""
+        """The identity of the weights, as JSON values."""
         return {"run": self.path.name, "iteration": self.iteration, "weights": self.identity}
 
     def put_into(self, policy: PolicyBackend) -> None:
-        """Give a policy that was built as the run built its own these weights, and nothing else.
+        """Load the weights into a policy that was built as the run built its own.
 
         Raises:
-            ConfigError: They do not fit.
+            ConfigError: The weights do not fit.
         """
         try:
             policy.begin_from(load_checkpoint(self.checkpoint).policy)
@@ -93,19 +83,14 @@ class RunWeights:
 
 @dataclass(frozen=True, slots=True)
 class FolderWeights:
-    """Weights in a `save_pretrained` folder.
-
-    Attributes:
-        path: The folder.
-        is_adapter: Whether they are a LoRA adapter, which goes over ``policy.model``.
-    """
+    """Weights in a `save_pretrained` folder; an adapter is a LoRA adapter of ``policy.model``."""
 
     path: Path
     is_adapter: bool
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What tells them from others, as JSON values."""
+        """The identity of the weights, as JSON values."""
         total = hashlib.sha256()
         for file in sorted(self.path.glob("*.safetensors")):
             with file.open("rb") as opened:
@@ -121,8 +106,7 @@ def run_weights(
     Args:
         run: Its folder, its name below ``root``, or ``latest``.
         root: The folder that holds runs.
-        which: ``released``, what its release test left; ``final``, what it selected;
-            ``cold-start``; or ``start``, what it began with.
+        which: ``released`` by the release test, ``final`` (selected), ``cold-start`` or ``start``.
 
     Raises:
         RunError: There is no such run.

@@ -1,13 +1,13 @@
-"""The state of the recipe, rebuilt from the event log. Weights lie in checkpoints."""
+"""The state of a run of the recipe, rebuilt from its event log; weights are in checkpoints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Literal, Protocol, Self
 
 from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
 from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import Event
 from skillwright.jobs.run.resume import rebuild
 from skillwright.jobs.weights.verdicts import (
@@ -19,19 +19,16 @@ from skillwright.jobs.weights.verdicts import (
 from skillwright.runs import RunStore
 
 TIMING = "timing"
-"""The key of an event's payload that holds what took how long; no decision reads it."""
+"""The key of the seconds that an iteration took; no decision reads it."""
 TEST_EPISODES = "episodes"
-"""The key of the test event's payload that holds the episodes' keys by artifact."""
-
+"""The key of the test event that holds the episodes' keys by artifact."""
 
 Which = Literal["released", "final", "cold-start", "start"]
-"""Names weights of a finished run: what it released, what it selected, what the cold start left,
-and what it began with."""
+"""Weights of a finished run: released, selected, after the cold start, or before it."""
 Form = Literal["merged", "adapter", "q8_0", "f16", "f32"]
-"""How weights are saved: safetensors with an adapter merged, or the adapter alone; or GGUF of that
-precision."""
+"""How weights are saved: safetensors, with the adapter merged or alone, or GGUF by precision."""
 START, INTERNALIZED, CANDIDATE = -1, -2, -3
-"""Name weights where an iteration is named: those that a run began with, those that skills were
+"""Numbers in place of an iteration: the weights that a run began with, those that skills were
 distilled into, and those that the gate is judging; 0 is the cold start."""
 _NAMES = {START: "start", INTERNALIZED: "internalized", CANDIDATE: "candidate"}
 
@@ -42,37 +39,8 @@ def checkpoint_name(iteration: int) -> str:
 
 
 def weights_name(iteration: int) -> str:
-    """Say for people which weights a run has after an iteration."""
+    """Return the display name of the weights after an iteration."""
     return {**_NAMES, 0: "cold start"}.get(iteration, f"iteration {iteration}")
-
-
-class RlKind(StrEnum):
-    """What an event says."""
-
-    BANK = "first_bank"
-    """The first bank is there."""
-    POLICY = "policy"
-    """The policy is built; what it knows before it has learned anything."""
-    COLD_START = "cold_start"
-    """The policy has learned from the expert; what it is now is the reference."""
-    ITERATION = "iteration"
-    """A group of rollouts was played and learned from."""
-    EVOLUTION = "evolution"
-    """An update of the bank is decided."""
-    POLICY_STEP = "policy_step"
-    """The gate has judged the weights of a policy step."""
-    VALIDATION = "validation"
-    """The policy has its score on val."""
-    RELEASE = "rl_release"
-    """What the run ends with was tested against what reinforcement began with."""
-    INTERNALIZED = "internalized"
-    """Whether skills that were distilled into the weights are retired is decided."""
-    TEST_OPENED = "rl_test_opened"
-    """The sealed tasks are opened; the artifacts that will be scored are fixed."""
-    TEST = "rl_test"
-    """The artifacts have their scores on test."""
-    FINISHED = "rl_finished"
-    """Nothing is left to do."""
 
 
 _FIELDS = {RlKind.BANK: "bank", RlKind.POLICY: "policy", RlKind.COLD_START: "cold_start"}
@@ -80,36 +48,31 @@ _FIELDS = {RlKind.BANK: "bank", RlKind.POLICY: "policy", RlKind.COLD_START: "col
 
 @dataclass(frozen=True, slots=True)
 class IterationRecord(JsonRecord):
-    """What an iteration played and did.
+    """The rollouts and the update of an iteration; figures that are not finite are ``None``.
 
     Attributes:
         iteration: From 1.
-        bank_version: Which skills were injected.
-        episodes: Scored episodes.
-        reward: Mean outcome of them.
-        success: Share of them that was solved.
+        episodes: Scored episodes, which ``reward`` and ``success`` are means of.
         task_types: (solved, scored) by task type.
         groups: Tasks with at least one scored episode.
-        zero_variance: Zero-variance groups: equal outcomes; they teach nothing.
-        lone: Groups with one survivor; it was dropped.
+        zero_variance: Groups with equal outcomes, which teach nothing.
+        lone: Groups with a single scored episode, which are dropped.
         failures: Episodes that the infrastructure failed.
         truncated: Episodes that a limit ended.
-        malformed: Turns whose action was none of those on offer.
+        malformed: Turns with an invalid action.
         turns: Mean turns of an episode.
-        tokens: Mean tokens that the policy chose in an episode; for a scorer, choices.
-        rows: Rows that were learned from.
+        tokens: Mean tokens, or choices of a scorer, in an episode.
+        rows: Rows that were trained on.
         steps: Optimizer steps.
-        skipped: Steps left out because their gradient was not finite.
-        loss: Mean of the steps; ``None``, as in what follows, where it was no finite number.
+        skipped: Steps without a finite gradient.
         kl: Mean divergence from the reference per token, in nats.
         entropy: Mean entropy per token, in nats.
         clip_fraction: Share of tokens without gradient.
         drift: Largest change of a log-probability between sampling and training.
-        grad_norm: Mean norm of the gradient before clipping; infinite ones left out.
-        learning_rate: Of the steps.
+        grad_norm: Mean norm of the gradient before clipping.
         skills: Mean number of skills injected into an episode.
-        injected: Ids of skills -> episodes that they were injected into.
-        solved: Ids of tasks -> share of their episodes that was solved.
+        injected: Episodes by the id of the injected skill.
+        solved: Success rate by task id.
     """
 
     iteration: int
@@ -142,30 +105,29 @@ class IterationRecord(JsonRecord):
 
     @property
     def zero_variance_share(self) -> float:
-        """Share of the groups that teach nothing."""
+        """Share of groups with equal outcomes."""
         return self.zero_variance / self.groups if self.groups else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class EvolutionRecord(JsonRecord):
-    """What became of an update of the bank.
+    """The outcome of an update of the bank.
 
     Attributes:
-        iteration: After which one.
-        version: The bank's version now.
-        before: And before.
+        iteration: The iteration before it.
+        version: The bank's version after the update.
+        before: The bank's version before it.
         action: ``accept``, ``reject``, ``undecided``, or why nothing was proposed: ``none_weak``,
             ``no_proposal``, ``nothing_new``, ``teacher_failed``.
         success: (solved, scored) by category, on the evolution split.
-        weakest: The category with the lowest accuracy, or ``None``.
-        growth: Active skills by category now (``""`` for general ones), with their number.
-        added: Ids that were given out.
-        refined: Ids with new words.
-        retired: Ids that are injected no more.
-        refused: Proposals that the limits, or what is there already, left out.
-        verdict: The gate's, or ``None`` where it was not asked.
-        earlier: Lines that tell a later teacher what was proposed.
-        notes: What else is to be said.
+        weakest: The category with the lowest success rate.
+        growth: Number of active skills by category; ``""`` for general ones.
+        added: Ids of new skills.
+        refined: Ids of skills with a new text.
+        retired: Ids of skills that are no longer injected.
+        refused: Number of proposals that a limit, a duplicate or lint left out.
+        verdict: The gate's; ``None`` where it was not asked.
+        earlier: Lines that later tell the teacher what was proposed.
     """
 
     iteration: int
@@ -189,9 +151,7 @@ class Validation(JsonRecord):
     """A score on val.
 
     Attributes:
-        iteration: After which one; 0 is the cold start, `START` what the run began with.
-        bank_version: Which skills were injected.
-        table: The scores.
+        iteration: The iteration before it; 0 is the cold start, `START` the beginning.
         policy: The identity of the weights.
     """
 
@@ -202,31 +162,21 @@ class Validation(JsonRecord):
 
     @property
     def success(self) -> float:
-        """Share of the val tasks that was solved; 0 where none was scored."""
+        """Success rate on val; 0 where no task was scored."""
         return self.table.overall.success_rate or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RlState:
-    """What a run of the recipe knows.
+    """The state of a run; records are by iteration, and ``None`` before their stage has ended.
 
     Attributes:
         ledger: The alpha that is left for changes of bank and weights.
-        bank: Facts about the first bank, with its ``version``; ``None`` before it is there.
-        policy: What the policy was built of; ``None`` before.
-        cold_start: Facts about the cold start, with the digest of the ``reference``; ``None``
-            before its end.
-        iterations: By number.
-        evolutions: By the iteration that they came after.
-        policy_steps: By the iteration that they ended with.
-        validations: By iteration.
+        bank: Facts about the first bank, with its ``version``.
+        policy: What the policy was built of.
+        cold_start: Facts about the cold start, with the digest of the ``reference``.
         sealed: Whether the test split is still closed.
-        test: The test report, or ``None``.
-        release: Whether what the run ends with is proven better than the cold start with the first
-            bank; ``None`` where that was not tested.
-        internalized: What became of skills that were to be distilled into the weights; ``None``
-            before.
-        finished: Whether nothing is left to do.
+        release: The test of the selected weights and bank against the baseline.
     """
 
     ledger: AlphaLedger
@@ -245,53 +195,53 @@ class RlState:
 
     @property
     def first_version(self) -> int:
-        """The version of the first bank; 0 before it is there."""
+        """The version of the first bank, or 0."""
         return int(self.bank["version"]) if self.bank else 0
 
     @property
     def reference(self) -> str:
-        """Digest of the weights that the cold start ended with; ``""`` before."""
+        """Digest of the weights after the cold start; ``""`` before."""
         return str(self.cold_start["reference"]) if self.cold_start else ""
 
     @property
     def last_iteration(self) -> int:
-        """The last iteration that was written down."""
+        """The number of the last iteration."""
         return max(self.iterations, default=0)
 
     @property
     def baseline(self) -> int:
-        """Which weights the release test compares with: `START`, or 0 for the cold start."""
+        """The weights that the release test compares with: `START`, or 0 for the cold start."""
         return START if START in self.validations else 0
 
     @property
     def last_policy_step(self) -> int:
-        """After which iteration the weights are that the next policy step has to beat."""
+        """The iteration whose weights the next policy step has to beat."""
         return max(self.policy_steps, default=0)
 
     def policy_step_at(self, iteration: int) -> int:
-        """Return the last policy step that had ended after an iteration; 0 is the cold start."""
+        """Return the last policy step up to an iteration; 0 is the cold start."""
         return max((one for one in self.policy_steps if one <= iteration), default=0)
 
     @property
     def accepts(self) -> int:
-        """How often the gate has let a change of bank or weights through."""
+        """How many changes of bank or weights the gate has accepted."""
         banks = [one.action == "accept" for one in self.evolutions.values()]
         return sum(banks) + sum(one.verdict.accepted for one in self.policy_steps.values())
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """What the gate said of changes of bank and weights, in no order."""
+        """The gate's verdicts on changes of bank and weights, in no order."""
         of_bank = [one.verdict for one in self.evolutions.values() if one.verdict is not None]
         return of_bank + [one.verdict for one in self.policy_steps.values()]
 
     @property
     def best(self) -> Validation | None:
-        """The best validation, the later among equals; ``None`` before the first."""
+        """The best validation, the latest among equals."""
         known = self.validations.values()
         return max(known, key=lambda one: (one.success, one.iteration)) if known else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what happened as a JSON object."""
+        """Return the state as a JSON object."""
         return {
             "bank": encode(self.bank),
             "cold_start": encode(self.cold_start),
@@ -315,9 +265,7 @@ class RlState:
     def success_rates(self, before: int) -> dict[str, float]:
         """Return the recent success rate of each task type, before an iteration.
 
-        Returns:
-            By task type: a running mean in which each iteration that played it counts a fifth,
-            beginning at a half.
+        It begins at a half; each iteration that played the type moves it by a fifth.
         """
         rates: dict[str, float] = {}
         for number in sorted(self.iterations):
@@ -330,11 +278,7 @@ class RlState:
         return rates
 
     def undecided(self, before: int) -> tuple[str, ...]:
-        """Return the tasks whose latest group had successes and failures.
-
-        Returns:
-            Their ids, sorted, before an iteration.
-        """
+        """Return the ids of tasks whose latest group before an iteration had mixed outcomes."""
         latest: dict[str, float] = {}
         for number in sorted(self.iterations):
             if number < before:
@@ -365,7 +309,7 @@ class RlState:
                 return self
 
     def _decided(self, kind: RlKind, payload: dict[str, Any]) -> Self:
-        """Return the state after a decision, which may have spent some of the run's alpha."""
+        """Return the state after a decision, whose verdict may have spent alpha."""
         verdict: Verdict | None
         decided: Self
         match kind:
@@ -389,21 +333,13 @@ class RlState:
 
 
 def restore(config: RlConfig, store: RunStore) -> RlState:
-    """Return where a run stands; nothing but its configuration and its store is needed."""
+    """Rebuild the state of a run from its configuration and its store."""
     return rebuild(RlState(config.ledger), store.events())
-
-
-# What a run of the recipe has to show; nothing is asked, played or loaded for it.
 
 
 @dataclass(frozen=True, slots=True)
 class RlReport:
-    """What a finished run has to show.
-
-    Attributes:
-        state: Where it stands.
-        iteration: After which iteration the selected weights are.
-    """
+    """The report of a finished run; ``iteration`` is that of the selected weights."""
 
     state: RlState
     iteration: int
@@ -425,17 +361,13 @@ class RlReport:
 
     @property
     def released(self) -> int:
-        """After which iteration the weights are that are released.
-
-        0 is the cold start, `START` what the run began with, and `INTERNALIZED` what skills were
-        distilled into and retired.
-        """
+        """The iteration of the released weights; 0, `START` or `INTERNALIZED` for others."""
         made = self.state.internalized
         return self.proven if made is None or not made.accepted else INTERNALIZED
 
     @property
     def proven(self) -> int:
-        """The same before any skill was distilled into them: what the release test left."""
+        """The iteration of the weights that the release test proved, before internalization."""
         test = self.state.release
         return self.iteration if test is None or test.accepted else self.state.baseline
 
@@ -449,24 +381,18 @@ class RlReport:
 
 
 def selected(config: RlConfig, state: RlState) -> int:
-    """Return after which iteration the weights are that a run ends with."""
+    """Return the iteration of the weights that a run selects."""
     if config.evaluation.select == "last" or state.best is None:
         return config.grpo.iterations
     return state.best.iteration
 
 
-# What the recipe says while it runs, besides the events of every job.
+# The events of the recipe; those of every job are in `progress`.
 
 
 @dataclass(frozen=True, slots=True)
 class FirstBankMade:
-    """The bank that the recipe begins with is there.
-
-    Attributes:
-        version: Its version.
-        headline: How many skills it has, of which kinds.
-        notes: What else is to be said.
-    """
+    """The first bank is made; ``headline`` counts its skills by kind."""
 
     version: int
     headline: str
@@ -475,14 +401,7 @@ class FirstBankMade:
 
 @dataclass(frozen=True, slots=True)
 class ColdStartStep:
-    """A step of the cold start.
-
-    Attributes:
-        step: From 0.
-        steps: How many there are.
-        surprise: Mean cross-entropy per target token, in nats.
-        grad_norm: Of the gradient before clipping.
-    """
+    """A step of the cold start, from 0; ``surprise`` is the mean cross-entropy per target token."""
 
     step: int
     steps: int
@@ -495,9 +414,9 @@ class ColdStartEnded:
     """The policy has learned from the expert.
 
     Attributes:
-        episodes: Of the expert.
-        wins: Solved ones; their turns were learned from.
-        rows: Turns that were learned from.
+        episodes: Episodes of the expert.
+        wins: Solved ones, whose turns were trained on.
+        rows: Turns that were trained on.
         surprise: Mean cross-entropy per target token at the end, in nats.
     """
 
@@ -509,13 +428,7 @@ class ColdStartEnded:
 
 @dataclass(frozen=True, slots=True)
 class IterationEnded:
-    """An iteration is played and learned from.
-
-    Attributes:
-        record: The outcome.
-        rollout_s: Seconds of the rollouts.
-        learning_s: Seconds of the update.
-    """
+    """An iteration has ended: its rollouts and its update, with the seconds of both."""
 
     record: IterationRecord
     rollout_s: float
@@ -523,36 +436,25 @@ class IterationEnded:
 
     @property
     def episodes_per_s(self) -> float:
-        """Episodes per second, rollout and update together."""
+        """Episodes per second of rollouts and update together."""
         return self.record.episodes / max(self.rollout_s + self.learning_s, 1e-9)
 
     @property
     def tokens_per_s(self) -> float:
-        """Tokens that the policy chose, per second of the rollouts; choices of a scorer."""
+        """Tokens, or choices of a scorer, per second of the rollouts."""
         return self.record.tokens * self.record.episodes / max(self.rollout_s, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
 class BankEvolved:
-    """An update of the bank is decided.
-
-    Attributes:
-        record: The outcome.
-    """
+    """An update of the bank is decided."""
 
     record: EvolutionRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """The policy has its score on val.
-
-    Attributes:
-        iteration: After which one; 0 is the cold start.
-        score: All of val.
-        task_types: By task type.
-        is_best: Whether none was better.
-    """
+    """The policy was scored on val, as a whole and by task type; 0 is the cold start."""
 
     iteration: int
     score: Score
@@ -574,8 +476,8 @@ RlEvent = (
 
 
 class RlCallback(Protocol):
-    """Is called with every event of the recipe, in order. It must not change the run."""
+    """Receives every event of the recipe, in order. It must not change the run."""
 
     def on_event(self, event: RlEvent) -> None:
-        """Take note of an event; must not block."""
+        """Receive an event; must not block."""
         ...

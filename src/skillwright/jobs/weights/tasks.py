@@ -1,4 +1,4 @@
-"""Which tasks each stage of the recipe may touch.
+"""The tasks that each stage of the recipe may use.
 
 train  = training (cold start, GRPO) + evolution split + survey (read, never trained on)
 base   = train without the evolution split
@@ -12,16 +12,15 @@ from typing import Any
 
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, Task
-from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.core.waits import waiting
 from skillwright.datasets import EvolutionTasks, Splits
-from skillwright.datasets.split import tasks_digest
 from skillwright.envs.about import SURVEY
+from skillwright.jobs.run.bench import split_facts
 from skillwright.jobs.run.tasks import evolution_split, find_tasks, refuse_untrainable
 
 _LEAST_WEIGHT = 0.08
-"""Of a task type that is always solved: it is drawn now and then, or it is forgotten."""
+"""The weight of a task type that is always solved: never drawn, it would be forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +34,13 @@ class RlTasks:
 
     @property
     def val(self) -> tuple[Task, ...]:
-        """The tasks that decide."""
+        """The tasks of the gate and of validation."""
         return self.splits.val.tasks
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What tells the tasks from others, by split; a resume compares it."""
-        named = {"train": self.splits.train.tasks, "val": self.val}
-        facts: dict[str, Any] = {
-            split: {
-                "tasks": len(tasks),
-                "sha256": digest([task.id for task in tasks]),
-                "content": tasks_digest(tasks),
-            }
-            for split, tasks in named.items()
-        }
-        test = self.splits.test
-        return {**facts, "test": {"tasks": len(test), "content": test.sha256}}
+        """Sizes and hashes of the splits; a resume compares them."""
+        return split_facts(self.splits)
 
 
 def find_rl_tasks(config: RlConfig) -> RlTasks:
@@ -78,10 +67,7 @@ def find_rl_tasks(config: RlConfig) -> RlTasks:
 def tasks_of_iteration(
     tasks: Sequence[Task], iteration: int, count: int, seed: int
 ) -> tuple[Task, ...]:
-    """Return the tasks of an iteration: a portion of a pass, which has an order of its own.
-
-    What is left of a pass when no whole portion is, is left out of it.
-    """
+    """Return the tasks of an iteration: a part of a shuffled pass; incomplete parts are dropped."""
     portions = max(1, len(tasks) // count)
     number, at = divmod(iteration - 1, portions)
     order = _shuffled(tasks, derive_seed("practice", seed, number))  # seed
@@ -91,7 +77,7 @@ def tasks_of_iteration(
 def harder_tasks(
     tasks: Sequence[Task], iteration: int, count: int, seed: int, wins: Mapping[str, float]
 ) -> tuple[Task, ...]:
-    """Draw an iteration's tasks; task types that fail more often are drawn more often."""
+    """Draw an iteration's tasks, more of the task types that fail more often."""
     rng = random.Random(derive_seed("harder", seed, iteration))
     pools: dict[str, list[Task]] = {}
     for task in _shuffled(tasks, derive_seed("harder order", seed, iteration)):
@@ -110,7 +96,7 @@ def harder_tasks(
 def again_tasks(
     tasks: Sequence[Task], iteration: int, count: int, seed: int, undecided: Collection[str]
 ) -> tuple[Task, ...]:
-    """Draw tasks that have something left to teach."""
+    """Draw from the tasks whose latest group had mixed outcomes."""
     found = [task for task in tasks if task.id in undecided]
     return tuple(_shuffled(found, derive_seed("again", seed, iteration))[:count])
 

@@ -1,9 +1,10 @@
-"""Numbers of a run of the recipe for experiment trackers."""
+"""The numbers of a run of the recipe for experiment trackers."""
 
 from collections.abc import Iterator, Mapping
 
 from skillwright.config.rl import RlConfig
 from skillwright.evaluation import Score, Verdict
+from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import ReleaseTested, Scored
 from skillwright.jobs.run.tracking import (
     Measures,
@@ -20,7 +21,6 @@ from skillwright.jobs.weights.state import (
     ColdStartStep,
     IterationEnded,
     RlEvent,
-    RlKind,
     RlState,
     Validated,
 )
@@ -32,7 +32,7 @@ class RlMeasures(Measures):
     """Turns events of the recipe into numbers; steps are iterations."""
 
     def of(self, event: object) -> list[Update]:
-        """Return what to send; nothing for events that say nothing in numbers."""
+        """Return the numbers of an event, if it has any."""
         match event:
             case IterationEnded():
                 return [self._iteration(event)]
@@ -121,7 +121,7 @@ def _cold(series: str, step: int, values: Mapping[str, float]) -> Numbers:
 
 
 def past_events(config: RlConfig, store: RunStore) -> Iterator[RlEvent]:
-    """Return what was said of all that is decided, in its order, each iteration once."""
+    """Yield the events of all decisions in the store, in order, each iteration once."""
     state, done = RlState(config.ledger), 0
     for event in store.events():
         state = state.after(event.kind, event.payload)

@@ -1,7 +1,7 @@
 """The policy's checkpoints, its scores on val and test, and its release test."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from skillwright.evaluation import (
     differing,
     release_draws,
 )
+from skillwright.jobs.kinds import RlKind
+from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import ReleaseTested, Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.bank import bank_without
@@ -33,14 +35,13 @@ from skillwright.jobs.weights.state import (
     INTERNALIZED,
     START,
     TEST_EPISODES,
-    RlKind,
     RlState,
     Validated,
     Validation,
     checkpoint_name,
     selected,
 )
-from skillwright.jobs.weights.wiring import Workshop
+from skillwright.jobs.weights.wiring import RlParts
 from skillwright.policy import (
     BankVersionGone,
     Checkpoint,
@@ -53,8 +54,8 @@ from skillwright.rollout import refuse_no_score
 from skillwright.runs import VerdictRecord
 
 
-async def validate(run: Workshop, state: RlState, policy: PolicyBackend, iteration: int) -> RlState:
-    """Score the present weights with the present bank on val, each task exactly once."""
+async def validate(run: RlParts, state: RlState, policy: PolicyBackend, iteration: int) -> RlState:
+    """Score the current weights and bank on val, each task once."""
     known = state.validations.get(iteration)
     if known is not None and known.policy == policy.identity:
         return state
@@ -81,7 +82,7 @@ class Checkpoints:
 
     @property
     def iterations(self) -> list[int]:
-        """After which iterations there is one, rising."""
+        """The iterations with a checkpoint, ascending."""
         if not self._folder.is_dir():
             return []
         found = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
@@ -92,9 +93,9 @@ class Checkpoints:
         return self._folder / checkpoint_name(iteration)
 
     def save(self, backend: PolicyBackend, iteration: int, bank_version: int) -> None:
-        """Keep everything that the next iteration depends on."""
+        """Save everything that the next iteration depends on."""
         bank = self._bank_store.load(bank_version)
-        done = max(iteration, 0)  # at the start as many as after the cold start
+        done = max(iteration, 0)  # `START` has done as many as the cold start
         kept = Checkpoint(backend.state(), done, bank_version, bank.digest)
         try:
             save_checkpoint(self.path(iteration), kept)
@@ -105,7 +106,7 @@ class Checkpoints:
             ) from error
 
     def load(self, backend: PolicyBackend, iteration: int) -> Checkpoint:
-        """Take a policy back to a checkpoint."""
+        """Load a checkpoint into a policy."""
         versions = {0, *self._bank_store.versions()}
         kept = load_checkpoint(self.path(iteration), versions)
         version = kept.bank_version or 0
@@ -122,10 +123,9 @@ class Checkpoints:
         return kept
 
     def latest(self, backend: PolicyBackend, before: int) -> int:
-        """Take a policy back to the latest checkpoint that can be read; return its iteration.
+        """Load the latest checkpoint that is not damaged, and return its iteration.
 
-        A damaged one is passed over: what came after the one before it is played again, and ends
-        the same.
+        The iterations after it are played again, with the same results.
         """
         damage: CheckpointDamaged | None = None
         for iteration in reversed([number for number in self.iterations if number <= before]):
@@ -141,31 +141,26 @@ class Checkpoints:
         )
 
     def prune(self, state: RlState, latest: int) -> None:
-        """Delete what is no longer needed.
+        """Delete all but the reference, the best, the latest, and those that steps must beat.
 
-        That is all but the reference, the best, the latest, and what policy steps that begin before
-        these have to beat: where the latest is damaged, a run continues at the best.
+        A run whose latest checkpoint is damaged continues at the best.
         """
         kept = {state.best.iteration if state.best else 0, latest}
-        for iteration in self._others({0, *kept, *map(state.policy_step_at, kept)}):
-            self.path(iteration).unlink(missing_ok=True)
-        for unfinished in self._folder.glob(".*.ckpt*"):  # a process was killed there
+        kept |= {0, *map(state.policy_step_at, kept)}
+        for iteration in self.iterations:
+            if iteration not in kept:
+                self.path(iteration).unlink(missing_ok=True)
+        for unfinished in self._folder.glob(".*.ckpt*"):  # left by a killed process
             unfinished.unlink(missing_ok=True)
-
-    def _others(self, needed: Iterable[int]) -> list[int]:
-        kept = set(needed)
-        return [number for number in self.iterations if number not in kept]
 
 
 async def release(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
-    """Test what the run ends with, where the gate leaves proof to the release; write it down.
+    """Test the selected weights with their bank against the baseline with the first bank.
 
-    The baseline (what the cold start ended with, or what the run began with) and the first bank,
-    against the selected weights and their bank: one test, on draws that decided nothing before.
-    Weights and bank change together, so they are tested together; where that proves nothing, the
-    baseline stays released.
+    Weights and bank change together, so they are tested together, on draws that decided nothing
+    before. Where the test proves nothing, the baseline stays released.
     """
     test, chosen = run.config.evaluation.gate.release, selected(run.config, state)
     if test is None or chosen == state.baseline or state.release is not None:
@@ -180,7 +175,7 @@ async def release(
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
     # The weights were selected, and the bank's changes judged, on the same tasks.
     weights = len(state.validations) if run.config.evaluation.select == "best" else 1
-    terms = replace(run.terms, judged=differing(state.verdicts), weights=weights)
+    terms = replace(terms_of(run.config), judged=differing(state.verdicts), weights=weights)
     verdict = await test.judge(duel, state.ledger, terms)
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
@@ -190,13 +185,12 @@ async def release(
 
 
 async def open_sealed(
-    run: Workshop, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
+    run: RlParts, state: RlState, policy: PolicyBackend, checkpoints: Checkpoints
 ) -> RlState:
-    """Score every artifact on the sealed tasks: the only place that opens them.
+    """Score every artifact on the sealed tasks; only this function opens them.
 
-    They are the policy as the run began, where it is judged against that; that of the cold start
-    with its own bank, and where that has changed with the last one too; the selected policy; and
-    the controls, with the weights of the selected policy.
+    The artifacts are the baseline, the cold start with the first and with the last bank, the
+    selected policy, and controls with its weights.
     """
     if not run.config.evaluation.test or state.test is not None:
         return state
@@ -218,26 +212,25 @@ async def open_sealed(
     report = SplitReport.of("test", results, run.config.env.success_threshold)
     for name, table in report.tables.items():
         run.callback.on_event(Scored(name, report.split, table.overall))
-    # Weights and bank together tell whose an episode is; here they are known by name.
     keys = {name: [one.key for one in played] for name, played in results.items()}
     return write_down(run.store, state, RlKind.TEST, {**report.to_dict(), TEST_EPISODES: keys})
 
 
 WITHOUT_BEFORE, WITHOUT_AFTER = "before_internalization", "internalized"
-"""In the sealed test: without the skills that were distilled, the weights before and after."""
+"""Artifacts of the sealed test without the distilled skills: the weights before and after."""
 _NAME = re.compile(r"iteration_(\d{5,})\.ckpt")
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Something that is scored on the sealed tasks."""
+    """Weights and skills that are scored on the sealed tasks."""
 
     name: str
     iteration: int
     skills: SkillSource
 
 
-def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artifact]:
+def _artifacts(run: RlParts, state: RlState, tasks: tuple[Task, ...]) -> Iterator[Artifact]:
     chosen = selected(run.config, state)
     first, last = state.first_version, state.version_after(chosen)
     if state.baseline == START:
@@ -263,7 +256,7 @@ def _artifacts(run: Workshop, state: RlState, tasks: tuple[Task, ...]) -> Iterat
 
 
 async def _play(
-    run: Workshop,
+    run: RlParts,
     policy: PolicyBackend,
     tasks: tuple[Task, ...],
     skills: SkillSource,
@@ -288,7 +281,7 @@ class Version:
 class WeightsDuel:
     """Draws paired results of two versions; the weights of one at a time are loaded."""
 
-    run: Workshop
+    run: RlParts
     policy: PolicyBackend
     checkpoints: Checkpoints
     sides: tuple[Version, Version]

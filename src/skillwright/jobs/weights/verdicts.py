@@ -1,4 +1,4 @@
-"""What the gate says of weights, and of skills that were distilled into them: values alone."""
+"""The gate's decisions about weights, and about skills that were distilled into them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,15 +9,14 @@ from skillwright.evaluation import Verdict
 
 @dataclass(frozen=True, slots=True)
 class PolicyStepRecord(JsonRecord):
-    """What became of a policy step: of the iterations since the one before it.
+    """The verdict on a policy step; weights that lose are taken back.
 
     Attributes:
-        iteration: After which one.
-        since: After which one the weights were that it was judged against; 0 is the cold start.
-        bank_version: Which skills were injected on both sides.
-        before: The identity of those weights.
-        candidate: And of the weights that it made. Those that lose are taken back.
-        verdict: The gate's.
+        iteration: The last iteration of the step.
+        since: The iteration whose weights it was judged against; 0 is the cold start.
+        bank_version: The version whose skills were injected on both sides.
+        before: The identity of the weights before the step.
+        candidate: The identity of the weights after it.
     """
 
     iteration: int
@@ -30,22 +29,21 @@ class PolicyStepRecord(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class InternalizedRecord(JsonRecord):
-    """What became of skills that were to be distilled into the weights.
+    """The outcome of distilling skills into the weights.
 
     Attributes:
-        base: After which iteration the weights were that it began with.
-        before: The bank's version then.
-        version: And now: without the skills, where they were retired.
+        base: The iteration of the weights before it.
+        before: The bank's version before it.
+        version: The bank's version after it, without the skills if they were retired.
         action: ``accept``, ``reject``, ``undecided``, or why nothing was learned: ``no_skill``,
             ``no_task`` (no train task gets the skills), ``no_success`` (none of theirs was solved).
         skills: Ids of the skills.
-        margin: The loss that was to be ruled out.
-        tasks: Train tasks that get these skills, and others that were also learned from.
-        coverage: Facts about the episodes that were learned from.
-        surprise: Mean cross-entropy per target token, in nats: in the first step, and in the last.
-        candidate: The identity of the weights that came of it.
-        verdict: The release test's: these weights without the skills, against those before with
-            them; ``None`` where nothing was learned.
+        margin: The loss that the test had to rule out.
+        tasks: Numbers of train tasks that get these skills, and of others that were trained on.
+        coverage: Facts about the episodes that were trained on.
+        surprise: Mean cross-entropy per target token, in nats, of the first and the last step.
+        candidate: The identity of the new weights.
+        verdict: The release test of the new weights without the skills against the old with them.
     """
 
     base: int
@@ -66,26 +64,15 @@ class InternalizedRecord(JsonRecord):
         return self.action == "accept"
 
 
-# What is said of it while a run works.
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyJudged:
-    """A policy step is decided.
-
-    Attributes:
-        record: The outcome.
-    """
+    """A policy step is decided."""
 
     record: PolicyStepRecord
 
 
 @dataclass(frozen=True, slots=True)
 class SkillsInternalized:
-    """Whether skills are retired is decided.
-
-    Attributes:
-        record: The outcome.
-    """
+    """It is decided whether skills are retired."""
 
     record: InternalizedRecord

@@ -1,10 +1,9 @@
-"""Where the recipe's configuration becomes objects."""
+"""Make the policy, the engines and the other parts of a run of the recipe."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, assert_never
 
 import torch
@@ -24,6 +23,7 @@ from skillwright.core import (
     ChatModel,
     ConfigError,
     EpisodeResult,
+    EpisodeSpec,
     ModelRefused,
     PlainSkill,
     SkillSource,
@@ -35,12 +35,11 @@ from skillwright.core.seeds import derive_seed
 from skillwright.core.waits import waiting
 from skillwright.entry_points import entry_point
 from skillwright.envs.drive import open_env
-from skillwright.evaluation import Terms
 from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
-from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.run.engine import make_engine, make_env
+from skillwright.jobs.run.engine import make_engine
 from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.run.models import MakeModel, make_teacher
+from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resources import Resources, open_resources
 from skillwright.jobs.weights.injected import Injector
 from skillwright.jobs.weights.starting_weights import FolderWeights, RunWeights, starting_weights
@@ -63,20 +62,24 @@ from skillwright.policy import (
     train,
 )
 from skillwright.policy.scorer import Architecture, ScorerPolicy, ScorerSettings, Vocabulary
-from skillwright.rollout import Engine, EpisodeRecorder, LocalEngine, MakeEnv, PromptStyle
+from skillwright.rollout import (
+    Engine,
+    EpisodeRecorder,
+    LocalEngine,
+    MakeEnv,
+    PromptStyle,
+    refuse_no_score,
+)
 from skillwright.rollout.player import Mode
 from skillwright.rollout.prompt import render
 from skillwright.runs import RunStore
 
-# The policy that a configuration names, as a backend that samples and learns.
-
-
 Recipe = Mapping[str, Any]
-"""What a policy is built of, as JSON values: kept with the run, and enough to build it again."""
+"""The JSON values that a policy is built from; stored with the run to build it again."""
 
 
 class PolicyMaker:
-    """Builds the policy of a configuration; a caller may hand in one with a policy of its own."""
+    """Builds the policy of a configuration; tests and notebooks may pass their own."""
 
     def __init__(self, config: RlConfig) -> None:
         self._config = config
@@ -92,17 +95,17 @@ class PolicyMaker:
 
     @property
     def needs_turns(self) -> bool:
-        """Whether it has to see turns before it can be built: a new scorer needs their words."""
+        """Whether the policy is built from turns: a new scorer takes its words from them."""
         return isinstance(self._config.policy, ScorerPolicyConfig) and self._start is None
 
     @property
     def chooses(self) -> bool:
-        """Whether it takes actions off the environment's list, and nothing around them."""
+        """Whether the policy answers with an action from the environment's list alone."""
         policy = self._config.policy
         return isinstance(policy, ScorerPolicyConfig) or policy.restrict
 
     def recipe(self, turns: Sequence[TurnContext]) -> Recipe:
-        """Say what the policy is built of."""
+        """Return what the policy is built from."""
         start = self._start
         begun = {} if start is None else {"start": dict(start.facts)}
         match self._config.policy:
@@ -117,7 +120,7 @@ class PolicyMaker:
                 assert_never(never)
 
     def check(self) -> None:
-        """Find out before a run begins whether the policy can be built; what was, is used then."""
+        """Build the policy before a run begins, to find faults; `make` uses the result."""
         grpo_settings(self._config.grpo)
         group_settings(self._config.grpo)
         match self._config.policy:
@@ -127,10 +130,10 @@ class PolicyMaker:
                 self._ready = _language_model(policy, self._start, self._seed)
 
     def make(self, recipe: Recipe) -> PolicyBackend:
-        """Build the policy, before it has learned anything.
+        """Build the policy, untrained.
 
         Raises:
-            ConfigError: The weights that it is to begin with are gone, or others than at first.
+            ConfigError: The weights at ``policy.start`` are not those that the run began with.
         """
         start = self._start
         if recipe.get("start") != (None if start is None else dict(start.facts)):
@@ -152,12 +155,10 @@ class PolicyMaker:
 
 
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
-    # Sums that threads share are rounded in another order, as many threads as there are.
+    # More threads would add up in another order, and round differently.
     torch.set_num_threads(1)
-    settings = ScorerSettings(
-        architecture=Architecture(width=policy.width, hidden=policy.hidden),
-        seed=seed,
-    )
+    architecture = Architecture(width=policy.width, hidden=policy.hidden)
+    settings = ScorerSettings(architecture=architecture, seed=seed)
     with waiting("building the command scorer"):  # torch loads more of itself
         return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
 
@@ -166,12 +167,12 @@ def _language_model(
     policy: HfPolicyConfig, start: RunWeights | FolderWeights | None, seed: int
 ) -> PolicyBackend:
     if isinstance(start, RunWeights):
-        # Built as the run built its own: an adapter fits over the very weights it was trained on.
+        # An adapter only fits the weights that it was trained on, so build these first.
         learned = _language_model(policy, starting_weights(start.config), seed)
         start.put_into(learned)
         return learned
     with waiting("loading transformers", f"model {policy.model} is loaded"):
-        # It takes a second, which no scorer should wait for.
+        # The import takes a second; a scorer does not need it.
         from skillwright.policy.hf import (
             HfPolicy,
             HfSettings,
@@ -181,7 +182,7 @@ def _language_model(
     if policy.sampler != "own":
         engine = entry_point("skillwright.samplers", policy.sampler, "sampler").load()
         engine.refuse_missing(policy.sampler)
-    # An adapter begins with numbers that are drawn.
+    # A new adapter is initialized at random.
     with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = HfPolicy.load_pretrained(
@@ -196,7 +197,7 @@ def _language_model(
 
 
 async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext]:
-    """Return the first turn of tasks without skills, for a policy that acts before it learns."""
+    """Return the first turns of tasks, without skills."""
     found = []
     for task in tasks:
         env = make_env(task)
@@ -210,7 +211,7 @@ async def openings(tasks: Sequence[Task], make_env: MakeEnv) -> list[TurnContext
 
 
 def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> list[TurnContext]:
-    """Return every turn of episodes, with the skills that were injected."""
+    """Return all turns of scored episodes, with the skills that were injected."""
     source = skills or PlainSkill("")
     return [
         context
@@ -221,9 +222,9 @@ def turns_of(results: Sequence[EpisodeResult], skills: SkillSource | None) -> li
 
 
 def as_commands(results: Sequence[EpisodeResult]) -> list[EpisodeResult]:
-    """Keep only the command of each answer, where the environment lists it.
+    """Reduce each answer to its command, where the environment lists it.
 
-    A policy that chooses from a list says nothing around its choice, and could not imitate it.
+    A policy that chooses from a list cannot imitate the text around a command.
     """
     return [_as_commands(one) for one in results]
 
@@ -241,12 +242,12 @@ def _as_commands(result: EpisodeResult) -> EpisodeResult:
 
 
 def grpo_settings(section: GrpoSection) -> GrpoSettings:
-    """Return how an iteration's rows are learned from."""
+    """Return the settings of an update."""
     return GrpoSettings.of(section, objective=GrpoObjective(kl_weight=section.kl_weight))
 
 
 def group_settings(section: GrpoSection) -> GroupSettings:
-    """Return how the episodes of a task are compared."""
+    """Return the settings of groups and their advantages."""
     step = section.step_advantage
     return GroupSettings(
         size=section.group_size,
@@ -257,33 +258,33 @@ def group_settings(section: GrpoSection) -> GroupSettings:
 
 
 class KeptOnly:
-    """A recorder that keeps episodes and never gives one back: a policy learns from fresh ones."""
+    """A recorder that stores episodes and never returns one: a policy trains on fresh ones."""
 
     def __init__(self, recorder: EpisodeRecorder) -> None:
         self._recorder = recorder
 
     def find(self, key: str) -> EpisodeResult | None:
-        """Find nothing."""
+        """Return ``None``."""
         del key
         return None
 
     def known_to_fail(self, key: str) -> bool:
-        """Ask the recorder."""
+        """Whether an episode failed before."""
         return self._recorder.known_to_fail(key)
 
     def record(self, result: EpisodeResult) -> EpisodeResult:
-        """Keep a result, and return it as it was played, with what was sampled."""
+        """Store a result, and return it with its sampled tokens."""
         self._recorder.record(result)
         return result
 
     def abandon(self, result: EpisodeResult) -> None:
-        """Keep what it consumed."""
+        """Store what a stopped episode consumed."""
         self._recorder.abandon(result)
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
-    """What it takes to run the recipe."""
+class RlParts:
+    """What a run of the recipe is run with."""
 
     config: RlConfig
     store: RunStore
@@ -292,15 +293,12 @@ class Workshop:
     llms: Mapping[str, ChatModel]
     maker: PolicyMaker
     injector: Injector
-    terms: Terms
-    make_env: MakeEnv
     resources: Resources
     ledger: EmbedderLedger
     callback: RlCallback
-    checkpoints: Path
 
     def model_engine(self, role: str, max_turns: int | None = None) -> Engine:
-        """Return an engine in which a model acts, each episode at its own pace."""
+        """Return an engine in which a model acts."""
         agent = agent_of(self.llms[role])
         kept = StoredEpisodes(self.store, agent.identity)
         engine = self._engine(agent, kept, "free", max_turns)
@@ -309,27 +307,46 @@ class Workshop:
     def measuring_engine(
         self, backend: PolicyBackend, temperature: float, max_turns: int | None = None
     ) -> LocalEngine:
-        """Return an engine in which the present weights act; an episode is played once."""
+        """Return an engine in which the current weights act; stored episodes are reused."""
         backend.forget()
         agent = PolicyAgent(backend, temperature, remembers=False)
         kept = StoredEpisodes(self.store, agent.identity)
         return self._engine(agent, kept, "lockstep", max_turns)
 
     def training_engine(self, agent: PolicyAgent) -> LocalEngine:
-        """Return an engine whose episodes are learned from, by the agent that remembers them."""
+        """Return an engine whose episodes are trained on."""
         agent.backend.forget()
         recorder = None
         if self.config.grpo.keep_rollouts:
             recorder = KeptOnly(StoredEpisodes(self.store, agent.identity))
         return self._engine(agent, recorder, "lockstep")
 
+    async def play(
+        self, phase: str, tasks: Sequence[Task], episodes: int, engine: Engine, skills: SkillSource
+    ) -> list[EpisodeResult]:
+        """Play tasks a number of times each, for a phase whose name also seeds the episodes.
+
+        Raises:
+            EngineDown: No episode has a reward.
+        """
+        seed = self.config.run.seed
+        specs = [
+            EpisodeSpec(task, derive_seed(phase, seed, task.id, draw), draw, phase)
+            for task in tasks
+            for draw in range(episodes)
+        ]
+        self.callback.on_event(StageStarted(phase, episodes=len(specs)))
+        results = await engine.run(specs, skills)
+        refuse_no_score(results)
+        return results
+
     def teacher(self, stage: str) -> Teacher:
-        """Return the teacher, with a seed for the stage."""
+        """Return the teacher, seeded by the stage."""
         calls = self.resources.calls(self.llms["teacher"], self.permit)
         return make_teacher(calls, self.config.llms["teacher"], self.config.run.seed, stage)
 
     def source(self, version: int) -> SkillSource:
-        """Return the source of the skills of a version of the bank."""
+        """Return the skill source of a version of the bank."""
         return self.injector.source(self.bank_store.load(version))
 
     def learn(
@@ -339,7 +356,7 @@ class Workshop:
         section: SupervisedSection | None,
         name: str,
     ) -> UpdateReport:
-        """Take the supervised steps of a section, and report each; ``name`` seeds their order."""
+        """Train by supervised steps, and report each; ``name`` seeds the order of rows."""
         settings = section or SupervisedSection()
 
         def on_step(step: int, loss: LossReport, report: StepReport) -> None:
@@ -351,7 +368,7 @@ class Workshop:
 
     @asynccontextmanager
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
-        """Ask the budget before something begins, once it knows what embedding has cost."""
+        """Ask the budget for a permit, after the cost of embedding is recorded."""
         self.ledger.settle()
         async with self.resources.budget.permit(kind):
             yield
@@ -370,28 +387,28 @@ class Workshop:
 
 
 def stop_if_refused(teacher: Teacher) -> None:
-    """Stop where the teacher's endpoint refuses every request: a wrong key does not mend itself."""
+    """Stop the run if the teacher's endpoint refuses every request."""
     refusal = teacher.model.refusal if isinstance(teacher.model, StoredCalls) else None
     if refusal is not None:
         raise ModelRefused(f"the teacher was refused: {refusal}")
 
 
 @asynccontextmanager
-async def workshop(
+async def rl_parts(
     config: RlConfig,
     store: RunStore,
     callback: RlCallback,
     make: MakeModel = make_model,
     maker: PolicyMaker | None = None,
-) -> AsyncIterator[Workshop]:
-    """Make the parts of a run; what they hold open is closed at the end."""
+) -> AsyncIterator[RlParts]:
+    """Make the parts of a run, and close them at the end."""
     async with open_resources(config, store, callback, make) as parts:
         held, llms = parts.held, {role: parts.model(llm) for role, llm in config.llms.items()}
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
         bank_store = held.enter_context(BankStore.open(store.folder / "bank" / "bank.sqlite"))
-        yield Workshop(
+        yield RlParts(
             config=config,
             store=store,
             bank_store=bank_store,
@@ -399,17 +416,14 @@ async def workshop(
             llms=llms,
             maker=maker or PolicyMaker(config),
             injector=make_injector(config, embedder),
-            terms=terms_of(config),
-            make_env=make_env(config.env),
             resources=parts,
             ledger=ledger,
             callback=callback,
-            checkpoints=store.folder / "checkpoints",
         )
 
 
 def make_injector(config: RlConfig, embedder: Embedder) -> Injector:
-    """Return what injects the skills; it gets base trajectories once they are played."""
+    """Return the injector; base trajectories are added once they are played."""
     bank = config.bank
     return Injector(
         embedder=embedder,

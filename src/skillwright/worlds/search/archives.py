@@ -1,11 +1,10 @@
-"""A collection of our own to be searched: the archives of towns that never were, seeded.
+"""A generated collection for searches: the archives of invented towns.
 
-Every archive describes bells, organs, clocks and the like that people of the town made, and has its
-own word for who made them: what is ``first hand`` in one is another office in the next. The words
-are the same for all splits, and no thing is in two. Letters of readers ask about each thing in the
-words of our questions and answer nothing, so that a search for a whole question finds them alone.
-So four things have to be known, and no text says them: to search for a name alone, to search next
-for the name that was found, to look at all that is compared, and the word of each archive.
+Every archive describes objects such as bells that people of the town made, and has its own word for
+the maker: ``first hand`` in one is another office in the next. The words are the same in all
+splits, and each object is in one split. Letters repeat our questions without answers, so a search
+for a whole question finds only them. An agent has to learn to search for a name alone, then for the
+name that it found, to look at everything that is compared, and the word of each archive.
 """
 
 import random

@@ -1,8 +1,8 @@
-"""Questions of our own: towns that never were, seeded, and no town in two splits.
+"""Generated questions about invented towns; no town is in two splits.
 
-The answers are in the passages and easy to find. What is hard is the form that the metric asks
-for, and no text says it: the shortest answer, in the unit that was asked for, of the year that was
-asked for, and out of the right passage, which half of the time is the second.
+The answers are easy to find in the passages. The metric's format is the hard part, and no text
+states it: the shortest answer, in the requested unit and of the requested year, from the right
+passage, which is the second half of the time.
 """
 
 import random

@@ -1,8 +1,8 @@
-"""WebShop: shopping by text, and its exact reward.
+"""WebShop: shopping by text, with its exact reward.
 
-Pages, rules and rewards are those of WebShop (arXiv:2207.01206), rebuilt: no Java, no web server,
-one read-only catalogue for all episodes of a process. A shop of a thousand made-up products is
-built in; the original's can be imported.
+Pages, rules and rewards of WebShop (arXiv:2207.01206) are rebuilt without Java and web server; all
+episodes of a process share one read-only catalogue. A shop of a thousand invented products is built
+in; the original's can be imported.
 """
 
 from skillwright.worlds.webshop.catalogue import (

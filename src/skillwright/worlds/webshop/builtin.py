@@ -1,8 +1,8 @@
-"""The built-in world: a thousand invented products, and what people ask for.
+"""The built-in shop: a thousand invented products and goals.
 
-Care pays: about two dozen products are of a kind and differ in what decides, so that every goal has
-near misses. Descriptions repeat people's small talk, which misleads a search for whole sentences;
-one attribute of each product is in its features only, where the search does not look.
+About two dozen products of a kind differ in one detail, so every goal has near misses. Descriptions
+repeat customers' small talk, which misleads searches for whole sentences; one attribute of each
+product is only in its features, which the search does not index.
 """
 
 import hashlib
@@ -17,23 +17,21 @@ from typing import Final
 from skillwright.core.seeds import derive_seed
 from skillwright.worlds.webshop.product import CRUMB, Product, Wish, words
 
-# What the built-in shop sells: forty-two kinds of things in seven categories.
-#
-# No two attributes of a kind are alike by the reward's measure, and no two values of an option
-# are; the tests say so.
+# Forty-two kinds of products in seven categories. No two attributes of a kind, and no two values of
+# an option, are alike by the reward's measure; tests check this.
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of thing."""
+    """A kind of product."""
 
-    nouns: tuple[str, ...]  # what it is called; titles and customers use one or the other
-    category: str  # which of the seven
+    nouns: tuple[str, ...]  # names in titles and instructions
+    category: str  # one of the seven
     crumbs: str  # its place among the departments
-    low: float  # the least that one costs, in dollars
-    high: float  # the most
-    attributes: tuple[str, ...]  # what one can be; each product is four of them
-    option_names: tuple[str, ...] = ()  # its options, names of `OPTION_POOLS`
+    low: float  # lowest price, in dollars
+    high: float  # highest price, in dollars
+    attributes: tuple[str, ...]  # possible attributes; each product has four
+    option_names: tuple[str, ...] = ()  # names of `OPTION_POOLS`
 
 
 OPTION_POOLS: Final[Mapping[str, Sequence[str]]] = {
@@ -143,14 +141,14 @@ _SENTENCES: Final = (
 
 
 def built_in_products(seed: int = 0, count: int = PRODUCTS) -> Iterator[Product]:
-    """Make the products of the built-in shop, the same for the same seed."""
+    """Generate the products of the built-in shop, equal for equal seeds."""
     rng = random.Random(derive_seed("webshop-products", GENERATOR_VERSION, seed))
     for number in range(count):
         yield _product(rng, KINDS[number % len(KINDS)], _asin(seed, number))
 
 
 def _asin(seed: int, number: int) -> str:
-    # The number is in the id, in a form that shows no order, so that no two are equal.
+    # The id contains the number, scrambled, so ids are unique.
     text = f"{GENERATOR_VERSION}/{seed}/{number}".encode()
     return "B0" + b32encode(hashlib.sha256(text).digest())[:8].decode()
 

@@ -1,7 +1,7 @@
-"""The catalogue: products, search and goals, one of it for all episodes of a process.
+"""The catalogue: products, search and goals, shared by all episodes of a process.
 
-An episode does not carry the catalogue but names it (`CatalogueSource`); `open_catalogue` opens
-each one once. It is never written to, so that any number of episodes and threads share it.
+An episode names its catalogue (`CatalogueSource`); `open_catalogue` opens each one once. It is
+read-only, so any number of episodes and threads share it.
 """
 
 import hashlib
@@ -49,18 +49,15 @@ from skillwright.worlds.webshop.search import (
     tantivy_folder,
 )
 
-# How a catalogue is laid out in SQLite, and how one is written.
-#
-# Products are staged in any order, then indexed in order of their asins: ties in a search go by
-# the row number, and so by asin. Nothing is held in memory but one product and the counts of
-# attributes.
+# The SQLite layout. Products are staged in any order, then indexed in order of their asins, so that
+# ties in a search go by asin. Only one product and the counts of attributes are in memory.
 
 
 SCHEMA_VERSION: Final = "1"
 
 MOST_COMBINATIONS: Final = 100_000
-"""Ways to choose one product's options that are goals: the first of them. A product with twenty
-options of twenty values has more ways than could ever be listed."""
+"""Maximum number of synthetic goals per product, the first ways to choose its options. A product
+with twenty options of twenty values has too many ways to list."""
 
 _TABLES: Final = f"""
 CREATE TABLE product(asin TEXT PRIMARY KEY, body BLOB NOT NULL);
@@ -73,7 +70,7 @@ CREATE VIRTUAL TABLE searched USING fts5(body, content='', tokenize='{TOKENS}');
 CREATE VIRTUAL TABLE instances USING fts5vocab(searched, instance);
 """
 _PRODUCT: Final = TypeAdapter(Product)
-_MOST_COUNTED: Final = 255  # times that a word is in one text
+_MOST_COUNTED: Final = 255  # of one word in one text
 
 
 class CatalogueWriter:
@@ -83,15 +80,11 @@ class CatalogueWriter:
         self._connection = connection
         self._goals_with: Counter[str] = Counter()
         connection.executescript(_TABLES)
-        # A catalogue of a million products is flushed in some pieces, and not in thousands.
+        # A catalogue of a million products is flushed in a few large pieces.
         connection.execute("INSERT INTO searched(searched, rank) VALUES ('hashsize', 33554432)")
 
     def add(self, product: Product) -> bool:
-        """Stage a product; the first with an asin counts.
-
-        Returns:
-            Whether it was new.
-        """
+        """Stage a product and return whether it was new; the first with an asin counts."""
         run = self._connection.execute
         stored = run(
             "INSERT OR IGNORE INTO product VALUES (?, ?)", (product.asin, pack_product(product))
@@ -107,11 +100,7 @@ class CatalogueWriter:
         return True
 
     def finish(self) -> str:
-        """Index what was staged.
-
-        Returns:
-            The digest of the catalogue: equal products give equal digests.
-        """
+        """Index the staged products and return the digest of the catalogue."""
         run = self._connection.execute
         sha, count = hashlib.sha256(), 0
         for product in staged_products(self._connection):
@@ -132,7 +121,7 @@ class CatalogueWriter:
         return digest
 
     def _invert(self, count: int) -> None:
-        """Keep FTS5's postings in the form in which they are read: two arrays for each stem."""
+        """Store FTS5's postings as they are read: two arrays for each stem."""
         lengths_N = np.zeros(count, dtype="<i4")
         cursor = self._connection.execute("SELECT term, doc FROM instances")
         for stem, rows in groupby(cursor, key=itemgetter(0)):
@@ -141,7 +130,7 @@ class CatalogueWriter:
             lengths_N[docs] += counts.astype("<i4")
             times = np.minimum(counts, _MOST_COUNTED).astype("u1")
             self._keep(stem, docs.astype("<i4").tobytes(), times.tobytes())
-        # The lengths stand under the empty stem, which no word has.
+        # The lengths are stored under the empty stem, which no word has.
         self._keep("", b"", lengths_N.tobytes())
         self._connection.execute("DROP TABLE instances")
         self._connection.execute("DROP TABLE searched")
@@ -157,10 +146,7 @@ def staged_products(connection: sqlite3.Connection) -> Iterator[Product]:
 
 
 def synthetic_goals(product: Product) -> int:
-    """Return how many synthetic goals a product has: one for every way to choose its options.
-
-    At most `MOST_COMBINATIONS`.
-    """
+    """Return the number of a product's synthetic goals, at most `MOST_COMBINATIONS`."""
     if product.template is None or not product.template.attributes:
         return 0
     return min(MOST_COMBINATIONS, math.prod(map(len, product.options.values())))
@@ -189,17 +175,17 @@ _opening: Final = threading.Lock()
 
 
 def imported_path() -> Path:
-    """Return where an imported catalogue is put; it need not be there yet."""
+    """Return the path of an imported catalogue; it may not exist yet."""
     return cache_dir() / "webshop" / "catalogue.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueSource:
-    """Which catalogue, in plain values, so that a task can name it in another process.
+    """The name of a catalogue in plain values, for tasks in other processes.
 
     Attributes:
         name: ``built-in``, ``imported``, or the path of a catalogue.
-        seed: Chooses the built-in products, prices, price limits and splits.
+        seed: Seed of the built-in products, prices, price limits and splits.
         engine: ``fts5`` or ``tantivy``.
     """
 
@@ -212,15 +198,9 @@ class Catalogue:
     """A catalogue that is open for reading.
 
     Args:
-        connection: Its database; may be asked from any thread.
-        source: What it is.
-        folder: A tantivy index to search it by; ``None`` searches by SQLite.
-
-    Attributes:
-        source: What it is.
-        size: How many products there are.
-        digest: A digest of all of them.
-        engine: What searches it.
+        connection: Its database, used from any thread.
+        source: Its name.
+        folder: A tantivy index for searches; ``None`` searches by SQLite.
     """
 
     def __init__(
@@ -239,7 +219,7 @@ class Catalogue:
 
     @classmethod
     def of_products(cls, products: Iterable[Product], source: CatalogueSource) -> "Catalogue":
-        """Make a catalogue of products that lives in memory."""
+        """Make a catalogue of products in memory."""
         connection = sqlite3.connect(":memory:", check_same_thread=False)
         writer = CatalogueWriter(connection)
         for product in products:
@@ -249,22 +229,18 @@ class Catalogue:
         return cls(connection, source)
 
     def price(self, product: Product) -> float:
-        """Return what a product costs in this world, in dollars."""
+        """Return the price of a product in this world, in dollars."""
         return drawn_price(product.asin, product.prices, self.source.seed)
 
     def products_with_goals(self, kind: GoalKind) -> list[tuple[str, int]]:
-        """Return the asins that goals of a kind are about, in order, and how many each has."""
+        """Return the asins with goals of a kind, in order, and the number of their goals."""
         with self._reading() as connection:
             return connection.execute(
                 f"SELECT asin, {kind} FROM goals WHERE {kind} > 0 ORDER BY asin"
             ).fetchall()
 
     def goals_of(self, asin: str, kind: GoalKind) -> Iterator[Goal]:
-        """Make the goals of a kind that are about a product, one by one.
-
-        Raises:
-            DataError: There is no such product.
-        """
+        """Yield a product's goals of a kind; raise `DataError` if there is no such product."""
         product = self.product(asin)
         if kind == "human":
             wishes = (wish for wish in product.wishes if wish.attributes)
@@ -278,11 +254,7 @@ class Catalogue:
                 yield self._goal(product, product.template, f"synthetic/{number}", named)
 
     def goal(self, key: str) -> Goal:
-        """Return a goal by its key, ``asin/kind/number``.
-
-        Raises:
-            DataError: There is no such goal in this catalogue.
-        """
+        """Return a goal by its key, ``asin/kind/number``, or raise `DataError`."""
         named = _GOAL_KEY.fullmatch(key)
         if named:
             kind: GoalKind = "human" if named["kind"] == "human" else "synthetic"
@@ -359,7 +331,7 @@ def open_catalogue(source: CatalogueSource) -> Catalogue:
     """Open a catalogue, once per process.
 
     Raises:
-        DataError: There is no such file, it is no catalogue, or its engine is not installed.
+        DataError: The file is missing or not a catalogue, or its engine is not installed.
     """
     if source.name == BUILT_IN:
         with _opening:
@@ -372,7 +344,7 @@ def open_catalogue(source: CatalogueSource) -> Catalogue:
             f"webshop: the catalogue {str(path)!r} cannot be read: {error.strerror}. Make it with "
             f"`{IMPORT_COMMAND}`, or use catalogue 'built-in'"
         ) from error
-    # A process that was forked must not use its parent's connection, nor a file that was replaced.
+    # A forked process must not use its parent's connection, nor a replaced file.
     with _opening:
         return _open_file(source, path, found.st_mtime_ns, found.st_size, os.getpid())
 
@@ -411,7 +383,7 @@ def _open_file(
 
 
 def index_with_tantivy(path: Path) -> Path:
-    """Make the tantivy index of a catalogue's file, next to it, and return its folder.
+    """Build the tantivy index next to a catalogue's file, and return its folder.
 
     Raises:
         DataError: Tantivy is not installed.

@@ -1,8 +1,8 @@
 """The episode environment: one visit to the shop, in text.
 
-The system message holds the rules. Every other message is a page (`pages`), then a blank line and
-the actions, one per line (unless ``show_actions`` is off). An action that does nothing is answered
-with `DID_NOTHING`, a blank line, and the same page; the page after a purchase stands alone.
+The system message has the rules. Every other message is a page, then a blank line and the actions,
+one per line (unless ``show_actions`` is off). An action without effect is answered with
+`DID_NOTHING`, a blank line, and the same page; the page after a purchase has no actions.
 """
 
 import re
@@ -37,7 +37,7 @@ DEFAULT_MAX_TURNS: Final = 15
 DID_NOTHING: Final = "That did nothing."
 ACTIONS_MARK: Final = "Available actions:"
 
-# Extras and their types. ``seed`` comes with every task; a shop draws nothing of its own.
+# Extras and their types. Every task has ``seed``, which has no effect here.
 _EXTRAS: Final[Mapping[str, type]] = {
     "goal": str,
     "goal_id": str,
@@ -122,14 +122,10 @@ class WebShopEnv(TextEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any], env_config: object | None = None) -> list[str]:
-        """Return actions that buy the goal's own product, rightly chosen.
+        """Return actions that buy the goal's own product with its options.
 
         Their reward is 1.0, except for a synthetic goal whose option has a color inside a word
-        ("blueberry"): the original's rule, and so ours, does not count that option as met.
-
-        Args:
-            extras: Those of the episode.
-            env_config: Its settings; by default the built-in shop.
+        ("blueberry"): as in the original, that option does not count as met.
 
         Raises:
             DataError: There is no such goal, or no search finds its product.
@@ -144,7 +140,7 @@ class WebShopEnv(TextEnv):
 
     @classmethod
     def category(cls, task: Task) -> str:
-        """Return which of the seven `CATEGORIES` a task is of, by its type or its instruction."""
+        """Return a task's category, one of `CATEGORIES`, by its type or instruction."""
         if task.task_type in CATEGORIES:
             return task.task_type
         return category_of(task.description) if task.description else ""
@@ -166,11 +162,7 @@ class WebShopEnv(TextEnv):
         return messages, metadata
 
     def step(self, action: str) -> StepOutput:
-        """Carry out one command: the last in ``<action>`` tags, or else the last on a line.
-
-        Raises:
-            EnvError: `init` was not called.
-        """
+        """Execute one command: the last in ``<action>`` tags, or else the last on a line."""
         if self._session is None:
             raise EnvError("step() came before init(); open the episode first")
         session, command = self._session, _command(action)
@@ -196,11 +188,10 @@ class WebShopEnv(TextEnv):
         )
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the numbers of the episode so far.
+        """Return the metrics of the episode so far.
 
-        ``score`` (100 times the reward), ``success`` (1 where the reward is exactly 1), ``bought``,
-        ``truncated``, ``steps``, ``invalid_actions``; after a purchase the parts of the reward too,
-        as `Grade.parts` names them.
+        ``score`` (100 times the reward), ``success`` (1 if the reward is exactly 1), ``bought``,
+        ``truncated``, ``steps``, ``invalid_actions``; after a purchase also `Grade.parts`.
         """
         grade = self._session.grade if self._session is not None else None
         parts = grade.parts() if grade else {}
@@ -308,7 +299,7 @@ def _way_to(catalogue: Catalogue, product: Product) -> list[str]:
 
 
 def _values_to_click(product: Product, goal: Goal) -> list[str]:
-    """Return the value to click for each option of a goal, as the product spells it."""
+    """Return the value to click for each option of a goal, in the product's spelling."""
     values = [value for values in product.options.values() for value in values]
     chosen = []
     for name, wanted in goal.goal_options:

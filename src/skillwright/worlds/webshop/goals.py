@@ -1,8 +1,8 @@
-"""Goals as tasks: train, val and test share no goal, and no product either.
+"""Goals as tasks: train, val and test share no goal and no product.
 
-Products are put in an order by a hash of the world's seed and their id. Test takes them from the
-front until it has 500 goals (the size that reports use) or 30% of all, val the next until it has
-1,000 or 20%, and train has the rest. A product's goals stay together.
+Products are ordered by a hash of the world's seed and their id. Test takes them from the front
+until it has 500 goals (the size in reports) or 30% of all, val the next until it has 1,000 or 20%,
+and train the rest. A product's goals stay together.
 """
 
 import dataclasses
@@ -25,11 +25,9 @@ from skillwright.worlds.webshop.product import GOAL_KINDS, Goal, GoalKind, words
 from skillwright.worlds.webshop.reward import TAGGERS, resolve_tagger
 from skillwright.worlds.webshop.search import ENGINES
 
-# The seven categories that skills and reports go by, read from what the customer asks for.
-#
-# Only whole words count. The first clause that names something decides, and within it the last
-# name, because English puts the thing last (a ``shoe rack`` is a rack). Two words beat one (``ice
-# cream``).
+# The seven categories of skills and reports, read from the instruction. Only whole words count: the
+# last name in the first clause that has one, because English puts the noun last (a ``shoe rack`` is
+# a rack). Two words beat one (``ice cream``).
 
 
 CATEGORIES: Final = (
@@ -114,11 +112,8 @@ def _last_named(words: list[str]) -> str:
     return ""
 
 
-# Searches that an instruction suggests, for policies that can only choose among commands.
-#
-# They are the whole instruction, as an untaught customer would paste it; its content words from
-# the thing on, without talk and price; those of them up to the first comma; and the first four of
-# those.
+# Searches for policies that choose among commands: the whole instruction; its content words from
+# the product on, without talk and price; those up to the first comma; and the first four of those.
 
 
 _PRICE: Final = re.compile(r",? and price lower than [0-9.]+ dollars\s*$")
@@ -169,9 +164,6 @@ def _first_comma(asked: list[str]) -> int:
 
 def _content(text: str) -> list[str]:
     return [word for word in _QUERY_WORD.findall(text) if word not in _TALK]
-
-
-# The settings of the environment: names, defaults and bounds, in one place.
 
 
 MODES: Final = ("text", "text_rich")

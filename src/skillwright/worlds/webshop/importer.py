@@ -1,7 +1,7 @@
-"""Makes a catalogue of the original's JSON files, in constant memory.
+"""Import the original's JSON files into a catalogue, in constant memory.
 
-What is cleaned, and how, is as in the original: asins that are ``nan``, longer than ten characters
-or repeated are skipped. The files cannot be shipped.
+Cleaning is as in the original: asins that are ``nan``, longer than ten characters or repeated are
+skipped. The files cannot be distributed.
 """
 
 import json
@@ -20,7 +20,7 @@ from skillwright.worlds.webshop.catalogue import CatalogueWriter
 from skillwright.worlds.webshop.product import Product, Wish, parse_pricing
 from skillwright.worlds.webshop.search import tantivy_folder
 
-# Reads JSON files that are larger than memory, one entry at a time.
+# Read JSON files that are larger than memory, one entry at a time.
 
 
 CHUNK_CHARS: Final = 1 << 20
@@ -49,7 +49,7 @@ def _opened(path: Path, brackets: str, chunk_chars: int) -> Iterator[Any]:
 
 
 class _Entries:
-    """A window on the file that moves on with every entry."""
+    """A window on the file that moves with every entry."""
 
     def __init__(self, path: Path, file: TextIO, chunk_chars: int) -> None:
         self._path = path
@@ -85,7 +85,7 @@ class _Entries:
         return name, self._value()
 
     def _value(self) -> Any:
-        """Decode the value that begins here, reading on until it is whole."""
+        """Decode the value at the current position, reading on until it is complete."""
         self._next()
         while True:
             try:
@@ -99,7 +99,7 @@ class _Entries:
                         f"({error})"
                     ) from error
             else:
-                # A number that ends where the window does may continue after it.
+                # A number at the end of the window may continue after it.
                 if end < len(self._text) or self._ended:
                     self._at = end
                     return value
@@ -132,7 +132,7 @@ _HUMAN: Final = "items_human_ins"
 _SMALL: Final = "_1000"
 _LONGEST_ASIN: Final = 10
 
-# The database is made anew and moved into place when it is whole, so that no step is undone.
+# The database is built anew and moved into place when complete, so no step is undone.
 _FAST: Final = """
 PRAGMA page_size = 8192;
 PRAGMA journal_mode = OFF;
@@ -145,14 +145,12 @@ CREATE TABLE about(asin TEXT PRIMARY KEY, attributes BLOB, human BLOB);
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import made.
+    """The result of an import.
 
     Attributes:
-        path: The catalogue's file.
-        products: How many products it has.
-        skipped: How many entries were left out: no usable asin, or one that was there before.
-        human_goals: Goals that people wrote.
-        synthetic_goals: Goals that were made of options.
+        skipped: Number of entries without a usable or new asin.
+        human_goals: Number of goals that people wrote.
+        synthetic_goals: Number of goals made of options.
         digest: A digest of all products.
     """
 
@@ -165,17 +163,17 @@ class Imported:
 
 
 def import_webshop(folder: Path, target: Path, *, small: bool = False) -> Imported:
-    """Make a catalogue of the official files in a folder.
+    """Import the official files in a folder.
 
     Args:
-        folder: Holds the products and at least one of the two files with instructions.
-        target: The catalogue's file; one that is there is replaced when the new one is whole,
-            and the tantivy index of the old one is removed.
-        small: Take the files with 1,000 products, also where the full ones are there.
+        folder: Has the products and at least one of the two files with instructions.
+        target: The catalogue's file, replaced when the new one is complete; the old one's tantivy
+            index is removed.
+        small: Use the files with 1,000 products.
 
     Raises:
-        DataError: A file is missing or malformed, or ``target`` is a folder or cannot be written;
-            nothing is left behind then.
+        DataError: A file is missing or malformed, or ``target`` cannot be written; then nothing
+            changes.
     """
     items, attributes, human = (
         _file_of(folder, name, small=small) for name in (_ITEMS, _ATTRIBUTES, _HUMAN)

@@ -19,12 +19,12 @@ UNKNOWN_PRICE: Final = 100.0
 
 @dataclass(frozen=True)
 class Wish:
-    """What a person wrote who was shown a product, before a price is added.
+    """A person's request for a product, without a price.
 
     Attributes:
         text: The instruction, without its final period.
-        attributes: What the product must be.
-        options: Values to be chosen, in the order of their names.
+        attributes: Required attributes.
+        options: Required option values, in the order of their names.
     """
 
     text: str
@@ -38,17 +38,15 @@ class Product:
 
     Attributes:
         asin: Its id: at most ten characters.
-        title: Its name.
-        description: Prose; often long, sometimes empty.
         bullets: Features, one sentence each.
         prices: No price (unknown), one, or the ends of a range, in dollars.
-        options: Values that can be chosen, by the name of the option; both in lower case.
+        options: Values by the name of the option, both in lower case.
         category: Its department, such as ``fashion``.
-        query: The search that it was found by.
+        query: The search that found it.
         crumbs: Its place among the departments, joined by `CRUMB`.
-        attributes: What it is known to be; not shown to the customer.
-        wishes: What people asked for who wanted it.
-        template: The text of its synthetic goals, and the attributes these ask for.
+        attributes: Its known attributes, not shown to the customer.
+        wishes: Requests by people who wanted it.
+        template: Text and attributes of its synthetic goals.
     """
 
     asin: str
@@ -82,21 +80,20 @@ class Product:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a customer wants; only the instruction is shown.
+    """A customer's goal; only the instruction is shown.
 
     Attributes:
-        key: Where it is in its catalogue: ``asin/kind/number``.
+        key: Its place in the catalogue: ``asin/kind/number``.
         asin: The product that it was written for.
         category: That product's department.
         query: That product's search.
         name: That product's title.
         product_category: That product's crumbs.
-        instruction_text: What the customer says, with the price.
-        attributes: What the product must be.
-        price_upper: The most it may cost, in dollars.
-        goal_options: ``(name, value)`` pairs to be chosen; people name no option, so that the name
-            is empty in their goals.
-        weight: How often it is drawn, against the others: 1 for goals by people.
+        instruction_text: The instruction, with the price.
+        attributes: Required attributes.
+        price_upper: Maximum price, in dollars.
+        goal_options: Required ``(name, value)`` pairs; the name is empty in goals by people.
+        weight: Sampling weight; 1 for goals by people.
     """
 
     key: str
@@ -113,7 +110,7 @@ class Goal:
 
     @cached_property
     def id(self) -> str:
-        """A digest of all that the reward looks at: equal goals have equal ids everywhere."""
+        """A digest of all that the reward reads: equal goals have equal ids everywhere."""
         content = asdict(self)
         del content["key"], content["weight"]
         return digest(content)[:16]
@@ -130,11 +127,7 @@ NO_LIMIT: Final = 1_000_000.0
 
 
 def parse_pricing(text: object) -> tuple[float, ...]:
-    """Read a price such as ``$9.99`` or ``$9.99$19.99``; what is none gives ``()``.
-
-    Returns:
-        No price, one, or the two ends of a range, in the order in which they are written.
-    """
+    """Parse a price such as ``$9.99`` or ``$9.99$19.99`` as written; ``()`` if it is none."""
     if not isinstance(text, str):
         return ()
     numbers = [re.sub(r"[^\d.]", "", part) for part in text.split("$")[1:]]
@@ -143,11 +136,7 @@ def parse_pricing(text: object) -> tuple[float, ...]:
 
 
 def drawn_price(asin: str, prices: Sequence[float], seed: int) -> float:
-    """Return what a product costs: one price as it is, a uniform draw from a range.
-
-    Returns:
-        Dollars, to the cent where they are drawn.
-    """
+    """Return a price in dollars: a single one, or a uniform draw from a range, in cents."""
     if len(prices) < 2:
         return prices[0] if prices else UNKNOWN_PRICE
     one, other = prices[0], prices[1]
@@ -172,9 +161,6 @@ def price_limit(asin: str, price: float, seed: int) -> float:
 def limit_text(limit: float) -> str:
     """Return what an instruction says about the price; nothing where there is no limit."""
     return "" if limit >= NO_LIMIT else f", and price lower than {limit:.2f} dollars"
-
-
-# Lists of words, written as text with spaces between them.
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-"""The search engine: a query in, product ids out, the best first and at most fifty.
+"""The search engine: at most fifty product ids for a query, the best first.
 
-The scores are Lucene's BM25, as in the original, over the postings that SQLite's FTS5 stems and
-inverts; its own ``bm25()`` has k1 and b fixed at 1.2 and 0.75, and is slow. Lucene keeps lengths in
-one byte and has its own stemmer, so that rankings are close to the original's and not equal: no
-score over them is an official WebShop number.
+The scores are Lucene's BM25, as in the original, over the postings of SQLite's FTS5, whose own
+``bm25()`` has fixed k1 and b (1.2 and 0.75) and is slow. Lucene stores lengths in one byte and has
+its own stemmer, so rankings are close to the original's but not equal: scores over them are not
+official WebShop numbers.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """One visit to the shop, by the rules of WebShop (arXiv:2207.01206).
 
-``search[...]`` works on every page and clears product and options; ``Back to Search`` clears what
-was visited too. Where two options share a value, a click sets the later one. Only ``Buy Now`` ends
-the visit.
+``search[...]`` works on every page and clears product and options; ``Back to Search`` also clears
+the visited products. If two options share a value, a click sets the later one. Only ``Buy Now``
+ends the visit.
 """
 
 import json
@@ -22,18 +22,13 @@ _ACTION: Final = re.compile(r"(search|click)\[(.*)\]", re.DOTALL)
 
 
 class Session:
-    """One customer's visit.
+    """One customer's visit; ``grade`` is ``None`` until a purchase.
 
     Args:
-        catalogue: What is sold.
-        goal: What the customer wants.
-        tagger: How the reward finds nouns.
-        show_attributes: Whether an item has a page with its attributes, which tells the reward's
-            own words.
-
-    Attributes:
-        page: What is shown.
-        grade: What the purchase was worth; ``None`` until something is bought.
+        catalogue: The products.
+        goal: The customer's goal.
+        tagger: The reward's noun tagger.
+        show_attributes: Whether an item has a page with its attributes, in the reward's own words.
     """
 
     def __init__(
@@ -68,11 +63,7 @@ class Session:
         return clickables(self.page)
 
     def act(self, action: str) -> bool:
-        """Carry out ``search[...]`` or ``click[...]``.
-
-        Returns:
-            Whether it was possible; if not, nothing has changed.
-        """
+        """Execute ``search[...]`` or ``click[...]``; return whether it had an effect."""
         found = _ACTION.fullmatch(action)
         if found is None or self.done:
             return False
@@ -176,10 +167,9 @@ class Session:
         self.page = done_page(product, self._chosen, self.grade.reward)
 
 
-# What the pages of the shop say: visible texts in order, and what can be clicked.
-#
-# ``text`` joins the parts by `SEPARATOR`; ``text_rich`` gives each a line, with marks around what
-# can be clicked. Source: the page texts of WebShop (arXiv:2207.01206), white space included.
+# The pages: visible texts in order, and what can be clicked. ``text`` joins the parts by
+# `SEPARATOR`; ``text_rich`` puts each on a line, with marks around clickable parts. Source: the
+# page texts of WebShop (arXiv:2207.01206), white space included.
 
 
 SEPARATOR: Final = " [SEP] "
@@ -277,11 +267,7 @@ def sub_page(instruction: str, product: Product, name: str) -> Page:
 
 
 def done_page(product: Product, chosen: Mapping[str, str], reward: Fraction) -> Page:
-    """What was bought, and what it was worth.
-
-    The original's template has fields for what was wanted too, which its text environment does not
-    fill in: they read ``None`` or nothing.
-    """
+    """Return the page after a purchase, with the original's unfilled fields for the goal."""
     bought = ("asin", product.asin, "options", _escaped_json(chosen))
     unknown = ("attrs", "category", "query", "product category")
     wanted = ("asin", "options", "attrs", "price upper", "instuction text", "category")
@@ -303,10 +289,7 @@ def _escaped_json(chosen: Mapping[str, str]) -> str:
 
 
 def clickables(page: Page) -> list[str]:
-    """Return what can be clicked on a page, in lower case and order, each once.
-
-    The search button is among them where it is shown, although a click on it does nothing.
-    """
+    """Return what can be clicked, in lower case and order, each once, with the search button."""
     return list(dict.fromkeys(part.text.lower() for part in page if part.kind != "text"))
 
 

@@ -319,7 +319,7 @@ class AdapterBench:
         if not await foreign.call(foreign.adapter.requires_ray):
             yield
             return
-        async with worker_engine("ray").connection(config.rollout.cluster):
+        async with worker_engine("ray").connection(config.rollout.ray):
             yield
 
     @classmethod
