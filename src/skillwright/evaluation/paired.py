@@ -1,7 +1,6 @@
-"""Two sides on the same tasks with the same seeds: how much better is the second?
+"""Paired comparisons: how much better is the second side on the same tasks and seeds?
 
-Tasks are the independent unit. Several draws of a task are averaged first, so that they sharpen
-the task's own difference without pretending to be more tasks.
+Tasks are the independent unit: several draws of a task are averaged first.
 """
 
 import asyncio
@@ -27,14 +26,14 @@ from skillwright.evaluation.intervals import (
 )
 from skillwright.rollout import Engine
 
-_DIGITS = 9  # numbers that agree to this many digits are equal, up to rounding
+_DIGITS = 9  # numbers that agree to this many digits are equal
 _ROUNDING = 10**-_DIGITS
 _MAX_WEIGHT = 10_000  # of all tasks together: it bounds the sums that are counted
 
 
 @dataclass(frozen=True, slots=True)
 class PairedEffect(JsonRecord):
-    """What a set of pairs says about the candidate.
+    """The statistics of a set of pairs.
 
     Attributes:
         gain: Mean gain over tasks, or ``None`` where no pair was scored.
