@@ -22,7 +22,7 @@ from skillwright.core import Act, Agent, EpisodeResult, EpisodeSpec, PlainSkill,
 from skillwright.envs import TextEnv
 from skillwright.jobs.run import make_env, make_splits
 from skillwright.models import HttpClient, ScriptedConfig, agent_of, make_model
-from skillwright.plugins.ray.engine import RayEngine, RayPlacement
+from skillwright.plugins.ray.placement import RayEngine, RayPlacement
 from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from skillwright.rollout import Limits, LocalEngine, MakeEnv
 from skillwright.rollout.workers import Cluster

@@ -104,7 +104,7 @@ class Answer(Generic[ReplyT]):
 
 
 async def ask(asked: Asked, question: Question, reply_type: type[ReplyT]) -> Answer[ReplyT]:
-    """Ask, and return the reply or the fault; a fault leaves other questions alone.
+    """Ask, and return the reply or the fault; a fault does not cancel other questions.
 
     Args:
         asked: Who is asked, within which limits.

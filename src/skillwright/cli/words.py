@@ -100,7 +100,7 @@ def short_count(count: int) -> str:
 def print_words(
     console: Console, text: str | Text, style: str = "", *, markup: bool = False
 ) -> None:
-    """Print a text so that it can be copied: a terminal breaks it between words, never inside.
+    """Print a text so that it can be copied: wrap it between words on a terminal only.
 
     Broken lines keep their indent. Elsewhere each line stays whole, as do long words such as URLs.
     """

@@ -110,7 +110,7 @@ def is_secret_name(name: str) -> bool:
     if last in _PLURALS:
         return owner in _SECRET_PLURALS
     if last == "key":
-        # A bare "key" is a content address here as often as not; its value's shape decides.
+        # A bare "key" is often a content address here; its value's shape decides.
         return bool(before) and owner not in _HARMLESS_KEYS
     return last in _SECRET_AT_THE_END and owner not in _HARMLESS_TOKENS
 

@@ -13,8 +13,9 @@ from skillwright.core import RunError, Usage, UsageError
 from skillwright.dashboard import charts
 from skillwright.dashboard.ablation import read_ablation
 from skillwright.dashboard.charts import Mark
+from skillwright.dashboard.heat_map import HeatMap, heat_map
 from skillwright.dashboard.pace import pace_of, status_of
-from skillwright.dashboard.reading import Filter, HeatMap, RunReader, reading
+from skillwright.dashboard.reading import Filter, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.dashboard.timeline import alpha_left, course, in_order
 from skillwright.jobs.inspect import RunSummary, blame, compare_runs, read_episode, read_side
@@ -77,7 +78,7 @@ def tasks(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         usual = next((p for p in ("gate", "test", "val") if p in known), next(iter(known), ""))
         chosen = next((p for p in known if p == asked.get("phase")), usual)
         phases = VAL_PHASES if chosen == "gate" else (chosen,)
-        found = site.once(reader.path, f"heat map of {chosen}", lambda: reader.heat_map(phases))
+        found = site.once(reader.path, f"heat map of {chosen}", lambda: heat_map(reader, phases))
         first = max(_number(asked, "from", 0), 0)
         ends = ends_of(summary, reader, found)
         a, b = (

@@ -15,7 +15,6 @@ from typing import Any
 from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank import threshold_of
-from skillwright.jobs.inspect import is_flipped
 from skillwright.jobs.kinds import RL
 from skillwright.jobs.run import MADE
 from skillwright.jobs.text import Kind
@@ -40,47 +39,6 @@ _IN_OTHER_SCOPE = (
 )
 _SEARCH_S = 0.04
 """Maximum seconds of a search per request; the next request continues."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Results of a task under a version of the skill."""
-
-    scored: int
-    solved: int
-    failed: int
-    episode: int
-
-    @property
-    def share(self) -> float | None:
-        """Share of scored attempts that were solved; ``None`` without a score."""
-        return self.solved / self.scored if self.scored else None
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """Tasks by versions.
-
-    Attributes:
-        versions: Keys of versions: the document's in order, then others as they were first played.
-        tasks: (task id, task type), by type and id.
-        cells: By (task id, version).
-    """
-
-    versions: tuple[str, ...]
-    tasks: tuple[tuple[str, str], ...]
-    cells: Mapping[tuple[str, str], Cell]
-
-    def flips(self, a: str, b: str) -> list[tuple[str, str, Cell, Cell]]:
-        """List (task, type, cell of A, cell of B) where one of two versions solved half or more."""
-        found = []
-        for task, task_type in self.tasks:
-            first, second = self.cells.get((task, a)), self.cells.get((task, b))
-            if first is None or second is None or first.share is None or second.share is None:
-                continue
-            if is_flipped(first.share, second.share):
-                found.append((task, task_type, first, second))
-        return sorted(found, key=lambda one: (one[2].share or 0) - (one[3].share or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +176,7 @@ class RunReader:
         self.folder = folder
         self.path = folder / STORE_NAME
         self.store = RunStore(database, Redactor(), time.time)
-        self._database = database
+        self.database = database
         self.threshold = threshold_of(folder) if (folder / CONFIG_NAME).is_file() else 1.0
 
     @cached_property
@@ -239,7 +197,7 @@ class RunReader:
         measured = self.payloads(RlKind.VALIDATION)
         iterations = {one["policy"]: one["iteration"] for one in measured if one.get("policy")}
         first = self.payloads(RlKind.BANK)
-        banks = self._database.rows("SELECT DISTINCT skill_version AS v FROM episodes")
+        banks = self.database.rows("SELECT DISTINCT skill_version AS v FROM episodes")
         begun = f"{first[0]['version']}:" if first else "?"
         same = {row["v"]: "" for row in banks if row["v"].startswith(begun)}
         return Versions({**blank, **same, _OTHER_SCOPE: "skills of another place"}, iterations)
@@ -248,39 +206,15 @@ class RunReader:
         """List the values of a column that episodes may be filtered by."""
         if column not in ("phase", "split", "task_type"):
             raise ValueError(f"episodes are not filtered by {column!r}")
-        rows = self._database.rows(f"SELECT DISTINCT {column} AS v FROM episodes ORDER BY v")
+        rows = self.database.rows(f"SELECT DISTINCT {column} AS v FROM episodes ORDER BY v")
         return [row["v"] for row in rows]
-
-    def heat_map(self, phases: Sequence[str]) -> HeatMap:
-        """Return the results of each task under each version, in some phases."""
-        marks = ",".join("?" * len(phases))
-        rows = self._database.rows(
-            f"""SELECT task_id, max(task_type) AS task_type, {self.versions.column} AS version,
-                    sum(reward IS NOT NULL) AS scored,
-                    coalesce(sum(coalesce(hard, reward) >= ?), 0) AS solved,
-                    sum(reward IS NULL) AS failed, max(id) AS latest, min(id) AS first
-                FROM episodes e WHERE phase IN ({marks})
-                GROUP BY task_id, version""",
-            (self.threshold, *phases),
-        )
-        first: dict[str, int] = {}
-        tasks: dict[str, str] = {}
-        cells = {}
-        for row in rows:
-            version, task = row["version"], row["task_id"]
-            first[version] = min(row["first"], first.get(version, row["first"]))
-            tasks[task] = row["task_type"]
-            cells[task, version] = Cell(row["scored"], row["solved"], row["failed"], row["latest"])
-        ordered = sorted(tasks.items(), key=lambda one: (one[1], one[0]))
-        versions = sorted(first, key=lambda one: (self.versions.place(one), first[one]))
-        return HeatMap(tuple(versions), tuple(ordered), cells)
 
     def episodes(self, wanted: Filter, before: int | None = None) -> EpisodePage:
         """List episodes, the latest first, those below a number."""
         if wanted.text:
             return self._search(wanted, before)
         where, values = wanted.conditions(self.threshold, self.versions.column)
-        total = self._database.rows(f"SELECT count(*) FROM episodes e WHERE {where}", values)[0][0]
+        total = self.database.rows(f"SELECT count(*) FROM episodes e WHERE {where}", values)[0][0]
         rows = self._rows(where, values, before, PAGE + 1)
         more = len(rows) > PAGE
         return EpisodePage(rows[:PAGE], total, rows[PAGE - 1]["id"] if more else None)
@@ -288,7 +222,7 @@ class RunReader:
     def _rows(
         self, where: str, values: Sequence[Any], before: int | None, limit: int
     ) -> list[dict[str, Any]]:
-        rows = self._database.rows(
+        rows = self.database.rows(
             f"""SELECT e.id, e.phase, e.step, e.split, e.task_id, e.task_type, e.draw,
                     {self.versions.column} AS version, e.reward, e.hard,
                     e.failure_cause, e.stop_reason, e.wall_s,
@@ -309,7 +243,7 @@ class RunReader:
         found: list[dict[str, Any]] = []
         last, seen = before, 0
         while len(found) < PAGE and time.monotonic() < until:
-            batch = self._database.rows(
+            batch = self.database.rows(
                 f"""SELECT e.id, e.task_description, e.said, t.body AS opening FROM episodes e
                     JOIN texts t ON t.id = e.opening
                     WHERE {where} AND e.id < ? ORDER BY e.id DESC LIMIT 20""",
@@ -326,14 +260,12 @@ class RunReader:
 
     def latest(self, most: int) -> list[float]:
         """Return when the latest episodes ended, in seconds since 1970; the last one first."""
-        rows = self._database.rows(
-            "SELECT ended_at FROM episodes ORDER BY id DESC LIMIT ?", (most,)
-        )
+        rows = self.database.rows("SELECT ended_at FROM episodes ORDER BY id DESC LIMIT ?", (most,))
         return [row["ended_at"] for row in rows]
 
     def attempts(self, phase: str) -> int:
         """Count the attempts of a phase, without repetitions."""
-        rows = self._database.rows(
+        rows = self.database.rows(
             """SELECT count(*) FROM
                 (SELECT DISTINCT task_id, draw, skill_version FROM episodes WHERE phase = ?)""",
             (phase,),
@@ -342,7 +274,7 @@ class RunReader:
 
     def neighbors(self, episode: int) -> tuple[int | None, int | None]:
         """Return the numbers of the episodes before and after one."""
-        row = self._database.rows(
+        row = self.database.rows(
             "SELECT (SELECT max(id) FROM episodes WHERE id < ?),"
             " (SELECT min(id) FROM episodes WHERE id > ?)",
             (episode, episode),
@@ -351,7 +283,7 @@ class RunReader:
 
     def val_counts(self) -> dict[str, list[tuple[int, int]]]:
         """Return (solved, scored) val draws of each task, by version of the document."""
-        rows = self._database.rows(
+        rows = self.database.rows(
             """SELECT skill_version, coalesce(sum(coalesce(hard, reward) >= ?), 0) AS solved,
                     count(reward) AS scored
                 FROM episodes WHERE split = 'val' AND reward IS NOT NULL
@@ -365,7 +297,7 @@ class RunReader:
 
     def injected(self) -> dict[str, tuple[int, int, int]]:
         """Return (contexts, scored episodes, solved ones) of each skill of a bank, by id."""
-        rows = self._database.rows(
+        rows = self.database.rows(
             """SELECT j.value, count(*), count(e.reward),
                     coalesce(sum(coalesce(e.hard, e.reward) >= ?), 0)
                 FROM episodes e, json_each(e.skill_ids) j GROUP BY j.value""",
@@ -375,13 +307,13 @@ class RunReader:
 
     def faults(self) -> Faults:
         """Count failures by cause."""
-        episodes = self._database.rows(
+        episodes = self.database.rows(
             """SELECT failure_cause AS cause, failure_message AS message, count(*) AS n,
                     max(id) AS latest
                 FROM episodes WHERE reward IS NULL GROUP BY cause, message
                 ORDER BY n DESC LIMIT 50"""
         )
-        calls = self._database.rows(
+        calls = self.database.rows(
             """SELECT purpose, error, count(*) AS n FROM calls WHERE error IS NOT NULL
                 GROUP BY purpose, error ORDER BY n DESC LIMIT 50"""
         )
@@ -392,7 +324,7 @@ class RunReader:
 
     def funnel(self) -> list[dict[str, Any]]:
         """Count the edits of each step by how far they came, with the step's verdict."""
-        rows = self._database.rows(
+        rows = self.database.rows(
             """SELECT step, sum(stage = 'proposed') AS proposed, sum(merge_level > 0) AS merged,
                     sum(stage = 'selected') AS selected,
                     sum(stage = 'selected' AND (status LIKE 'applied%' OR status LIKE 'repaired%'))
@@ -404,7 +336,7 @@ class RunReader:
 
     def moment(self) -> str:
         """Return a value that changes with the store."""
-        row = self._database.rows(
+        row = self.database.rows(
             "SELECT (SELECT max(id) FROM events), (SELECT max(id) FROM episodes),"
             " (SELECT max(id) FROM calls)"
         )[0]

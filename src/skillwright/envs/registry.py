@@ -3,6 +3,7 @@
 import keyword
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -126,6 +127,7 @@ def make(
     return found.load()(env_config=config, extras=extras)
 
 
+@cache
 def _installed() -> dict[str, EnvSpec]:
     points = entry_points(ENTRY_POINT_GROUP)
     return {point.name: EnvSpec(point.name, point.value) for point in points.values()}

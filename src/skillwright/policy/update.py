@@ -237,8 +237,8 @@ def _weighted(batch: TokenBatch) -> torch.Tensor:
 
 
 def _averaged(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torch.Tensor:
-    """Sum over tokens, or over the means of sequences, without the denominator."""
-    # Selected, not multiplied: masked values may be anything.
+    """Return the numerator of a masked mean: a sum over tokens, or over sequences' means."""
+    # Select instead of multiplying by the mask: masked values may be NaN or infinite.
     kept = torch.where(batch.mask, terms, 0.0)
     if average == "tokens":
         return (kept.sum(dim=1) * batch.weights).sum()

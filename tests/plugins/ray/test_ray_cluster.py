@@ -19,7 +19,7 @@ from skillwright.core import FailureCause
 from skillwright.jobs.run import NullCallback
 from skillwright.jobs.text import open_run, run_training, start_run
 from skillwright.models import HttpClient, OpenAIChatConfig, agent_of, make_model
-from skillwright.plugins.ray.engine import RayPlacement, connect, why_lost
+from skillwright.plugins.ray.placement import RayPlacement, connect, why_lost
 from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
 from skillwright.rollout.workers import Cluster

@@ -6,7 +6,7 @@ import pytest
 
 from skillwright.config.run import validated
 from skillwright.core import ConfigError
-from skillwright.plugins.ray.engine import (
+from skillwright.plugins.ray.placement import (
     connect,
     connection_problem,
     refuse_without_ray,

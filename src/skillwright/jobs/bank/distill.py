@@ -335,7 +335,7 @@ def _known(memory: RefinedMemory, file: Path) -> str:
         return name
     raise ConfigError(
         f"{str(file)!r}: memory {memory.id!r} is of environment {memory.environment!r}, which is "
-        "not known here. Say by --env whose categories the memories have; known: "
+        "not known here. Name with --env the environment whose categories the memories use; known: "
         f"{', '.join(sorted(specs()))}"
     )
 

@@ -265,7 +265,7 @@ class _Rounds:
         self.release: Verdict | None = None
 
     async def take(self) -> None:
-        """Play a round; write it down where its accept is a release."""
+        """Play a round; record an accepted change at once if no release test follows."""
         number = self._first + len(self.done) + len(self._explored)
         taken = [one.action for one in self.done] + [one.action for one in self._explored]
         accepts = taken.count("accept")

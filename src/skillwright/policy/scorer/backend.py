@@ -178,7 +178,7 @@ class ScorerPolicy:
             check_reference(self)
         report = LossReport()
         self._guard.learned(rows)
-        # Sorted by length, so that little of a batch is padding.
+        # Sorted by length, so that batches hold little padding.
         rows = sorted(rows, key=lambda row: _size(row.context))
         try:
             for first in range(0, len(rows), self.settings.most_rows):

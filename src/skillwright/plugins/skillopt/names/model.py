@@ -374,7 +374,7 @@ def _pair(system: str, user: str) -> list[Message]:
 
 
 def _plain(message: Mapping[str, Any]) -> Message:
-    """Return a message with its content as one text, where its parts are all texts."""
+    """Return a message with its text parts joined into one string."""
     dump = getattr(message, "model_dump", None)
     said: dict[str, Any] = dict(dump(mode="json") if dump else message)
     content = said.get("content")
