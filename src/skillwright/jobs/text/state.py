@@ -140,7 +140,7 @@ class TrainState:
         ledger: The alpha that is left.
         skill_version: The current skill, which training continues from.
         best_version: The best skill, which only a gate changes.
-        accepts: Number of duels that candidates won, on which the gate's next draws depend.
+        accepts: Number of duels that were accepted; the gate's next draws depend on it.
         idle_steps: Steps since the last accept.
         baseline: The initial skill's score on val.
         met_best: The latest candidate that was judged against a best skill other than the current.
