@@ -79,7 +79,8 @@ def page(path: Path = PAGE, config: type[BaseModel] = RunConfig) -> str:
     same = [
         name for name, table in here.items() if name in there and table.rows == there[name].rows
     ]
-    shared = f"\nAs in [a training](configuration.md): {', '.join(f'`{name}`' for name in same)}.\n"
+    sections = ", ".join(f"`{name}`" for name in same if not name.startswith("kind:"))
+    shared = f"\nAs in [a training](configuration.md): {sections}, and every `kind`.\n"
     laid_out = (_laid_out(one, here, there) for name, one in here.items() if name not in same)
     return f"{above}{mark}{shared if same else ''}{''.join(laid_out)}"
 
