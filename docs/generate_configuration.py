@@ -80,7 +80,7 @@ def page(path: Path = PAGE, config: type[BaseModel] = RunConfig) -> str:
         name for name, table in here.items() if name in there and table.rows == there[name].rows
     ]
     sections = ", ".join(f"`{name}`" for name in same if not name.startswith("kind:"))
-    shared = f"\nAs in [a training](configuration.md): {sections}, and every `kind`.\n"
+    shared = f"\nAs in [a training](configuration.md): {sections}, and every `kind` but `open`.\n"
     laid_out = (_laid_out(one, here, there) for name, one in here.items() if name not in same)
     return f"{above}{mark}{shared if same else ''}{''.join(laid_out)}"
 
