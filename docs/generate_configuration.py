@@ -123,7 +123,9 @@ def _laid_out(table: Table, here: Mapping[str, Table], there: Mapping[str, Table
         base = here.get(name) or there.get(name)
         link, text = f"[{name}](#{_anchor(name)})", f"{table.text} "
     if base is None:
-        return f"{title}{table.text}\n\n{_listed(table.rows)}"
+        # The heading of a whole section says enough.
+        said = f"{table.text}\n\n" if table.tag or table.level != "##" or "," in title else ""
+        return f"{title}{said}{_listed(table.rows)}"
     own = {key: row for key, row in table.rows.items() if not row.is_like(base.rows.get(key))}
     shared = [key for key in table.rows if key not in own]
     missing = [key for key in base.rows if key not in table.rows]
