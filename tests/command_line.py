@@ -1,6 +1,7 @@
 """Fixtures for the command line: every command runs in an empty folder."""
 
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -26,8 +27,10 @@ def cli(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def refused(cli, tmp_path):
+def refused(cli, tmp_path, monkeypatch):
     """Run a command that must be refused: exit code 2, one message, nothing written."""
+    # Python writes the bytecode of an imported file of the test's own folder next to it.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def run(*words):
         before = sorted(tmp_path.rglob("*"))

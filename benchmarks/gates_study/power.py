@@ -7,7 +7,7 @@ from gates_study.rules import ALPHA, TERMS
 from gates_study.summary import Row
 from gates_study.worlds import STRENGTH, Cell, Edit, draw_rates, mean_rate
 from skillwright.evaluation import ExploreGate, detectable_gain, wilson_interval
-from skillwright.evaluation.paired import POWER
+from skillwright.evaluation.power import POWER
 
 
 def power_row(world: str, tasks: int, runs: int) -> Row | None:

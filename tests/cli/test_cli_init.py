@@ -265,7 +265,7 @@ def test_bad_files_and_answers_are_refused_and_leave_nothing(data, refused, tmp_
     assert "no scorer 'exct'. Did you mean 'exact'?" in refused(
         "init", "data.csv", "--scorer", "exct", "--json"
     )
-    assert "columns beside the answer" in refused(
+    assert "must be columns other than the answer" in refused(
         "init", "data.csv", "--columns", "queue", "--json"
     )
     assert "--base-url needs --model" in refused(

@@ -182,6 +182,7 @@ def test_rates_in_one_line_of_tau_bench_share_one_denominator():
         "free_tasks": [],
         "rates": rates,
         "failures_as_losses": None,
+        "departures": ["the data is not tau-bench's"],
     }
     found = EnvFindings("tau_bench", facts, {"no_op": none, "without_free": none})
     show_environment(console, found)

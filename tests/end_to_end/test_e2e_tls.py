@@ -13,7 +13,7 @@ from mock_openai import completion
 from skillwright.core import DataError
 from skillwright.datasets import fetch_file
 
-TRUST = "name a PEM file with the certificate of who signed it, or with its own: SSL_CERT_FILE="
+TRUST = "name a PEM file with the certificate of the signer, or with its own: SSL_CERT_FILE="
 CASES = {
     "self-signed": (
         {"names": "IP:127.0.0.1"},

@@ -20,7 +20,7 @@ from skillwright.evaluation import (
     power_text,
     why_hopeless,
 )
-from skillwright.evaluation.paired import what_would_prove
+from skillwright.evaluation.power import what_would_prove
 
 
 @given(st.integers(8, 500), st.integers(1, 16), st.sampled_from([0.001, 0.007, 0.03, 0.05]))

@@ -47,6 +47,7 @@ from skillwright.jobs.inspect import (
 )
 from skillwright.jobs.run import (
     Cause,
+    SplitName,
     TurnEnds,
     find_run,
     priced_models,
@@ -57,7 +58,6 @@ from skillwright.jobs.run import (
 from skillwright.jobs.text import (
     MOST_FAILURES,
     EvalPlan,
-    EvalSplit,
     Run,
     has_scripted_models,
     open_run,
@@ -247,9 +247,9 @@ def played(env: str | None, adapter: str | None, compat: str | None) -> list[str
     return [*named, *([] if compat is None else [f"env.compat={compat}"])]
 
 
-def by_our_name(split: Split) -> EvalSplit:
+def by_our_name(split: Split) -> SplitName:
     """Return our name of a split."""
-    return cast(EvalSplit, canonical_split(split))
+    return cast(SplitName, canonical_split(split))
 
 
 def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:

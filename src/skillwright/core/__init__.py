@@ -19,6 +19,14 @@ from skillwright.core.chat import (
     ToolCall,
     Usage,
 )
+from skillwright.core.edits import (
+    Edit,
+    EditOp,
+    Patch,
+    apply_edit,
+    apply_patch,
+    apply_patch_with_report,
+)
 from skillwright.core.errors import (
     ConfigError,
     ContractError,
@@ -58,15 +66,7 @@ from skillwright.core.result import (
     Trajectory,
     Turn,
 )
-from skillwright.core.skill import (
-    Edit,
-    EditOp,
-    Patch,
-    apply_edit,
-    apply_patch,
-    apply_patch_with_report,
-    skill_hash,
-)
+from skillwright.core.skill import skill_hash
 
 __all__ = [
     "Act",

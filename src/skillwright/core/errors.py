@@ -152,8 +152,7 @@ def certificate_problem(error: ssl.SSLCertVerificationError) -> str:
             return (
                 f"its certificate is not signed by an authority that this machine trusts "
                 f"({reason}). If the server is yours, name a PEM file with the certificate of the "
-                "signer, or with "
-                f"its own: SSL_CERT_FILE=ca.pem skillwright ...{_missing_file()}"
+                f"signer, or with its own: SSL_CERT_FILE=ca.pem skillwright ...{_missing_file()}"
             )
         case code if code in _OTHER_HOST:
             return (

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from skillwright.core.agent import Act
 from skillwright.core.chat import Message, Usage
+from skillwright.core.edits import Patch
 from skillwright.core.errors import (
     ContractError,
     EnvError,
@@ -18,7 +19,6 @@ from skillwright.core.errors import (
     ReplyInvalid,
 )
 from skillwright.core.jsonio import JsonRecord, encode_fields
-from skillwright.core.skill import Patch
 
 
 class FailureCause(StrEnum):

@@ -1,5 +1,6 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
+from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
@@ -36,17 +37,9 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
-from skillwright.evaluation.paired import (
-    DrawCount,
-    Draws,
-    PairedDifference,
-    PairedEffect,
-    SkillDuel,
-    detectable_gain,
-    measure_effect,
-    paired_difference,
-    paired_p_value,
-)
+from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
+from skillwright.evaluation.paired_difference import PairedDifference, paired_difference
+from skillwright.evaluation.power import detectable_gain
 from skillwright.evaluation.report import (
     Score,
     ScoreTable,

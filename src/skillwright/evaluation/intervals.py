@@ -1,7 +1,4 @@
-"""How far a measured number may lie from the truth: interval estimates, on the standard library.
-
-An estimator that has nothing to estimate a spread from returns ``None`` instead of guessing.
-"""
+"""Interval estimates, with the standard library alone; ``None`` where nothing shows a spread."""
 
 import math
 from collections.abc import Sequence
@@ -18,30 +15,20 @@ _TINY = 1e-300  # keeps a vanishing term of the continued fraction from dividing
 
 
 class Interval(NamedTuple):
-    """A two-sided confidence interval, in the units of what was measured."""
+    """A two-sided confidence interval, in the units of the measurement."""
 
     low: float
     high: float
 
 
 def normal_quantile(p: float) -> float:
-    """Return z with P(Z <= z) = ``p`` for a standard normal Z.
-
-    Raises:
-        ValueError: ``p`` is not strictly between 0 and 1.
-    """
+    """Return the standard normal quantile of ``p``, strictly between 0 and 1."""
     _check_probability(p)
     return NormalDist().inv_cdf(p)
 
 
 def student_t_upper_tail(t: float, df: float) -> float:
-    """Return P(T >= ``t``) for Student's t with ``df`` > 0 degrees of freedom.
-
-    Accurate to 8 digits or more, also far out in the tail and for a million degrees of freedom.
-
-    Raises:
-        ValueError: ``df`` is not positive.
-    """
+    """Return P(T >= ``t``) for Student's t with ``df`` > 0, to 8 digits or more."""
     if not df > 0:
         raise ValueError(f"df is {df}; degrees of freedom are positive")
     tail = 0.5 * _incomplete_beta(df / 2, 0.5, df / (df + t * t), t * t / (df + t * t))
@@ -50,11 +37,7 @@ def student_t_upper_tail(t: float, df: float) -> float:
 
 @lru_cache(maxsize=1024)
 def student_t_quantile(p: float, df: float) -> float:
-    """Return t with P(T <= t) = ``p`` for Student's t with ``df`` > 0 degrees of freedom.
-
-    Raises:
-        ValueError: ``p`` is not strictly between 0 and 1, or ``df`` is not positive.
-    """
+    """Return the quantile of ``p`` for Student's t with ``df`` > 0."""
     _check_probability(p)
     if p < 0.5:
         return -student_t_quantile(1 - p, df)
@@ -155,20 +138,19 @@ def mean_interval(
     return Interval(mean - half, mean + half)
 
 
-# How much a bet takes of what there is, and its share of the stake. Most is on the bold one, which
-# alone tells something of values that hardly vary.
+# Bets as a share of the stake, with the weight of each. The largest bet has most of the weight,
+# because only it is informative for values that hardly vary.
 _BETS = ((1.0, 0.75), (0.5, 0.0625), (0.25, 0.0625), (0.125, 0.0625), (0.0625, 0.0625))
 
 
 def bounded_mean_interval(
     values: Sequence[float], low: float, high: float, confidence: float = DEFAULT_CONFIDENCE
 ) -> Interval:
-    """Estimate a mean of values that lie in a known range; it holds whatever their distribution.
+    """Estimate a mean of values in a known range, valid for any distribution.
 
-    Unlike Student's t it also holds where few values differ, or none: a rare large value that was
-    not met is allowed for. Against every mean outside of it, bets on the values would have
-    multiplied their stake by ``2 / (1 - confidence)``, which chance does with a probability of at
-    most the inverse.
+    Unlike Student's t it holds also for few or equal values: it accounts for unseen rare large
+    values. Against every mean outside of it, bets on the values would have multiplied their stake
+    by ``2 / (1 - confidence)``, which has at most the inverse probability.
 
     Args:
         values: Independent measurements, shape ``[n]``; without any, the range is returned.
@@ -214,8 +196,8 @@ def _logarithm_of_winnings(values: Sequence[float], mean: float, high: float) ->
     return most + math.log(sum(math.exp(one - most) for one in logs)) if logs else most
 
 
-# What the next bet is planned by before much was seen: values as they are where nothing changes.
-# The cap keeps a tenth of the stake whatever comes. All three were chosen by simulated power alone.
+# Values assumed before much was seen, when nothing changes; the cap keeps a tenth of the stake.
+# All three were chosen by simulated power.
 _PRIOR_VALUES = 8
 _PRIOR_VARIANCE = 0.08
 _MOST_OF_A_STAKE = 0.9
@@ -224,10 +206,9 @@ _MOST_OF_A_STAKE = 0.9
 def mean_above_p_value(values: Sequence[float], mean: float) -> float:
     """Test, one-sided, whether the mean of values in [-1, 1] is above ``mean``.
 
-    It is valid for any number of values and whatever their distribution: where the true mean is
-    ``mean`` or less, p <= alpha has a chance of at most alpha. Bets are made on one value after
-    another, each planned by those before it; the p-value is the inverse of the most that a stake of
-    1 ever came to, which chance brings to ``1 / alpha`` with a probability of at most alpha
+    It is valid for any number of values and any distribution: if the true mean is ``mean`` or less,
+    P(p <= alpha) is at most alpha. Bets are made on one value after another, each planned by the
+    previous ones; the p-value is the inverse of the largest wealth reached from a stake of 1
     (Ville's inequality).
 
     Args:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args
 
 from skillwright.core import Edit, Purpose
 from skillwright.core.concurrency import together
+from skillwright.core.edits import SourceType
 from skillwright.core.fence import json_block
-from skillwright.core.skill import SourceType
 from skillwright.textopt.context import StepContext, StepSettings
 from skillwright.textopt.optimizer import (
     Call,

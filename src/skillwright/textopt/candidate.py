@@ -11,13 +11,13 @@ from difflib import SequenceMatcher
 from typing import Any, assert_never
 
 from skillwright.core import Purpose, skill_hash
+from skillwright.core.edits import PREVIEW_CHARS
 from skillwright.core.fence import is_hidden, json_block, restore_tags
 from skillwright.core.jsonio import encode
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_HEADING,
     APPENDIX_START,
-    PREVIEW_CHARS,
     body,
     protected_regions,
     without_markers,

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
 
+from skillwright.core.edits import SourceType
 from skillwright.core.fence import is_hidden
 from skillwright.core.settings import Settings
-from skillwright.core.skill import SourceType, without_markers
+from skillwright.core.skill import without_markers
 from skillwright.textopt.proposal import BudgetControl, EditLimits, RankFallback, UpdateMode
 
 # Skill-aware reflection separates gaps in the skill from execution lapses, where the agent did not

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from skillwright.asking import AskFault
 from skillwright.core import ConfigError, Edit, did_you_mean
+from skillwright.core.edits import EDIT_OPS, SourceType
 from skillwright.core.fence import is_hidden, restore_tags
 from skillwright.core.jsonio import encode_fields
-from skillwright.core.skill import EDIT_OPS, SourceType
 
 
 class Evidence(NamedTuple):

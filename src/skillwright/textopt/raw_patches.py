@@ -19,9 +19,9 @@ from skillwright.core import (
     RawPatch,
     ReflectRequest,
 )
+from skillwright.core.edits import SourceType
 from skillwright.core.fence import attribute
 from skillwright.core.jsonio import dumps, encode_fields, write_text
-from skillwright.core.skill import SourceType
 from skillwright.rollout.transcript import Transcript, Transcripts, read_rows
 from skillwright.textopt.context import ANY_REWARD, StepContext, StepSettings, read_notes
 from skillwright.textopt.optimizer import Optimizer

@@ -14,8 +14,8 @@ from typing import Any
 
 from skillwright.core import Edit, FailureCause, Purpose
 from skillwright.core.concurrency import together
+from skillwright.core.edits import SourceType
 from skillwright.core.fence import attribute
-from skillwright.core.skill import SourceType
 from skillwright.rollout import EngineDown
 from skillwright.rollout.transcript import Cut, Transcript, render_trajectories
 from skillwright.textopt.context import StepContext, StepSettings, read_notes, unique_notes

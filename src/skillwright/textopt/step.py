@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from skillwright.core.concurrency import both, together
+from skillwright.core.edits import SourceType
 from skillwright.core.jsonio import encode
-from skillwright.core.skill import SourceType
 from skillwright.rollout.transcript import Transcripts
 from skillwright.textopt.aggregate import SIDES, Aggregate, PatchNode, merge_sides
 from skillwright.textopt.candidate import Made, appendix_notes, make_candidate, with_step_notes

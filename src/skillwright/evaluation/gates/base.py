@@ -18,7 +18,7 @@ from skillwright.entry_points import entry_points
 from skillwright.evaluation.gates.judging import USUAL, Metric, Terms, tasks_needed
 from skillwright.evaluation.gates.release import ASSIGNMENTS, ReleaseTest
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.paired import POWER, detectable_gain
+from skillwright.evaluation.power import POWER, detectable_gain
 from skillwright.evaluation.verdict import AlphaLedger, Verdict
 from skillwright.models.open_union import OpenUnion
 from skillwright.models.validation import Share

@@ -1,7 +1,7 @@
-"""What gates share: the compared score, undecidable cases, and the wording of reasons.
+"""Shared parts of gates: the compared score, undecidable cases, and the wording of reasons.
 
-A fault is not a score: a pair with a Failure is left out and counted, and where more than a tenth
-of the pairs is lost, or too few tasks remain to prove anything, the verdict is `UNDECIDED`.
+A pair with a Failure is left out and counted. With more than a tenth of the pairs lost, or too few
+tasks to prove anything, the verdict is `UNDECIDED`.
 """
 
 import math
@@ -82,7 +82,7 @@ def tasks_needed(alpha: float) -> int:
 
 
 def nothing_left(ledger: AlphaLedger) -> str:
-    """Say that a ledger's plan is used up, or return ""."""
+    """Return that a ledger's plan is used up, or ""."""
     if ledger.share > 0:
         return ""
     return (
@@ -92,7 +92,7 @@ def nothing_left(ledger: AlphaLedger) -> str:
 
 
 def too_few(tasks: int, alpha: float) -> str:
-    """Say that a paired test on ``tasks`` cannot accept at ``alpha``, or return ""."""
+    """Return that a paired test on ``tasks`` cannot accept at ``alpha``, or ""."""
     needed = tasks_needed(alpha)
     if tasks >= needed:
         return ""
@@ -103,7 +103,7 @@ def too_few(tasks: int, alpha: float) -> str:
 
 
 def too_many_unscored(effect: PairedEffect, tasks: int) -> str:
-    """Say that more of the duel's ``tasks`` have no scored pair than a verdict can bear, or ""."""
+    """Return that too many of the duel's ``tasks`` have no scored pair, or ""."""
     unscored = tasks - effect.tasks
     if unscored <= MAX_LOST_SHARE * tasks:
         return ""
@@ -115,7 +115,7 @@ def too_many_unscored(effect: PairedEffect, tasks: int) -> str:
 
 
 def too_many_lost(effect: PairedEffect) -> str:
-    """Say that more pairs were lost than a verdict can bear, or return ""."""
+    """Return that too many pairs were lost, or ""."""
     drawn = effect.pairs + effect.lost
     if effect.lost <= MAX_LOST_SHARE * drawn:
         return ""
@@ -127,12 +127,7 @@ def too_many_lost(effect: PairedEffect) -> str:
 
 
 def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
-    """Say which tasks went worse where they are more than allowed, or return "".
-
-    Args:
-        pairs: Scored by a gate's metric.
-        most: Tasks that may become worse; ``None`` allows any number.
-    """
+    """Return which tasks went worse if they exceed the limit (``None``: no limit), or ""."""
     if most is None:
         return ""
     worse = [task_id for task_id, gain in task_gains(pairs).items() if gain < 0]
@@ -145,12 +140,7 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
 
 
 def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
-    """Describe the first task type that is worse by more than a veto allows, or return "".
-
-    Args:
-        pairs: Scored by a gate's metric.
-        veto: What a task type may lose in mean score, with 97.5% confidence; ``None`` allows all.
-    """
+    """Return the first task type with a confident (97.5%) loss above ``veto``, or ""."""
     if veto is None:
         return ""
     for task_type, members in by_task_type(pairs).items():
@@ -161,7 +151,7 @@ def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
 
 
 def undecided(problem: str) -> Verdict:
-    """Return the verdict where nothing was drawn."""
+    """Return the verdict without draws."""
     return Verdict(Decision.UNDECIDED, f"Undecided: {problem}")
 
 
@@ -187,14 +177,14 @@ _BELOW_95 = 0.025  # of a two-sided 95% interval, what lies below it
 
 
 def stricter(effect: PairedEffect, alpha: float) -> str:
-    """Say why chance is not ruled out although a 95% interval rules out no change, or ""."""
+    """Return why a gain with a 95% interval above 0 is not significant at ``alpha``, or ""."""
     if effect.interval is None or effect.interval.low <= 0 or alpha >= _BELOW_95:
         return ""
     return ", which is stricter than a 95% interval: a run's decisions share its alpha"
 
 
 def went(effect: PairedEffect) -> str:
-    """Tell people how the tasks went."""
+    """Return how many tasks went better and worse, as text."""
     return (
         f"{effect.better} of {effect.tasks} tasks went better and {effect.worse} worse; "
         f"{change(effect)}"
@@ -202,7 +192,7 @@ def went(effect: PairedEffect) -> str:
 
 
 def change(effect: PairedEffect) -> str:
-    """Tell people how far the mean moved; something must be scored."""
+    """Return the change of the mean as text; some pair must be scored."""
     text = f"mean {effect.incumbent:.3f} -> {effect.candidate:.3f}, a change of {effect.gain:+.3f}"
     if effect.interval is None:
         return text
@@ -217,10 +207,7 @@ def change(effect: PairedEffect) -> str:
 
 
 def doubling(first: int, most: int) -> Iterator[int]:
-    """Return how many draws each look adds: the number of draws doubles, up to ``most``.
-
-    ``doubling(1, 6)`` gives 1, 1, 2, 2: looks after 1, 2, 4 and 6 draws.
-    """
+    """Yield the draws to add at each look; their number doubles, as 1, 1, 2, 2 for (1, 6)."""
     done = min(first, most)
     yield done
     while done < most:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
+from skillwright.evaluation.duel import Draws
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
@@ -32,14 +33,8 @@ from skillwright.evaluation.gates.judging import (
     z_score,
 )
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.paired import (
-    Draws,
-    PairedEffect,
-    measure_effect,
-    paired_p_value,
-    task_gains,
-    what_would_prove,
-)
+from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value, task_gains
+from skillwright.evaluation.power import what_would_prove
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 if TYPE_CHECKING:  # numpy is loaded by the first test: who wants a score needs none

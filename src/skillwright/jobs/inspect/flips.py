@@ -29,12 +29,12 @@ from skillwright.runs.folder import STORE_NAME
 
 @dataclass(frozen=True, slots=True)
 class FlipSide:
-    """How a task went with one of the two versions.
+    """The results of a task with one of the two versions.
 
     Attributes:
-        solved: How many of the draws that both versions have scores of were solved.
-        draws: How many there are.
-        episode: The first of them whose outcome differs.
+        solved: Number of solved draws among those that both versions have scores of.
+        draws: Number of these draws.
+        episode: The first of them with another result.
     """
 
     solved: int
@@ -51,9 +51,9 @@ class Flip:
     """A task that exactly one of two versions solved, in at least half of its draws.
 
     Attributes:
-        before: With the first version.
-        after: With the last.
-        match: The place that holds the text that was looked for, or "".
+        before: Results of the first version.
+        after: Results of the last version.
+        match: The line with the ``grep`` text, or "".
     """
 
     before: FlipSide
@@ -84,15 +84,12 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class FlipList:
-    """Flipped tasks of a run, those that are solved now first.
+    """Flipped tasks of a run, newly solved ones first.
 
     Attributes:
-        run: The run's name.
-        before: What the first version is called.
-        after: What the last one is called.
-        split: Where they were measured.
-        tasks: How many tasks both have scores of, on the same draws.
-        flips: Those that flipped and were asked for.
+        before: The name of the first version.
+        after: The name of the last version.
+        tasks: Number of tasks with scores of both on the same draws.
     """
 
     run: str
@@ -108,19 +105,18 @@ def list_flips(
 ) -> FlipList:
     """List the tasks that flipped between the first version of a run and the released one.
 
-    They are compared on the test split where a run has opened it, else on val; a policy by its
-    first and its selected weights. What was released is the last version, or the current one where
-    nothing was.
+    They are compared on the test split if it is open, else on val; a policy by its first and its
+    selected weights. Without a release, the current version is the last one.
 
     Args:
         run: A run's folder or name, or ``latest``.
         root: The folder that holds runs.
-        query: ``lost`` keeps tasks that are no longer solved; ``task_type``, ``task`` and ``split``
-            choose among them, and ``grep`` asks for a text in one of the two episodes.
+        query: ``lost`` selects tasks that are no longer solved; ``task_type``, ``task``, ``split``
+            and ``grep`` select as for episodes.
 
     Raises:
-        RunError: There is no such run, it has no two versions to compare, or something is asked for
-            that flipped tasks do not have.
+        RunError: There is no such run, it has no two versions to compare, or a condition does not
+            apply to flipped tasks.
     """
     query = query or EpisodeQuery()
     _refuse_what_cannot_flip(query)

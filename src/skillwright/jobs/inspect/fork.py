@@ -31,13 +31,13 @@ _LONGEST_NAME: Final = 90
 
 @dataclass(frozen=True, slots=True)
 class PlannedFork:
-    """A fork that nothing is known to be wrong with.
+    """A fork that was checked.
 
     Attributes:
-        config: What it is played by: the run's configuration, under another name and seed.
-        skill: The text that is injected.
-        plan: Where it begins, and how often.
-        recorded: The episode.
+        config: The run's configuration, under another name and seed.
+        skill: The injected text.
+        plan: The turn, and the number of trials.
+        recorded: The episode to continue.
     """
 
     config: RunConfig
@@ -64,17 +64,17 @@ def plan_fork(
 
     Args:
         run: A run's folder or name, or ``latest``.
-        episode: As `read_episode` takes it.
+        episode: A name as for `read_episode`.
         turn: The first turn that is played anew, from 0.
-        skill: The text that is injected; ``None`` for the one that the episode had.
-        trials: How often it is continued.
+        skill: The text to inject; ``None`` for the episode's own.
+        trials: The number of continuations.
         root: The folder that holds runs, and gets the fork.
-        overrides: Settings that are changed: ``models.target.temperature=1``.
+        overrides: Other settings, such as ``models.target.temperature=1``.
 
     Raises:
-        RunError: There is no such run, episode or turn; it is no run of a model's; or its first
-            turns do not come out as they are recorded.
-        UsageError: A setting is wrong, or the data of the environment is not there.
+        RunError: There is no such run, episode or turn; no model played it; or its first turns do
+            not equal the record.
+        UsageError: A setting is wrong, or the environment's data is missing.
     """
     path = find_folder(run, root)
     stage = Stage.of(path)
@@ -135,12 +135,7 @@ def _checked(stage: Stage, recorded: EpisodeResult, turn: int, name: str) -> str
 
 @dataclass(frozen=True, slots=True)
 class ForkOutcome:
-    """How an episode ended, and how its continuations did.
-
-    Attributes:
-        recorded: The episode, in the store of the fork.
-        continuations: By draw; of one that was played again, the last.
-    """
+    """The result of an episode and of its continuations, by draw."""
 
     recorded: FoundEpisode
     continuations: tuple[FoundEpisode, ...]
@@ -154,7 +149,7 @@ class ForkOutcome:
 
 
 def read_fork(run: str | Path) -> ForkOutcome:
-    """Read how the continuations of a fork ended.
+    """Read the results of a fork.
 
     Raises:
         RunError: There is no such run, or it is no fork.

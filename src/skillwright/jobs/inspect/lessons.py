@@ -1,8 +1,8 @@
-"""Do the lessons of a skill help another model? Its accepted edits, one by one, played by that.
+"""Test whether the accepted edits of a skill help another model.
 
 Each was accepted on paired draws: the skill before and after it, on the same tasks with the same
-seeds. The other model plays those very pairs. They are kept in a folder of their own below the
-run's (``lessons/<model>``), which the commands that look at episodes take in place of a run.
+seeds. The other model plays the same pairs, in a folder below the run's (``lessons/<model>``) that
+commands on episodes accept in place of a run.
 """
 
 import re
@@ -39,12 +39,11 @@ class Accepted:
 
     Attributes:
         where: ``step 3``, or ``slow update of epoch 2``.
-        before: The version of the skill that it changed.
-        after: The version with it.
-        edits: What was written or taken out, one text for each edit.
-        first: Number of the first draw that the gate took.
-        draws: How often it drew each task.
-        verdict: What it said.
+        before: The skill version before the change.
+        after: The skill version after it.
+        edits: One text per edit: what was written or taken out.
+        first: Number of the gate's first draw.
+        draws: Number of draws by task.
     """
 
     where: str
@@ -58,13 +57,13 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class LessonTest:
-    """Lessons that are about to be tested.
+    """A planned test of lessons.
 
     Attributes:
-        run: The folder below the run's that holds what the other model plays.
-        source: The run's own folder.
-        accepted: What is tested.
-        trained_with: The model that the run was trained with.
+        run: The run of the other model, below the source's folder.
+        source: The folder of the run whose lessons are tested.
+        accepted: The changes to test.
+        trained_with: The model that the source was trained with.
     """
 
     run: Run
@@ -81,17 +80,17 @@ class LessonTest:
 def open_lessons(
     run: str | Path, root: str | Path, config: Path | None, overrides: Sequence[str]
 ) -> LessonTest:
-    """Find what a run accepted, and open the folder of what another model plays of it.
+    """Find the accepted changes of a run, and open the folder of another model's episodes.
 
     Args:
         run: A run's folder, or its name below ``root``.
         root: The folder that holds runs.
         config: A configuration whose ``models.target`` plays; ``None`` is the run's own.
-        overrides: ``models.target.model=...`` and its like, laid over that.
+        overrides: Settings over that, such as ``models.target.model=...``.
 
     Raises:
         RunError: There is no such run, or it trains no skill document.
-        ConfigError: No other model is named, a setting is wrong, or nothing was accepted on draws.
+        ConfigError: No other model is named, a setting is wrong, or no change was accepted.
     """
     _refuse_other_settings(config, overrides)
     source = find_run(run, root)
@@ -128,7 +127,7 @@ Outcome = Literal["still helps", "no longer helps", "hurts", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a change is worth to the other model."""
+    """The gain of a change with the other model."""
 
     accepted: Accepted
     gain: BoundedGain
@@ -153,15 +152,14 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class LessonReport:
-    """What was found.
+    """The result of a test of lessons.
 
     Attributes:
-        target: Who played now.
+        target: The identity of the other model.
         trained_with: The model that the run was trained with.
-        alpha: The chance that an outcome of a kind is wrong anywhere.
-        folder: Where the episodes are.
-        rollouts: Episodes that were played for it, failures included.
-        usage: What they consumed.
+        alpha: The chance that any outcome of a kind is wrong.
+        folder: The folder of the episodes.
+        rollouts: Episodes that were played, failures included.
     """
 
     target: str
@@ -193,8 +191,8 @@ async def play_lessons(
     Raises:
         DataError: The tasks are not those that the run began with.
         ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back; what was played is stored.
-        BudgetSpent: The budget is; what was played is stored.
+        EngineDown: Every episode failed; finished episodes are stored.
+        BudgetSpent: The budget is spent; finished episodes are stored.
     """
     run = test.run
     meter = Meter(run.store, callback)

@@ -1,10 +1,9 @@
-"""Where each line of a skill document comes from: its version, edits, and episodes.
+"""Find the origin of each line of a skill document: its version, edits, and episodes.
 
-A version is compared with its parent line by line; a line that is new was written by an edit of
-that version's step, and an edit names the turns of the train episodes it was proposed from. Lines
-of the appendix come from the episodes of the analysts that noted them, those of an epoch update
-(slow update) from the episodes that were played to compare two epochs. Those of the initial skill
-were given, and come from none.
+Versions are compared with their parents line by line. A new line is from an edit of that version's
+step, which cites turns of train episodes. Lines of the appendix are from the episodes of their
+analysts, those of a slow update from the episodes that compare two epochs. Lines of the initial
+skill have no episodes.
 """
 
 import difflib
@@ -22,13 +21,7 @@ from skillwright.runs.folder import BEST_SKILL_NAME, CURRENT_SKILL_NAME, STORE_N
 
 @dataclass(frozen=True, slots=True)
 class StoredSkill:
-    """A version of a skill document, found by its file or by its run and number.
-
-    Attributes:
-        run: The run's folder.
-        version: The version.
-        text: Its text.
-    """
+    """A version of a skill document, with the folder of its run."""
 
     run: Path
     version: int
@@ -81,13 +74,7 @@ def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An episode behind a line.
-
-    Attributes:
-        episode: Its number in the store; ``e12`` on a command line.
-        task_id: What was attempted.
-        turns: The turns that were cited, from 0; empty means the whole episode.
-    """
+    """An episode behind a line; no ``turns`` (from 0) means all of it."""
 
     episode: int
     task_id: str
@@ -100,12 +87,11 @@ class BlamedLine:
 
     Attributes:
         number: From 1.
-        text: The line.
-        version: The version in which it first stood.
-        origin: What wrote that version (``initial_skill``, ``step_0003``, ``slow_update_...``).
+        version: The first version with the line.
+        origin: The author of that version (``initial_skill``, ``step_0003``, ``slow_update_...``).
         step: The training step, or ``None``.
-        edits: Ids of the edits of that step that hold the line; several where they were merged.
-        witnesses: The episodes that the edits were proposed from.
+        edits: Ids of the step's edits that hold the line; several if they were merged.
+        witnesses: The episodes that the edits cite.
     """
 
     number: int
@@ -124,11 +110,7 @@ def blame_skill(skill: StoredSkill) -> list[BlamedLine]:
 
 
 def blame(store: RunStore, version: int | None = None) -> list[BlamedLine]:
-    """Say where each line of a stored version comes from.
-
-    Args:
-        store: The run's store.
-        version: The version; ``None`` for the newest one.
+    """Return the origin of each line of a stored version, by default the newest.
 
     Raises:
         RunError: There is no such version, or the run trains no skill document.

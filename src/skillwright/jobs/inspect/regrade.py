@@ -1,7 +1,6 @@
-"""Score stored episodes again: what the agent did is done once more, in a fresh environment.
+"""Score stored episodes again: their stored turns are played in a fresh environment.
 
-No model is called: the agent's turns are in the store, and so is everything that the user said. The
-new scores are an event of their own; what was scored before stays as it is.
+No model is called. The new scores are an event of their own; the old ones stay.
 """
 
 from collections.abc import Mapping
@@ -24,15 +23,13 @@ from skillwright.runs import RunFolder, RunStore
 
 @dataclass(frozen=True, slots=True)
 class Regraded(JsonRecord):
-    """An episode whose score does not stand.
+    """An episode whose score changed.
 
     Attributes:
         episode: Its number in the store.
-        task_id: What was attempted.
-        draw: Which attempt it was.
         before: The stored reward.
-        after: The reward now; ``None`` where the episode cannot be played again.
-        why: What is different.
+        after: The reward now; ``None`` if the episode cannot be played again.
+        why: The difference.
     """
 
     episode: int
@@ -45,15 +42,15 @@ class Regraded(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class RegradeReport(JsonRecord):
-    """What became of a run's scores.
+    """The result of scoring a run again.
 
     Attributes:
-        settings: What scores depend on now, as a JSON object.
+        settings: The settings that scores depend on now, as a JSON object.
         failures: Stored episodes without a reward, which stay without one.
-        other_data: Scored episodes that were played over other data than there is now.
-        unchanged: Episodes that were scored as before.
-        changed: Those that were not.
-        lost: Those that cannot be played again; in ``after`` they keep their stored reward.
+        other_data: Scored episodes of other data than there is now.
+        unchanged: Number of episodes with the same score.
+        changed: Episodes with another score.
+        lost: Episodes that cannot be played again; ``after`` has their stored reward.
         before: The stored score of all scored episodes.
         after: The score of the same episodes now.
     """
@@ -69,7 +66,7 @@ class RegradeReport(JsonRecord):
 
     @property
     def stands(self) -> bool:
-        """Whether every stored score is what it would be now."""
+        """Whether every stored score is the same now."""
         return not self.changed and not self.lost
 
 

@@ -1,7 +1,4 @@
-"""Replay stored episodes: what their agents said, in fresh environments, equal turn by turn or not.
-
-Nothing is written, and no model is called.
-"""
+"""Replay stored episodes in fresh environments, and compare them turn by turn, without models."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -30,14 +27,12 @@ from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
 @dataclass(frozen=True, slots=True)
 class Differing(JsonRecord):
-    """An episode that came out otherwise.
+    """An episode with another course or result.
 
     Attributes:
         episode: Its name, such as ``e12``.
-        task_id: What was attempted.
-        draw: Which attempt it was.
         difference: The first difference.
-        as_then: Whether settings, data and version of the environment are those of then.
+        as_then: Whether settings, data and version of the environment are unchanged.
     """
 
     episode: str
@@ -49,16 +44,15 @@ class Differing(JsonRecord):
 
 @dataclass(slots=True)
 class ReplayReport:
-    """What became of the episodes that were replayed.
+    """The result of a replay.
 
     Attributes:
-        run: The run's name.
-        equal: Episodes that are as recorded, in everything.
-        turns: Turns that were taken in all.
-        differing: Episodes that are not.
-        differences: The first differing episodes, with the difference.
-        reasons: Why episodes could not be replayed -> how many.
-        samples: One of each.
+        equal: Number of episodes that equal the record.
+        turns: Number of turns played.
+        differing: Number of episodes that differ.
+        differences: The first of these, with the difference.
+        reasons: Number of episodes that cannot be replayed, by reason.
+        samples: One of these by reason.
     """
 
     run: str
@@ -114,13 +108,13 @@ def replay_run(
     root: str | Path = "runs",
     watch: Callable[[int, int], None] = lambda done, total: None,
 ) -> ReplayReport:
-    """Replay stored episodes; the run may be running meanwhile.
+    """Replay stored episodes; the run may be running.
 
     Args:
         run: A run's folder or name, or ``latest``.
-        episodes: Which, as `read_episode` takes them; none for all of the run.
+        episodes: Names as for `read_episode`; all by default.
         root: The folder that holds runs.
-        watch: Called with how many are done, and how many there are.
+        watch: Called with the number of episodes done, and of all.
 
     Raises:
         RunError: There is no such run or episode, or its store is damaged.
@@ -153,13 +147,7 @@ class NotReplayed(RunError):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What the episodes of a run were played in, as its configuration says.
-
-    Attributes:
-        config: The run's configuration.
-        make_env: Builds the environment of a task.
-        prompt: The style of its prompts.
-    """
+    """The environments of a run's episodes, with the style of its prompts."""
 
     config: RunConfig | RlConfig
     make_env: MakeEnv

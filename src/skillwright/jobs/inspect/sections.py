@@ -29,13 +29,13 @@ _TITLE_CHARS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Lines of a document that belong together.
+    """A section of a document.
 
     Attributes:
-        title: Its heading, or how it begins.
+        title: Its heading, or its first words.
         first_line: From 1.
-        last_line: The last one with text.
-        is_item: Whether it is a list item or paragraph, of a section that is too coarse.
+        last_line: The last line with text.
+        is_item: Whether it is a list item or paragraph of a section that is too coarse.
     """
 
     title: str
@@ -61,14 +61,13 @@ class _Block:
 def split_document(text: str, *, by_item: bool = False) -> list[Section]:
     """Split a document into sections.
 
-    A section begins at each heading of the highest level of which there are several; deeper ones
-    are inside of it. One with more than half of the words, and so the only one, is too coarse:
-    its list items and paragraphs take its place. A heading without any text is no section, nor is
-    YAML at the top.
+    A section begins at each heading of the highest level with several headings. A section with more
+    than half of the words is too coarse, and replaced by its list items and paragraphs. Headings
+    without text and YAML at the top are no sections.
 
     Args:
         text: The document.
-        by_item: Take every section for too coarse; guidance and reminders stay whole.
+        by_item: Split every section into items, except for guidance and reminders.
     """
     blocks = list(_blocks(text))
     lines = text.splitlines()

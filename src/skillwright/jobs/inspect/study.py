@@ -1,10 +1,10 @@
-"""One configuration under several seeds: what of a gain is due to the method, what to randomness.
+"""Train one configuration with several seeds, to measure the randomness of its gain.
 
     runs/<name>/
-      study.yaml      which seeds
+      study.yaml      the seeds
       seed_42/ ...    ordinary runs, one per seed, worked on one after another
-      summary.json    what came of them, written anew whenever a seed is finished
-      run.lock        who is working on it
+      summary.json    the results, written again after each seed
+      run.lock        the process that works on it
 
 The seeds' runs hold everything; a study that was stopped resumes those that are not finished.
 """
@@ -44,7 +44,7 @@ class Study:
     Args:
         path: Its folder.
         seeds: Its seeds, in order.
-        overrides: What each seed may use up from now on, as in `open_run`.
+        overrides: Budgets for each seed, as in `open_run`.
 
     Raises:
         RunError: Another process works on it.
@@ -80,9 +80,9 @@ def start_study(config: RunConfig, skill: str, count: int) -> Study:
     """Make the folder of a study and the runs of all its seeds. Check the configuration before.
 
     Args:
-        config: What every seed runs, but for its seed.
-        skill: The text that training begins with.
-        count: How many seeds, from ``run.seed`` on; at least 1.
+        config: The configuration of every seed.
+        skill: The initial skill.
+        count: The number of seeds, from ``run.seed`` on; at least 1.
 
     Raises:
         RunError: A folder cannot be made, or the disk is full; nothing is left of it.
@@ -149,17 +149,12 @@ Watch = Callable[[], AbstractContextManager[Callback]]
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:
-    """What came of one seed.
+    """The result of one seed: success rates on test, or ``None`` before the test.
 
     Attributes:
-        run: Where its run stands.
-        seed: The seed.
-        initial: Share of test tasks that the initial skill solved, or ``None`` before the test.
-        best: That of the best skill.
-        final: That of the skill that training ended with.
-        gain: ``best`` minus ``initial``: what the best skill gains, in tasks solved; or ``None``.
-        reward_gain: What it gains in mean reward, paired by task; or ``None``.
-        empty: That of the empty skill, or ``None`` where it was not a baseline of its own.
+        gain: ``best`` minus ``initial``.
+        reward_gain: The gain in mean reward, paired by task.
+        empty: The rate of the empty skill, if it is a baseline of its own.
     """
 
     run: RunSummary
@@ -206,14 +201,7 @@ class SeedResult:
 
 @dataclass(frozen=True, slots=True)
 class StudySummary:
-    """Where a study stands, and what its seeds say together.
-
-    Attributes:
-        name: The study's name.
-        path: Its folder.
-        seeds: What came of each seed, in order.
-        problem: Why it cannot be read, or "".
-    """
+    """The state of a study, and the results of its seeds, in order."""
 
     name: str
     path: Path
@@ -318,17 +306,16 @@ async def run_study(
     make: MakeModel = make_model,
     make_report: MakeReport | None = None,
 ) -> StudySummary:
-    """Train every seed that is not finished, one after another, and sum up.
+    """Train every seed that is not finished, one after another, and summarize.
 
     Args:
-        study: Which.
+        study: The study.
         watch: Makes a callback for each run.
         make: Makes the models.
         make_report: Writes the report of each run, for its trackers.
 
     Raises:
-        SkillwrightError: As `run_training`; the seeds so far stay, and a resumed study starts
-            there.
+        SkillwrightError: As `run_training`; a resumed study continues there.
     """
     for seed in study.seeds:
         with open_run(study.run_path(seed), overrides=study.overrides) as run:

@@ -16,6 +16,7 @@ from skillwright.jobs.run.bank_source import work_folder as work_folder
 from skillwright.jobs.run.bench import Bench as Bench
 from skillwright.jobs.run.bench import Longitudinal as Longitudinal
 from skillwright.jobs.run.bench import Sizes as Sizes
+from skillwright.jobs.run.bench import SplitName as SplitName
 from skillwright.jobs.run.bench import StepRef as StepRef
 from skillwright.jobs.run.bench import TextBench as TextBench
 from skillwright.jobs.run.engine import make_engine as make_engine

@@ -50,11 +50,7 @@ _DECIDING_PHASES = frozenset({"gate", "release", "val", "test", "confirm", "base
 
 
 def may_be_studied(episode: EpisodeSummary) -> bool:
-    """Tell whether a stored episode is of a task that neither decides nor is reported.
-
-    What a skill is worth decides what is injected first, so no skill and no rate may come from
-    tasks that decide or are reported.
-    """
+    """Tell whether a stored episode may teach: its task is neither of val nor of test."""
     return episode.split in STUDIED_SPLITS and episode.phase not in _DECIDING_PHASES
 
 
@@ -91,8 +87,8 @@ def read_bank(where: str, key: str = "skill.bank") -> Bank:
     """Read a bank that a setting or a command names.
 
     Args:
-        where: ``seed:NAME``, a JSON file (an export of ours, or SkillRL's), or a bank's file.
-        key: What names it, for messages.
+        where: ``seed:NAME``, a JSON file (our export, or SkillRL's), or a bank's file.
+        key: The name of the setting, for messages.
 
     Raises:
         UsageError: There is no such bank, or it cannot be read.
@@ -209,10 +205,9 @@ class InjectedBank:
 
 @contextmanager
 def injected_bank(config: RunConfig, store: RunStore) -> Iterator[InjectedBank | None]:
-    """Open the bank that a run began with; ``None`` where it has none.
+    """Open the bank that a run began with, if any.
 
-    At the end, episodes that may be studied are counted in the bank's own file, each once, if it
-    can be written.
+    At the end, episodes that may be studied are counted in the bank's own file, each once.
     """
     where = config.skill.bank
     if not where:
@@ -232,10 +227,7 @@ def injected_bank(config: RunConfig, store: RunStore) -> Iterator[InjectedBank |
 
 
 def _own_file(where: str) -> Path | None:
-    """Return the file that counts the use of a bank.
-
-    An export, a seed bank and a file in a folder that cannot be written count nothing.
-    """
+    """Return the file that counts the use of a bank; exports and seed banks have none."""
     path = Path(where)
     is_file = not where.startswith(SEED) and path.suffix.lower() != ".json" and path.is_file()
     return path if is_file and not is_sealed(path.parent) else None
@@ -255,10 +247,7 @@ def opened_embedder(name: str) -> Iterator[Embedder]:
 
 
 def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
-    """Put the bank that a run begins with into its folder, and say which one it is.
-
-    The file that it comes from may change meanwhile; the run keeps what it began with.
-    """
+    """Copy the bank that a run begins with into its folder, and return its facts."""
     if not config.skill.bank:
         return {}
     bank = read_injected_bank(config.skill.bank)
@@ -308,8 +297,8 @@ def work_folder(bank: Path) -> Path:
 def bank_work(bank: Path, secrets: Sequence[str] = ()) -> Iterator[RunStore]:
     """Open the store next to a bank, for one process at a time.
 
-    The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's. A command that
-    was stopped is simply given again: what was played or answered then is taken from there.
+    The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's, from which a
+    repeated command takes episodes and answers.
     """
     folder = work_folder(bank)
     with ExitStack() as held:
@@ -327,11 +316,7 @@ def bank_work(bank: Path, secrets: Sequence[str] = ()) -> Iterator[RunStore]:
 
 @contextmanager
 def changed_at_once(bank: Path) -> Iterator[BankStore]:
-    """Open a bank for a change that is decided from what it holds; all of it is one transaction.
-
-    Other processes that change it wait. A command that plays for it does not: what such a command
-    decides holds for the bank that it began with.
-    """
+    """Open a bank for a change in one transaction; other processes that change it wait."""
     with BankStore.open(bank) as store, store.together():
         if not work_folder(bank).is_dir():
             yield store

@@ -1,4 +1,4 @@
-"""Where a run trains, is judged and is tested, and the bench of our own environments."""
+"""The bench, which plays for a run: its protocol, and the bench of text environments."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -53,17 +53,14 @@ SplitName = Literal["train", "val", "test"]
 
 
 class StepRef(NamedTuple):
-    """Where a step is in the run; both numbers from 1."""
+    """The numbers of a step and its epoch, from 1."""
 
     step: int
     epoch: int
 
 
 class Sizes(NamedTuple):
-    """How many tasks a split has; ``None`` where that is known only when it is first played.
-
-    ``val`` counts what gates may draw, so without the tasks that are kept for confirmation.
-    """
+    """The sizes of the splits, ``val`` without confirmation tasks; ``None`` before it is known."""
 
     train: int
     val: int | None
@@ -373,10 +370,7 @@ def text_bench(
 
 @contextmanager
 def reused(config: RunConfig) -> Iterator[list[RunStore]]:
-    """Open the stores of the runs whose episodes are used again, to look only.
-
-    One that was there when the run began, and is gone when it is resumed, is passed over.
-    """
+    """Open the stores of ``rollout.reuse`` for reading; those that no longer exist are skipped."""
     with ExitStack() as held:
         paths = [Path(path) for path in config.rollout.reuse if Path(path).exists()]
         folders = [RunFolder.look(path) for path in paths]
@@ -387,10 +381,10 @@ def reused(config: RunConfig) -> Iterator[list[RunStore]]:
 
 
 def shown_success(config: RunConfig) -> float:
-    """Return the reward from which the optimizer is shown a success."""
+    """Return the reward from which the optimizer sees a success."""
     return config.gradient.success_threshold or config.env.success_threshold
 
 
 def terms_of(config: RunConfig | RlConfig) -> Terms:
-    """Return what a gate has to know of a run."""
+    """Return the terms of a run for its gate."""
     return Terms(config.env.success_threshold, config.run.seed)

@@ -29,16 +29,15 @@ class Assumptions:
 
     Attributes:
         turns: Turns of an episode; see `expected_turns`.
-        action_tokens: An agent's answer.
-        observation_tokens: What an environment answers to it.
-        success_rate: Share of the episodes that succeed; analysts read the two kinds apart.
-        accepted_share: Share of the candidates that are accepted; afterwards the gate plays the
-            skill in force anew.
-        instructions_tokens: What an optimizer's question says besides skill and evidence.
-        proposal_tokens: An optimizer's answer.
-        user_share: Share of the turns that speak to a simulated user, who opens besides.
-        user_prompt_tokens: What such a user is given before the conversation.
-        chars_per_token: Of English text.
+        action_tokens: Tokens of an agent's answer.
+        observation_tokens: Tokens of an observation.
+        success_rate: Share of episodes that succeed; analysts read the two kinds apart.
+        accepted_share: Share of candidates that are accepted; the gate then plays a new incumbent.
+        instructions_tokens: Tokens of an optimizer's request without skill and evidence.
+        proposal_tokens: Tokens of an optimizer's answer.
+        user_share: Share of turns that a simulated user answers.
+        user_prompt_tokens: Tokens of that user's first prompt.
+        chars_per_token: Characters per token of English text.
     """
 
     turns: int
@@ -94,16 +93,12 @@ MEASURED_TASKS = 3
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one stage takes over the whole run.
+    """The calls, tokens and cost of one stage, over the whole run.
 
     Attributes:
-        name: What people call it.
-        role: Whose model is asked.
-        episodes: Episodes, 0 for an optimizer's stage.
-        calls: Calls.
-        input_tokens: Of all prompts together.
-        output_tokens: Of all answers together.
-        cost_usd: ``None`` where a price is unknown.
+        role: The role whose model is asked.
+        episodes: Episodes; 0 for an optimizer's stage.
+        cost_usd: ``None`` if a price is unknown.
     """
 
     name: str
@@ -209,15 +204,15 @@ def judge_stage(
 def make_stage(
     name: str, llm: PricedModel, times: int, prompts: Sequence[int], answer: int, *, plays: int = 0
 ) -> Stage:
-    """Return the cost of sending prompts of a number of tokens in sequence, repeatedly.
+    """Return the cost of sending a list of prompts ``times`` times.
 
     Args:
-        name: What people call it.
-        llm: Who is asked.
+        name: The stage's name.
+        llm: The model.
         times: How often all of the prompts are sent.
-        prompts: Tokens of each.
+        prompts: Tokens of each prompt.
         answer: Tokens of each answer.
-        plays: Episodes that are played meanwhile.
+        plays: Episodes that the stage plays.
     """
     costs = [_cost(llm, prompt, answer) for prompt in prompts]
     known = [cost for cost in costs if cost is not None]

@@ -37,17 +37,15 @@ WITHOUT_GATE = "without_gate"
 
 @dataclass(frozen=True, slots=True)
 class PlayedRound:
-    """A round that was played and judged, and is not written down yet.
+    """A round that was played and judged, and is not recorded yet.
 
     Attributes:
-        number: Of the round or iteration.
-        found: What the teacher proposed.
+        found: The teacher's proposal.
         before: The bank that was played with.
-        candidate: The bank with what the limits left of the proposal.
-        report: What became of each change within the limits.
+        candidate: The bank with the changes within the limits.
+        report: The outcome of each of these changes.
         action: ``accept``, ``reject``, ``undecided``, or why the gate was not asked:
             ``teacher_failed``, ``none_weak``, ``no_proposal``, ``nothing_new``; or `WITHOUT_GATE`.
-        verdict: The gate's, or ``None`` where it was not asked.
     """
 
     number: int
@@ -83,20 +81,17 @@ class PlayedRound:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionLoop:
-    """Who plays, teaches and judges in every round.
+    """The parts of every round.
 
     Attributes:
-        engine: Makes what plays the evolution split, and afresh the gate's episodes: weights
-            that have read the one must not play the other differently.
+        engine: Makes an engine for the evolution split, and a new one for the gate's episodes, so
+            that the first cannot influence the second.
         source: Makes a bank a source of skills.
         tasks: The evolution split.
-        val: The tasks that decide.
-        section: How much is played and may change.
-        gate: Decides.
-        terms: What the gate has to know of the run; their seed seeds every draw.
-        embedder: Says which skills are similar.
+        val: The tasks of the gate.
+        section: Limits of play and of changes.
+        terms: The run's terms, whose seed seeds every draw.
         teacher: Makes the teacher of a stage.
-        callback: Sees what happens.
     """
 
     engine: Callable[[], Engine]
@@ -113,16 +108,15 @@ class EvolutionLoop:
     async def take(
         self, number: int, bank: Bank, ledger: AlphaLedger, earlier: Sequence[str], first_draw: int
     ) -> PlayedRound:
-        """Play a round: the evolution split, the teacher's changes, and what the gate says.
+        """Play a round: the evolution split, the teacher's changes, and the gate.
 
         Args:
-            number: Of the round.
-            bank: The bank as it is.
+            number: The number of the round.
+            bank: The current bank.
             ledger: The alpha that is left.
-            earlier: What was proposed before and what became of it (`PlayedRound.lines`).
-            first_draw: Where the gate's draws begin. A bank that was accepted on some draws looks
-                better on them than it is, so draws are fresh after each accept; until then the
-                bank's own serve every candidate.
+            earlier: Earlier proposals and their outcomes (`PlayedRound.lines`).
+            first_draw: The first draw of the gate. A bank looks better on the draws that accepted
+                it, so draws are fresh after each accept; until then candidates share them.
 
         Raises:
             EngineDown: No episode of the evolution split has a reward.

@@ -100,7 +100,7 @@ def _holds_nothing(path: Path) -> bool:
 
 
 def find_run(run: str | Path, root: str | Path = "runs") -> Path:
-    """Return the folder of a run that is named by path or by name, or is the ``latest``.
+    """Return the folder of a run by path, by name, or of the ``latest``.
 
     Raises:
         RunError: There is none; the message names the nearest.
@@ -116,7 +116,7 @@ def find_run(run: str | Path, root: str | Path = "runs") -> Path:
 
 
 def latest_run(root: Path) -> Path:
-    """Return the folder of the run below a folder that began last; a study's runs count too."""
+    """Return the folder of the latest run below a folder, studies included."""
     runs = sorted(_runs(root), key=_began)
     if not runs:
         raise RunError(
@@ -140,7 +140,7 @@ def _runs(root: Path) -> Iterator[RunFolder]:
 
 
 def _began(run: RunFolder) -> tuple[float, str]:
-    """Return when a run began, and its name, for runs of the same moment."""
+    """Return when a run began, and its path to order equal times."""
     try:
         with RunStore.open(run.store_path, read_only=True) as store:
             began = store.first_event_time()
@@ -152,11 +152,7 @@ def _began(run: RunFolder) -> tuple[float, str]:
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Refuse a run whose store is damaged or of another version; its settings may be unknown here.
-
-    Raises:
-        RunError: It is.
-    """
+    """Refuse a run whose store is damaged or of another version, before its settings are read."""
     RunStore.open(path / STORE_NAME, read_only=True).close()
 
 
@@ -175,11 +171,7 @@ def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore]:
 
 
 def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
-    """Refuse settings from which a secret was kept out; its mark must not be used as one.
-
-    Raises:
-        ConfigError: There is such a mark.
-    """
+    """Refuse settings in which a secret is redacted; the mark must not be used as one."""
     hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
     if hidden:
         raise ConfigError(
@@ -190,12 +182,12 @@ def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
 
 @contextmanager
 def session(store: RunStore) -> Iterator[None]:
-    """Write down when work on a run begins and ends, also where nothing was finished in it."""
+    """Record when work on a run begins and ends."""
     store.append_event(SESSION, {})
     try:
         yield
     finally:
-        # Where even this cannot be written, what stopped the session is what is reported.
+        # If this cannot be written, the error that stopped the session is reported.
         with suppress(RunError):
             store.append_event(SESSION_ENDED, {})
 
@@ -231,10 +223,7 @@ def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
 
 
 def read_initial_skill(config: RunConfig) -> str:
-    """Return the text that training begins with; a blank ``skill.init`` is a blank skill.
-
-    It is played and kept byte for byte, byte order mark and line breaks included; the optimizer
-    reads and edits it with plain line breaks.
+    """Return the initial skill, byte for byte; a blank ``skill.init`` is a blank skill.
 
     Raises:
         DataError: The file is missing, or is not UTF-8.

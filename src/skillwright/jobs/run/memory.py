@@ -33,10 +33,10 @@ from skillwright.runs import CallRecord, RunStore
 
 
 def consumed(result: EpisodeResult) -> dict[str, Usage]:
-    """Return what an episode consumed in all its attempts, by purpose.
+    """Return the usage of an episode over all its attempts, by purpose.
 
-    What others than the agent consumed is in ``side_usage``, where the engine puts what
-    `TextEnv.get_usage` reported at the end of each attempt, failed ones included.
+    ``side_usage`` holds that of others than the agent: what `TextEnv.get_usage` reported at the end
+    of each attempt.
     """
     agent = result.trajectory.usage + result.lost_usage
     return {Purpose.ROLLOUT.value: agent, **result.side_usage}
@@ -60,10 +60,7 @@ class StoredEpisodes:
         self._latest_failures: set[str] = set()  # nothing was scored since
 
     def find(self, key: str) -> EpisodeResult | None:
-        """Return the episode stored under a key, or ``None``.
-
-        What comes from another run is kept in this one.
-        """
+        """Return the episode stored under a key, or ``None``; one of another run is copied."""
         found = self._store.find_episode(key)
         for store in self._earlier if found is None else ():
             theirs = store.find_episode(key)
@@ -81,10 +78,9 @@ class StoredEpisodes:
         return key in self._lone_failures
 
     def record(self, result: EpisodeResult) -> EpisodeResult:
-        """Store a finished episode in one transaction, and return it without known secrets.
+        """Store a finished episode, and return it with known secrets redacted.
 
-        A resumed run shows the optimizer what was stored; one that was never stopped must show it
-        the same, and no key of the target's endpoint may reach another one.
+        The optimizer must see the same text after a resume, and no endpoint another one's key.
         """
         self._store.record_episode(result, agent=self._agent, usage=consumed(result))
         self._also()
@@ -112,14 +108,14 @@ class StoredEpisodes:
 
 
 class StoredCalls:
-    """A chat model whose answers are stored; an equal question is answered from the store.
+    """A chat model whose answers are stored; an equal request is answered from the store.
 
-    Every question of a run is its own: the optimizer seeds each by its step and place, so that a
-    stored answer is never taken for a second, independent one.
+    The optimizer seeds each request by its step and place, so a stored answer is never taken for a
+    second, independent one.
 
     Attributes:
-        step: The training step that calls are stored with; the job moves it on.
-        refusal: The error with which the endpoint refused every question alike, or ``None``.
+        step: The current training step, stored with each call.
+        refusal: The error with which the endpoint refused every request, or ``None``.
     """
 
     def __init__(
@@ -198,10 +194,10 @@ class StoredCalls:
 
 
 class EngineEvents:
-    """Passes on what an engine tells to the callback of a job.
+    """Passes an engine's events on to the callback of a job.
 
     Attributes:
-        refuses_unfit: A first prompt that does not fit the model's window stops the run.
+        refuses_unfit: Stop the run if a first prompt does not fit the model's window.
     """
 
     refuses_unfit = False

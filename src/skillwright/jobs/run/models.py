@@ -34,10 +34,10 @@ def open_model(
     env: EnvSection | None = None,
     *more: Path,
 ) -> Iterator[ChatModel]:
-    """Make the model of a role, with the cache before it that its settings name.
+    """Make the model of a role, with the cache that its settings name.
 
-    A program sees neither the folder of the store nor the data: it would find the answers there,
-    whether it acts, proposes or teaches. What it printed when it failed is kept in that folder.
+    A program is kept from the folder of the store and from the data, where it would find answers.
+    Its output when it fails is kept in that folder.
     """
     path = config.cache if isinstance(config, EndpointConfig) else None
     hidden = (store.folder, *(_data_paths(env) if env is not None else ()), *more)
@@ -54,10 +54,10 @@ def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) ->
 
 
 def _data_paths(env: EnvSection) -> list[Path]:
-    """List where answers may lie: the data, what was fetched, and every path in the settings.
+    """List the paths that may hold answers: the data, and every path in the settings.
 
-    Settings of environments and adapters are their own affair, so each text in them that is the
-    name of a file or folder counts; not the working directory, nor what it lies in.
+    Any text in the settings of an environment that names a file or folder counts, except for the
+    working directory and its parents.
     """
     variables = (value for name, value in os.environ.items() if name.startswith("SKILLWRIGHT_"))
     data = env.data.model_dump().get("path")

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from skillwright.bank.embedding.endpoint import endpoint_named
+from skillwright.config.env import EnvSection
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core import ConfigError, Usage
 from skillwright.core.errors import BudgetSpent as BudgetSpent
@@ -223,14 +224,13 @@ _SECTIONS = {"user": "env.config.user_settings", "judge": "env.config.scorer.mod
 
 @dataclass(frozen=True, slots=True)
 class PricedModel:
-    """A role's model and what its tokens cost.
+    """A role's model and the price of its tokens.
 
     Attributes:
         role: ``target``, ``optimizer``, ``user`` for a simulated user, or ``judge``.
-        model: The model's name.
-        prices: ``None`` where they are unknown.
-        is_free: Its tokens cost nothing.
-        reports_cost: Its answers say what they cost.
+        prices: ``None`` if unknown.
+        is_free: Whether its tokens cost nothing.
+        reports_cost: Whether its answers state their cost.
     """
 
     role: str
@@ -276,6 +276,11 @@ def priced_models(config: RunConfig, *, trains: bool = True) -> tuple[PricedMode
     return tuple(priced_model(role, llms[role]) for role in roles)
 
 
+def side_llms(env: EnvSection) -> list[PricedModel]:
+    """Return the models of a simulated user and a judge, with their prices."""
+    return [priced_model(role, llm) for role, llm in side_models(env).items()]
+
+
 def money_text(cost_usd: float | None, llms: Iterable[PricedModel]) -> str:
     """Say an amount with the age of the prices behind it."""
     amount = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
@@ -286,8 +291,8 @@ def money_text(cost_usd: float | None, llms: Iterable[PricedModel]) -> str:
 def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
     """Refuse a training's or an evaluation's budget in money that could not be held."""
     embedder = config.bank.embedder if config.skill.bank else ""
-    judge = [priced_model(role, llm) for role, llm in side_models(config.env).items()][-1:]
-    llms = [*priced_models(config, trains=trains), *(one for one in judge if one.role == "judge")]
+    judges = [one for one in side_llms(config.env) if one.role == "judge"]
+    llms = [*priced_models(config, trains=trains), *judges]
     refuse_unheld(config.budget, llms, embedder)
 
 

@@ -31,16 +31,16 @@ class Shape:
 
     Attributes:
         architecture: ``model_type`` of its configuration.
-        width: Of a token's vector.
-        layers: Their number.
+        width: Hidden size.
+        layers: Number of layers.
         queries: Width of all query heads together.
-        keys: Width of all key heads together; values are as wide.
+        keys: Width of all key heads together, equal to that of values.
         inner: Width of the MLP.
-        vocabulary: Tokens.
+        vocabulary: Number of tokens.
         tied: Whether the last layer has the weights of the first.
         head: Width of one head.
         biased: Whether queries, keys and values have biases.
-        source: What says so.
+        source: Where the sizes are from.
     """
 
     architecture: str
@@ -202,18 +202,18 @@ class Demand:
     """How a model is trained and sampled.
 
     Attributes:
-        low: Whether it is read in bfloat16.
-        rank: Of an adapter; ``None`` trains all weights.
-        lean: Whether moments have 8 bits.
-        checkpointing: Whether activations are computed twice.
-        reference: Whether a frozen copy is compared with.
-        tokens: Of a forward and backward pass.
-        chosen: Those of them that are learned from.
-        passes: Passes that add up to a step, at least 1.
+        low: Whether it is in bfloat16.
+        rank: Rank of an adapter; ``None`` trains all weights.
+        lean: Whether optimizer moments have 8 bits.
+        checkpointing: Whether gradient checkpointing is on.
+        reference: Whether a frozen copy is kept.
+        tokens: Tokens of a forward and backward pass.
+        chosen: Trained tokens among them.
+        passes: Passes per optimizer step, at least 1.
         sampled: Conversations that are sampled at once.
-        context: Tokens of each that are remembered.
-        read: Tokens of prompts that are read at once.
-        cuda: Whether it is done on a GPU.
+        context: Cached tokens of each.
+        read: Prompt tokens that are read at once.
+        cuda: Whether it runs on a GPU.
     """
 
     low: bool
@@ -235,18 +235,17 @@ class Need:
     """Bytes of memory.
 
     Attributes:
-        weights: As they are read.
-        master: What makes them float32 again, kept in addition to bfloat16 ones.
-        moments: Of the optimizer.
+        weights: Weights in the precision of the model.
+        master: Additional float32 weights.
+        moments: Optimizer moments.
         reference: The frozen copy.
-        gradients: Of a step.
-        activations: Of a forward pass, kept for its backward pass.
-        logits: Blocks of them, and the gradient of the last layer.
-        stepping: What a step of the optimizer holds besides.
-        cache: Keys and values of what was read, while sampling.
+        activations: Activations kept for a backward pass.
+        logits: Blocks of logits, and the gradient of the last layer.
+        stepping: Additional memory of an optimizer step.
+        cache: Keys and values while sampling.
         reading: Additional memory for reading prompts.
-        fixed: What a GPU takes by itself.
-        grows: Whether gradients are there while activations are.
+        fixed: The fixed part of a GPU.
+        grows: Whether gradients and activations are in memory together.
     """
 
     weights: int

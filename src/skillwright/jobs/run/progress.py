@@ -13,17 +13,16 @@ from skillwright.evaluation import Score, Verdict
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins or continues.
+    """A run begins or resumes.
 
     Attributes:
-        name: The run's name.
-        folder: Where it lies, for people.
-        llms: Role -> identity of the model that plays it.
+        folder: The folder, as displayed.
+        llms: The identity of the model by role.
         facts: Short lines about the set-up, in order.
         steps: Steps in the whole run; 0 for a job without steps.
         epochs: Epochs in the whole run; 0 for a job without steps.
-        episodes: Episodes that the whole run is expected to need, for an estimate of what is left.
-        resumed_at: The first step still to do, where the run continues; else ``None``.
+        episodes: Expected episodes of the whole run.
+        resumed_at: The first remaining step of a resumed run; else ``None``.
     """
 
     name: str
@@ -46,7 +45,7 @@ class StageStarted:
             confirmation run together.
         step: Step from 1, 0 outside the steps; a slow update's gate has the epoch's last.
         epoch: Epoch from 1, 0 outside the epochs.
-        episodes: Episodes that the stage is expected to run; 0 where it runs none.
+        episodes: Expected episodes of the stage, or 0.
     """
 
     stage: str
@@ -60,9 +59,8 @@ class EpisodeFinished:
     """An episode has its reward or its failure.
 
     Attributes:
-        result: The outcome.
-        reused: The store had it already.
-        in_flight: Calls that are at endpoints meanwhile; it says nothing about the episode.
+        reused: Whether it was in the store.
+        in_flight: Number of calls that are at endpoints now.
     """
 
     result: EpisodeResult
@@ -89,17 +87,15 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class StepDecided:
-    """A step is over.
+    """A step has ended.
 
     Attributes:
-        step: From 1.
-        epoch: From 1.
         action: ``accept_new_best``, ``accept``, ``force_accept``, ``reject``, ``undecided``, or
             ``skip_...``.
-        verdict: The gate's first judgment: against the current skill, or with an open gate
-            against the best one; ``None`` where nothing was judged.
-        version: The candidate's, or ``None`` where there was none.
-        alpha_left: Rest of the run's alpha; ``None`` where it is unknown.
+        verdict: The gate's first verdict: against the current skill, or with an open gate against
+            the best one.
+        version: The candidate's version, or ``None`` without a candidate.
+        alpha_left: The run's remaining alpha; ``None`` if unknown.
     """
 
     step: int
@@ -115,10 +111,9 @@ class EpochEnded:
     """An epoch was updated.
 
     Attributes:
-        epoch: From 1.
-        action: What became of its slow update, or ``""`` where none was due.
-        verdict: The gate's first judgment of it, or ``None`` where nothing was judged.
-        version: The candidate's, or ``None`` where there was none.
+        action: The outcome of its slow update, or ``""`` without one.
+        verdict: The gate's first verdict on it.
+        version: The candidate's version, or ``None`` without a candidate.
     """
 
     epoch: int
@@ -133,11 +128,7 @@ SHOWN_AS = {"best": "released", "final": "current"}
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTested:
-    """The training's result was tested against the released one.
-
-    Attributes:
-        alpha_left: Rest of the run's alpha; ``None`` where it is unknown.
-    """
+    """The current skill was tested against the released one; ``alpha_left`` may be unknown."""
 
     verdict: Verdict
     alpha_left: float | None = None

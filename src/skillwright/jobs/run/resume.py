@@ -1,4 +1,4 @@
-"""A resumed run: its sessions, the tasks and settings it must meet again, its rebuilt state."""
+"""Resume a run: rebuild its state, and refuse other tasks or settings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -12,9 +12,8 @@ from skillwright.core.secrets import REDACTED
 from skillwright.runs import Event, RunStore
 from skillwright.runs.folder import CONFIG_NAME
 
-# The state of a run is rebuilt from the event log in its store, and from nothing else.
-#
-# So a resumed run takes the decisions that an uninterrupted one would have taken.
+# The state of a run is rebuilt from its event log alone, so a resumed run decides as an
+# uninterrupted one.
 
 
 class Rebuilt(Protocol):
@@ -42,7 +41,7 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
     return rebuild(state, store.events(after=position - 1))
 
 
-# The processes that worked on a run, one after the other, and how long they did.
+# The sessions of a run, and their time.
 
 
 SESSION = "session"
@@ -50,7 +49,7 @@ SESSION = "session"
 SESSION_ENDED = "session_ended"
 """The event with which it ends; a killed process leaves none."""
 REGRADED = "regraded"
-"""The event that holds what a regrading found; it comes at any time later and is no work."""
+"""The event of a regrading, which may come any time later and is no work."""
 
 
 def sessions_of(events: Sequence[Event]) -> list[float]:
@@ -60,10 +59,9 @@ def sessions_of(events: Sequence[Event]) -> list[float]:
 
 
 def seconds_worked(store: RunStore) -> float:
-    """Sum the time that processes worked on a run, each from its beginning to its end.
+    """Sum the time that processes worked on a run, without the pauses between them.
 
-    A process that was killed ended with the last thing that happened in it. Pauses between two
-    processes do not count.
+    A killed process ended with its last event.
     """
     events = store.events()
     over = [event.time for event in events if event.kind == SESSION_ENDED]
@@ -76,7 +74,7 @@ def seconds_worked(store: RunStore) -> float:
     return total
 
 
-# A run that continues must meet the tasks that it began with.
+# A resumed run must have the same tasks.
 
 
 TASKS = "tasks"
@@ -84,7 +82,7 @@ TASKS = "tasks"
 
 
 def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
-    """Write down which tasks a new run is made of; compare, where it continues."""
+    """Record the tasks of a new run; compare those of a resumed one."""
     known = store.events(TASKS)
     if not known:
         store.append_event(TASKS, dict(facts))
@@ -109,7 +107,7 @@ def train_tasks(store: RunStore) -> int | None:
     return known[0].payload["train"]["tasks"] if known else None
 
 
-# A run that continues keeps the settings that it began with; only what decides nothing may change.
+# A resumed run must have the same settings, except for those that decide nothing.
 
 
 _BUDGET = "budget"
@@ -127,10 +125,10 @@ def settings_facts(folder: Path) -> dict[str, Any]:
 
 
 def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
-    """Refuse to continue where the configuration in a run's folder was edited.
+    """Refuse to resume a run whose configuration was edited, except for its budget.
 
     Raises:
-        ConfigError: Something else than the budget is not what it was; one line per key.
+        ConfigError: A setting changed; one line per key.
     """
     begun = next((event.payload for event in store.events(made)), {}).get("settings")
     now = _values(folder)
@@ -151,7 +149,7 @@ def refuse_other_settings(folder: Path, store: RunStore, made: str) -> None:
 
 
 def refuse_all_but_budget(overrides: Sequence[str]) -> None:
-    """Refuse to change anything of a run that continues but its budget and who follows it."""
+    """Refuse overrides of a resumed run, except for budget, trackers and engine."""
     free = (f"{_BUDGET}.", f"{_TRACKERS}=", *_WHERE)
     others = [one for one in overrides if not one.startswith(free)]
     if others:

@@ -17,14 +17,14 @@ SERVICE = "skillwright"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that took time.
+    """A timed operation.
 
     Attributes:
         trace: 32 hexadecimal digits.
         id: 16 hexadecimal digits.
-        parent: Those of the span above, or ``""``.
-        times: From and to, in seconds since 1970.
-        facts: Attributes: texts, numbers and lists of texts; what is ``None`` is unknown.
+        parent: The id of the parent span, or ``""``.
+        times: Start and end, in seconds since 1970.
+        facts: Texts, numbers and lists of texts by name; ``None`` is unknown.
     """
 
     trace: str
@@ -48,13 +48,13 @@ class Span:
 def episode_spans(
     named: str, result: EpisodeResult, agent: str, usage: Usage, ended_at: float
 ) -> list[Span]:
-    """Return an episode's span, and below it one per turn.
+    """Return an episode's span, and its turns' spans as children.
 
     Args:
-        named: What no other episode is called; ids derive from it.
+        named: A unique name of the episode, from which ids derive.
         result: The episode.
-        agent: The identity of who acted.
-        usage: What it consumed, a simulated user included.
+        agent: The agent's identity.
+        usage: Usage, a simulated user's included.
         ended_at: Seconds since 1970.
     """
     trace, task = _digits(named, 32), result.spec.task

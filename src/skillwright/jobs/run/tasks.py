@@ -55,11 +55,7 @@ def make_splits(config: RunConfig) -> Splits:
 
 
 def refuse_untrainable(train_tasks: int, val_tasks: int) -> None:
-    """Refuse to train where there is nothing to train on, or nothing that decides.
-
-    Raises:
-        ConfigError: There is not; an evaluation of the test split needs neither.
-    """
+    """Refuse a training without train tasks or val tasks."""
     if not (train_tasks and val_tasks):
         raise ConfigError(
             f"env.data gives {train_tasks} train and {val_tasks} val tasks, and a training needs "
@@ -69,10 +65,7 @@ def refuse_untrainable(train_tasks: int, val_tasks: int) -> None:
 
 
 def tasks_to_look_at(env: EnvSection, splits: Splits) -> Sequence[Task]:
-    """Return tasks whose environments may be opened before a run, those of val or else of train.
-
-    Test stays sealed, unless there is nothing else: then an evaluation of it is all that can come.
-    """
+    """Return tasks to open before a run: of val, else train; of test only if it is all there is."""
     return splits.val.tasks or splits.train.tasks or find_tasks(env)[2]
 
 
@@ -237,10 +230,7 @@ _GIVEN = {
 
 
 def check_adapter_class(name: str, compat: str | None = None) -> ContractReport:
-    """Check an adapter class against the contract, as far as that takes no data and no model.
-
-    `skillwright doctor CONFIG` then builds it with its data.
-    """
+    """Check an adapter class against the contract, without data and models."""
     env = EnvSection.model_validate(
         {"name": name, "compat": compat, "data": AdapterData().model_dump()}
     )
@@ -336,10 +326,9 @@ _FORMER_SCORES: Final = ("no_op", "without_free")
 
 @dataclass(frozen=True, slots=True)
 class EnvFindings(JsonRecord):
-    """What an environment says of an evaluation besides the success rate.
+    """Results of an environment besides the success rate.
 
     Attributes:
-        name: The environment.
         facts: A JSON object of its own; see `skillwright.envs.EnvReport`.
         scores: The scores of subsets of the tasks, by name.
     """
@@ -387,7 +376,7 @@ def user_model(env: EnvSection) -> ModelConfig | None:
 
 
 def side_models(env: EnvSection) -> dict[str, ModelConfig]:
-    """Return the models that an environment asks itself: ``user`` and ``judge``, where there are.
+    """Return the models that an environment asks, by role: ``user`` and ``judge``.
 
     Raises:
         UsageError: A setting is wrong.
@@ -398,10 +387,10 @@ def side_models(env: EnvSection) -> dict[str, ModelConfig]:
 
 
 def refuse_unasked_data(env: EnvSection) -> None:
-    """Refuse to begin on data that was not chosen; a run that began on it continues.
+    """Refuse to begin on data that was not chosen; a resumed run is not checked.
 
     Raises:
-        DataError: The environment has no other data, and the settings do not ask for it.
+        DataError: The environment has no other data, and the settings do not name it.
     """
     environment_of(env).refuse_unasked_data(env.config)
 

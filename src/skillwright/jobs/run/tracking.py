@@ -72,7 +72,7 @@ class Numbers:
     """Numbers of a step.
 
     Attributes:
-        series: What counts the steps; those of a series rise, and none is sent twice.
+        series: The counter of the steps, which rise within a series.
         values: Finite numbers by name.
     """
 
@@ -105,10 +105,10 @@ class Measures:
     """Turns events into numbers for trackers; the names are in ``docs/trackers.md``.
 
     Args:
-        run: What is tracked.
-        store: The run's: what was consumed so far, over all sessions, and the texts of skills.
-        step: Where the run is that has no steps.
-        clock: Tells when spans end, in seconds since 1970.
+        run: The tracked run.
+        store: Its store, with usage of all sessions and the texts of skills.
+        step: The current step of a run without steps.
+        clock: Returns the end of spans, in seconds since 1970.
     """
 
     def __init__(
@@ -452,19 +452,19 @@ async def tracked(
     past: Callable[[], Iterable[object]] = lambda: (),
     make_report: Callable[[Path], str] | None = None,
 ) -> AsyncIterator[Watcher]:
-    """Have trackers follow a session of a run; without trackers the display is all there is.
+    """Have trackers follow a session of a run.
 
     Args:
-        names: Which; each once.
-        store: The run's.
+        names: Names of the trackers.
+        store: The run's store.
         measures: Makes the object that turns events into numbers.
         shown: The display's callback.
-        secrets: Returns what must not be sent.
-        past: Returns the events of earlier sessions; those that were not sent are.
-        make_report: Writes the report that a finished run ends with.
+        secrets: Returns texts that must not be sent.
+        past: Returns the events of earlier sessions, for trackers that have not received them.
+        make_report: Writes the report at the end of a finished run.
 
     Raises:
-        ConfigError: A tracker's library is not installed; nothing was started.
+        ConfigError: A tracker's library is not installed.
     """
     if not names:
         yield shown

@@ -47,14 +47,10 @@ _MOVES: Final[Mapping[Lapse, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TurnEnds:
-    """The turns of scored episodes, and how many of them ended in each `Lapse`.
+    """The number of turns of scored episodes, and how many of them ended in each `Lapse`.
 
-    Such a turn is played as a clumsy move, and its episode is scored. Where most turns are like
-    that, the score measures the settings.
-
-    Attributes:
-        turns: All of them: what every share is of.
-        lapses: Those that lapsed, by how.
+    Such a turn is played as an invalid move. If most turns are like that, the score measures the
+    settings rather than the agent.
     """
 
     turns: int
@@ -138,9 +134,8 @@ class Cause:
     """Episodes of one task type that ended alike, without success.
 
     Attributes:
-        task_type: The tasks' type, or "".
-        ending: How they ended: a fault's cause, a limit, or the environment.
-        count: How many did.
+        ending: A fault's cause, a limit, or the environment.
+        count: Number of episodes.
         episode: One of them, as ``runs view`` names it.
     """
 
@@ -164,9 +159,9 @@ def top_causes(
     """Group the episodes that did not succeed by task type and ending, the most frequent first.
 
     Args:
-        episodes: Of a run, in order; of several attempts at one and the same the last counts.
+        episodes: Episodes in order; of repeated attempts, the last counts.
         threshold: The score from which an episode is a success.
-        is_meant: Which of them are looked at.
+        is_meant: Which of them count.
     """
     latest = {one.key: one for one in episodes if is_meant(one)}
     groups: dict[tuple[str, str], list[EpisodeSummary]] = {}

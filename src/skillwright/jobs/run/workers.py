@@ -34,27 +34,17 @@ class _Agent:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The workers of a job, where it has any.
-
-    Attributes:
-        pool: Who plays there; ``None`` where everything is played in this process.
-        make: Makes models.
-        env: What is played.
-    """
+    """The workers of a job, if it has any; without a ``pool``, this process plays."""
 
     pool: Workers | None
     make: MakeModel
     env: EnvSection
 
     def place(self, engine: Engine, model: ModelConfig) -> Engine:
-        """Return an engine whose episodes are played by the workers.
-
-        Args:
-            engine: Plays in this process; a policy's, in lockstep, is returned as it is.
-            model: Who acts in it.
+        """Return an engine whose episodes are played by the workers; lockstep engines stay here.
 
         Raises:
-            ConfigError: The model, or what was handed in to make it, stays in this process.
+            ConfigError: The model cannot be sent to another process.
         """
         if self.pool is None or not isinstance(engine, LocalEngine) or engine.mode == "lockstep":
             return engine

@@ -13,7 +13,6 @@ from skillwright.jobs.text.estimate import estimate_evaluation as estimate_evalu
 from skillwright.jobs.text.evaluate import MOST_FAILURES as MOST_FAILURES
 from skillwright.jobs.text.evaluate import EvalPlan as EvalPlan
 from skillwright.jobs.text.evaluate import EvalReport as EvalReport
-from skillwright.jobs.text.evaluate import EvalSplit as EvalSplit
 from skillwright.jobs.text.evaluate import evaluate as evaluate
 from skillwright.jobs.text.fork import Fork as Fork
 from skillwright.jobs.text.gate import placebo_text as placebo_text

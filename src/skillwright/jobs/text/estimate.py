@@ -1,4 +1,4 @@
-"""What a training or an evaluation of a skill document will take, stage by stage.
+"""Estimate the calls and cost of a training or an evaluation, stage by stage.
 
 How often each stage asks follows from the configuration and the number of tasks.
 """
@@ -26,13 +26,12 @@ from skillwright.jobs.run.estimate import (
     measured_opening,
     users_stage,
 )
-from skillwright.jobs.run.money import PricedModel, priced_model, priced_models
+from skillwright.jobs.run.money import PricedModel, priced_models, side_llms
 from skillwright.jobs.run.tasks import (
     is_adapter,
     make_splits,
     refuse_unasked_data,
     refuse_untrainable,
-    side_models,
     tasks_to_look_at,
 )
 from skillwright.jobs.text.evaluate import EvalPlan
@@ -41,15 +40,14 @@ from skillwright.jobs.text.wiring import skills_confirmed, skills_tested, traine
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Stages):
-    """What a run is expected to take.
+    """The expected cost of a run.
 
     Attributes:
-        stages: In the order of the run; those that ask nothing are left out.
+        stages: The stages that ask a model, in order.
         opening_tokens: The measured length of an agent's first prompt, with the initial skill.
         measured: The tasks that it was measured on.
-        llms: Who is asked, with prices and their age.
-        assumptions: What the figures rest on.
-        power: Which gain the gate of a training finds; "" for an evaluation.
+        llms: The models, with prices and their age.
+        power: The gain that the gate of a training detects; "" for an evaluation.
     """
 
     stages: tuple[Stage, ...]
@@ -101,10 +99,9 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
 async def estimate_evaluation(
     config: RunConfig, skill: str, plan: EvalPlan, turns: int | None = None
 ) -> Estimate:
-    """Estimate an evaluation: every task of a split, as often as planned.
+    """Estimate an evaluation.
 
-    The tasks of the test split stay sealed: its first prompts are taken to be as long as those of
-    train tasks, where there are any.
+    The test split stays sealed: its first prompts are taken to be as long as those of train tasks.
     """
     splits, llms = _splits(config), priced_models(config, trains=False)
     tasks: Sequence[Task] = splits.val.tasks if plan.split == "val" else splits.train.tasks
@@ -182,12 +179,11 @@ class _Episodes:
         """Return stages that play and stages that ask as one estimate, simulated users included."""
         llms, stages = tuple(llms), list(played)
         episodes = sum(one.episodes for one in played)
-        for role, model in side_models(self.config.env).items():
-            llm = priced_model(role, model)
+        for llm in side_llms(self.config.env):
             llms = (*llms, llm)
             stages.append(
                 users_stage(llm, self.assumed, episodes, self.assumed.turns)
-                if role == "user"
+                if llm.role == "user"
                 else judge_stage(self.config.env, llm, self.assumed, episodes, self.opening_tokens)
             )
         stages = [stage for stage in (*stages, *asked) if stage.calls]

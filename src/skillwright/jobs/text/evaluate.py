@@ -1,4 +1,4 @@
-"""Evaluate one skill on one split: how good is the agent, and how sure is that."""
+"""Evaluate one skill on one split, with confidence intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,24 +26,22 @@ from skillwright.jobs.text.wiring import RunParts
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunFolder
 
-EvalSplit = SplitName
 MOST_FAILURES = 0.1
 """Default share of failed episodes above which an evaluation fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalPlan:
-    """What an evaluation run evaluates its skill on.
+    """What an evaluation plays.
 
     Attributes:
-        split: Which tasks.
         trials: Attempts per task, at least 1.
-        min_pass: The success rate below which the answer is no, in [0, 1].
-        max_failures: The share of failed episodes above which the answer is no, in [0, 1].
-        fork: The recorded episode whose task alone is played, from one of its turns on.
+        min_pass: The success rate below which the evaluation fails, in [0, 1].
+        max_failures: The share of failed episodes above which it fails, in [0, 1].
+        fork: A recorded episode; only its task is played, from one of its turns on.
     """
 
-    split: EvalSplit
+    split: SplitName
     trials: int
     min_pass: float = 0.0
     max_failures: float = MOST_FAILURES
@@ -55,7 +53,7 @@ class EvalPlan:
         return self.split if self.fork is None else FORKED
 
     def why_not(self, score: Score) -> list[str]:
-        """Say why the answer is no; nothing where it is yes."""
+        """Return the reasons why an evaluation fails, if it does."""
         played = score.episodes + score.failures
         reasons = []
         if played and score.failures > self.max_failures * played:
@@ -75,20 +73,17 @@ class EvalPlan:
 
 @dataclass(frozen=True, slots=True)
 class EvalReport:
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes:
-        split: Which tasks.
-        trials: Attempts per task that were asked for.
+        trials: Planned attempts per task.
         skill_version: The skill's hash.
         table: Success by task type, with intervals; failures counted apart.
-        pass_k: pass^1 ... pass^trials over the tasks of which no attempt failed for a fault of
-            the infrastructure; empty where there is none.
-        complete_tasks: How many tasks those are.
-        pass_k_intervals: 95% confidence intervals of pass^1 ... pass^trials; the tasks are the
-            sample.
-        usage: What the run consumed, by purpose: the agent's part, and a simulated user's.
-        environment: Results of the environment besides the success rate; ``None`` for nothing.
+        pass_k: pass^1 ... pass^trials over the complete tasks; empty if there are none.
+        complete_tasks: Number of tasks without an attempt that failed.
+        pass_k_intervals: 95% confidence intervals of ``pass_k``, with tasks as the sample.
+        usage: Usage by purpose: the agent's, and a simulated user's.
+        environment: The environment's own results.
         turns: How the agent's answers ended.
     """
 
@@ -118,20 +113,20 @@ class EvalReport:
 
 
 async def evaluate(run: RunParts, folder: RunFolder, plan: EvalPlan) -> EvalReport:
-    """Play every task of a split as often as planned, with the run's skill, and score it.
+    """Play every task of a split a number of times with the run's skill, and score it.
 
-    Episodes that the store holds with a reward are used again; those that failed are played again.
-    An evaluation that is finished, without a failure, returns at once.
+    Stored episodes with a reward are reused; failed ones are played again. A finished evaluation
+    without failures returns at once.
 
     Args:
-        run: The parts.
-        folder: Where the episodes are stored.
-        plan: Which tasks, and how often.
+        run: The parts of the run.
+        folder: The run's folder.
+        plan: What to play.
 
     Raises:
         DataError: The tasks are not those that the run began with.
         ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Nothing but failures came back.
+        EngineDown: Every episode failed.
         NotMeasured: Most answers were cut, empty, or called tools natively; or a first prompt did
             not fit the model's window.
     """

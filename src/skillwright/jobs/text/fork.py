@@ -1,4 +1,4 @@
-"""A recorded episode that is continued: the bench of an evaluation that forks it."""
+"""Continue a recorded episode: the bench of an evaluation that forks it."""
 
 from dataclasses import dataclass, replace
 from typing import Final, get_args
@@ -20,10 +20,10 @@ FORKED: Final = "fork"
 
 @dataclass(frozen=True, slots=True)
 class Fork(JsonRecord):
-    """Where an evaluation begins that continues a recorded episode.
+    """The turn of a recorded episode from which an evaluation continues.
 
     Attributes:
-        run: The folder of the run that the episode is from.
+        run: The folder of the episode's run.
         episode: Its name there, such as ``e12``.
         turn: The first turn that is played anew, from 0.
     """
@@ -45,11 +45,7 @@ def split_of(episode: EpisodeResult) -> SplitName:
 
 
 def recorded_episode(store: RunStore) -> EpisodeResult:
-    """Return the episode that a fork continues; its store has a copy.
-
-    Raises:
-        RunError: It has none.
-    """
+    """Return the episode that a fork continues, from the copy in its store."""
     found = store.episodes(phase=RECORDED)
     if not found:
         raise RunError(f"{str(store.folder)!r} lacks the episode that it continues; fork it again")
@@ -57,9 +53,9 @@ def recorded_episode(store: RunStore) -> EpisodeResult:
 
 
 def forked(bench: TextBench, engine: LocalEngine, store: RunStore, fork: Fork) -> TextBench:
-    """Return a bench whose only task is that of the recorded episode, continued from its turn.
+    """Return a bench whose only task continues the recorded episode from a turn.
 
-    Its world is that of the record, seed included; the draws differ in the seeds of the agent.
+    The world has the recorded seed; the draws differ in the seeds of the agent.
     """
     recorded = recorded_episode(store)
     agent = RecordedStart(engine.agent, recorded, fork.turn)

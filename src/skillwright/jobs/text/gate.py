@@ -50,12 +50,12 @@ class Candidate(Judged):
 
 
 async def judge(run: TrainParts, state: TrainState, text: str, place: StepRef) -> Candidate:
-    """Ask the gate what becomes of a candidate.
+    """Ask the gate to judge a candidate.
 
-    It meets the current skill first. A gate with a release test decides no more than that: what is
-    released is tested at the end. With other gates, where the current skill is not the best one,
-    and is beaten, the best one is met next, on fresh draws. An open gate lets everything become
-    current and only asks the latter.
+    It is judged against the current skill first. A gate with a release test stops there: the
+    release is tested at the end. With other gates, a candidate that wins is then judged against the
+    best skill, if that is another one, on fresh draws. An open gate accepts everything as current,
+    and only judges it against the best skill.
     """
     current, best = incumbent(run, state, inherits=run.config.evaluation.inherit_scores)
     if run.gate.accepts_all:
@@ -74,11 +74,11 @@ async def judge(run: TrainParts, state: TrainState, text: str, place: StepRef) -
 
 
 async def end_epoch(run: TrainParts, state: TrainState, epoch: int) -> TrainState:
-    """Run the update of an epoch, store the outcome, and return what follows from it.
+    """Run the update of an epoch, and store the outcome.
 
-    Both skills are played on the same tasks. From the pairs a slow update writes guidance that
-    looks further than a batch, and a meta skill the optimizer's own notes for the next epoch. The
-    first epoch has nothing to compare; it only notes which skill it ended with.
+    Both skills are played on the same tasks. From the pairs, a slow update writes guidance for the
+    skill, and a meta skill the optimizer's notes for the next epoch. The first epoch has nothing to
+    compare, and only records its last skill.
 
     Source: SkillOpt (microsoft/SkillOpt; arXiv 2605.23904). There a slow update enters unmeasured;
     here it passes the gate like any other change, unless the configuration says otherwise.
@@ -100,11 +100,10 @@ async def end_epoch(run: TrainParts, state: TrainState, epoch: int) -> TrainStat
 
 
 async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
-    """Have the last skill judged against the best one, where that is another.
+    """Judge the last skill against the best one, if they differ.
 
-    A gate with a release test has it tested here, once, on draws that decided nothing before. With
-    others it may be better because something entered it unmeasured; where the two met on the same
-    draws already, what was judged then holds, and costs no second share of alpha.
+    A gate with a release test tests it here, once, on draws that decided nothing before. With
+    others, a verdict of the two on the same draws still holds, and costs no second share of alpha.
     """
     last, best = incumbent(run, state)
     if state.final is not None or last == best:
@@ -183,8 +182,8 @@ Stage = Literal["step", "slow_update", "final"]
 def incumbent(run: TrainParts, state: TrainState, *, inherits: bool = False) -> tuple[str, str]:
     """Return the texts of the current and the best skill that the gate measures.
 
-    Where first scores stand for the whole run, an empty region does not make another text: what was
-    measured without it stands for it.
+    Where first scores stand for the whole run, a text with an empty region keeps the score of the
+    text without it.
     """
     current = state.skill_version
     if not run.gate.redraws:
@@ -338,10 +337,7 @@ async def _epoch_update(run: TrainParts, state: TrainState, epoch: int) -> Epoch
 
 
 def placebo_text(length: int) -> str:
-    """Return an irrelevant text of about ``length`` characters, cut at a word.
-
-    A skill that wins because its words are read, not because they are there, must beat it.
-    """
+    """Return an irrelevant text of about ``length`` characters, cut at a word."""
     source = files("skillwright.jobs").joinpath("placebo.md").read_text(encoding="utf-8")
     text = source * (length // len(source) + 1)
     return text[:length].rsplit(" ", 1)[0] if length < len(text) else text

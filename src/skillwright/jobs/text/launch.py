@@ -1,7 +1,7 @@
 """Begin, open and play a training or an evaluation of a skill document."""
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
 from skillwright.jobs.text.state import restore
 from skillwright.jobs.text.train import TrainReport, finished_report, prove, train, why_not_again
-from skillwright.jobs.text.wiring import assemble, assemble_session
+from skillwright.jobs.text.wiring import TrainParts, assemble, assemble_session
 from skillwright.models import (
     make_model,
 )
@@ -50,8 +50,7 @@ class Run(OpenRun):
     """A training or an evaluation that this process works on, until it is closed.
 
     Attributes:
-        config: Its configuration.
-        plan: What it evaluates; ``None`` for a training run.
+        plan: What it evaluates; ``None`` for a training.
     """
 
     config: RunConfig
@@ -64,19 +63,15 @@ async def run_training(
     make: MakeModel = make_model,
     make_report: MakeReport | None = None,
 ) -> TrainReport:
-    """Train, from the beginning or from where the run was left; `train` says what is raised.
+    """Train, from the beginning or from where the run stopped; see `train`.
 
     A finished run returns its report without tasks, models or requests.
     """
     finished = finished_report(run.config, run.store, run.folder)
     if finished is not None:
         return finished
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble(run.config, run.store, seen, make) as parts,
-        ):
-            return await train(parts, run.folder)
+    async with _training(run, callback, make, make_report) as parts:
+        return await train(parts, run.folder)
 
 
 async def run_proof(
@@ -89,12 +84,8 @@ async def run_proof(
     problem = why_not_again(restore(run.config, run.store))
     if problem:
         raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble(run.config, run.store, seen, make) as parts,
-        ):
-            return await prove(parts, run.folder)
+    async with _training(run, callback, make, make_report) as parts:
+        return await prove(parts, run.folder)
 
 
 async def run_evaluation(
@@ -119,20 +110,17 @@ def start_run(
     plan: EvalPlan | None = None,
     recorded: EpisodeResult | None = None,
 ) -> Run:
-    """Make a run's folder and write down what it is for. Check the configuration before.
+    """Make the folder of a new run, and record its job. Check the configuration before.
 
     Args:
-        config: What will be run.
-        skill: The text that training begins with, or that is evaluated.
-        plan: What an evaluation evaluates; ``None`` for training.
-        recorded: The episode that a fork continues; the run keeps a copy.
-
-    Returns:
-        The run. It has the configuration's name, with a number behind it where that is taken.
+        config: The run's configuration; a number is added to its name if that is taken.
+        skill: The initial skill of a training, or the skill to evaluate.
+        plan: What an evaluation evaluates; ``None`` for a training.
+        recorded: The episode that a fork continues; the run stores a copy.
 
     Raises:
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
-        DataError: The environment that the configuration names is not found, or its data.
+        DataError: The environment or its data is not found.
     """
     refuse_unasked_data(config.env)
     # One that imports from skillopt asks the run's models; any other asks its own.
@@ -163,14 +151,11 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     Args:
         run: Its folder, or its name below ``root``.
         root: The folder that holds runs.
-        overrides: ``budget.usd=5`` and its like: what it may use up, in place of what it began
-            with. Nothing else of a run can change.
+        overrides: New budgets, such as ``budget.usd=5``; nothing else can change.
 
     Raises:
-        RunError: There is no such run, another process works on it, or its store is missing or
-            damaged.
-        ConfigError: Its configuration cannot be read, was edited, or lacks a secret that it began
-            with.
+        RunError: There is no such run, another process works on it, or its store is damaged.
+        ConfigError: Its configuration cannot be read, was edited, or lacks a secret.
     """
     path = find_run(run, root)
     refuse_all_but_budget(overrides)
@@ -185,6 +170,18 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     """Return what a run evaluates; ``None`` for a training run."""
     facts = made_facts(store, path)
     return decode(EvalPlan, facts) if facts["job"] == "eval" else None
+
+
+@asynccontextmanager
+async def _training(
+    run: Run, callback: Callback, make: MakeModel, make_report: MakeReport | None
+) -> AsyncIterator[TrainParts]:
+    with session(run.store):
+        async with (
+            _tracked(run, callback, make_report) as seen,
+            assemble(run.config, run.store, seen, make) as parts,
+        ):
+            yield parts
 
 
 def _tracked(
@@ -208,8 +205,8 @@ def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | Non
 
     Args:
         config: The run's configuration.
-        store: Its store, which knows whether an adapter plays: that asks no target of ours.
-        plan: What it evaluates, without an optimizer; ``None`` for training.
+        store: The run's store, which knows whether an adapter plays without our target.
+        plan: What it evaluates, without an optimizer; ``None`` for a training.
     """
     plays_itself = any(event.payload.get("adapter", False) for event in store.events(MADE))
     return _is_scripted(config, plan, plays_itself)

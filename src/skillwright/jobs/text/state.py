@@ -22,16 +22,16 @@ _ENTERING = ("accept_new_best", "accept", "force_accept", "inject_placeholder")
 
 
 class Judged:
-    """What a record says of its candidate, and what became of it.
+    """The verdicts on a candidate, and the action that followed.
 
-    Two skills stand: the current one, which training continues from, and the best one, which has
-    proved itself. They part only where something enters the current skill unmeasured. The actions:
+    Training continues from the current skill; the best skill is the last that a gate accepted. They
+    differ only where something enters the current skill without a gate. The actions:
 
         accept_new_best     it beat both, or the one that is both: it is current and best now
         accept              it beat the current skill and not the best one
-        force_accept        it is current without having to beat anything
+        force_accept        it is current without a comparison
         inject_placeholder  an empty region entered the current skill
-        reject, undecided   nothing moves
+        reject, undecided   nothing changes
         skip_...            there was nothing to judge
     """
 
@@ -68,15 +68,12 @@ class StepRecord(Judged, JsonRecord):
     """A decided step.
 
     Attributes:
-        step: From 1.
-        epoch: From 1.
-        action: What became of it; see `Judged`.
-        entry: What later steps are shown of it.
-        verdict: The gate's judgment against the current skill, or ``None`` where it was not asked.
-        skill_version: The version of the candidate, or ``None`` where there was none.
-        best_verdict: Its judgment against the best skill, where that is another one and was asked.
-        noted_version: The version that is current because reminders were added to it, unmeasured;
-            or ``None``.
+        action: See `Judged`.
+        entry: The entry in the step buffer, for later steps.
+        verdict: The gate's verdict against the current skill, if it was asked.
+        skill_version: The version of the candidate, if there was one.
+        best_verdict: The verdict against another best skill, if it was asked.
+        noted_version: The current version after reminders were added without a gate, if any.
     """
 
     step: int
@@ -94,14 +91,12 @@ class EpochRecord(Judged, JsonRecord):
     """The update of an epoch.
 
     Attributes:
-        epoch: From 1.
         steps_ended_with: The skill version after the epoch's last step, before its slow update.
-        action: What became of the slow update, ``""`` where none was due; see `Judged`.
-        meta_skill: What the optimizer is given in the next epoch.
-        verdict: The gate's judgment of the slow update against the current skill, or ``None``
-            where it was not asked.
-        skill_version: The version of the slow update's candidate, or ``None``.
-        best_verdict: Its judgment against the best skill, where that is another one and was asked.
+        action: The outcome of the slow update, ``""`` without one; see `Judged`.
+        meta_skill: The optimizer's notes for the next epoch.
+        verdict: The gate's verdict on the slow update against the current skill, if it was asked.
+        skill_version: The version of the slow update's candidate, if there was one.
+        best_verdict: The verdict against another best skill, if it was asked.
     """
 
     epoch: int
@@ -115,11 +110,11 @@ class EpochRecord(Judged, JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation(JsonRecord):
-    """How the best skill does on val tasks that no gate has drawn.
+    """The scores of the best skill on val tasks that no gate has drawn.
 
     Attributes:
-        report: The scores there of the initial and the best skill.
-        bias: How far the gates saw more than that, because a gate chooses what looks best.
+        report: The scores of the initial and the best skill there.
+        bias: The gain seen by the gates minus that gain: a gate selects what looks best.
     """
 
     report: SplitReport
@@ -138,28 +133,22 @@ class MetBest:
 
 @dataclass(frozen=True, slots=True)
 class TrainState:
-    """What a run knows.
+    """The state of a training; reports are ``None`` before their stage has ended.
 
     Attributes:
-        memory: What earlier steps tried, for analysts.
+        memory: The step buffer, for analysts.
         ledger: The alpha that is left.
         skill_version: The current skill, which training continues from.
-        best_version: The best skill, which only a gate moves.
-        accepts: How many duels candidates passed, two of them where it beat the current and the
-            best skill apart. The gate's next draws follow from it.
-        idle_steps: Steps since something was accepted.
-        baseline: The initial skill's score on val, or ``None`` before it is measured.
-        steps: The decided steps, in order.
-        epochs: The epochs that were updated, in order.
-        met_best: The latest candidate that the gate judged against a best skill that was not the
-            current one, or ``None``.
-        final: The gate's judgment of the last skill against the best, or ``None`` where it was not
-            asked.
+        best_version: The best skill, which only a gate changes.
+        accepts: Number of duels that were accepted; the gate's next draws depend on it.
+        idle_steps: Steps since the last accept.
+        baseline: The initial skill's score on val.
+        met_best: The latest candidate that was judged against a best skill other than the current.
+        final: The gate's verdict on the last skill against the best, if it was asked.
         sealed: Whether the test split is still closed.
-        report: The test report, or ``None`` before the end and where the run does not test.
-        confirmation: The report on tasks that no gate has drawn, or ``None``.
-        finished: Whether nothing is left to do.
-        ran_out_of_patience: Whether it ended because nothing was accepted for too long.
+        report: The test report.
+        confirmation: The report on tasks that no gate has drawn.
+        ran_out_of_patience: Whether training ended because nothing was accepted for too long.
     """
 
     memory: StepMemory

@@ -3,12 +3,11 @@
     initial skill -> baseline on val, concurrently with the first step
     [ [ train batch -> rollouts -> analysts -> merge -> budget -> candidate -> gate ] x steps
       epoch update: slow update -> gate, meta skill ] x epochs
-    the last skill against the best, where they are not one
+    the last skill against the best, if they differ
     test, opened once: initial, best, final
 
-The learner returns values; the job writes. Every decision is one transaction, and the state that
-the next step starts from is rebuilt from the store, so a run that was killed continues as if it had
-not been.
+The learner returns values; the job writes. Every decision is one transaction, and each step starts
+from the state in the store, so a killed run resumes with equal results.
 """
 
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
+from skillwright.core.jsonio import encode
 from skillwright.evaluation import SplitReport
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
@@ -30,17 +30,16 @@ from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
 from skillwright.runs import RunFolder, RunStore
 
+_REPORTED = ("steps", "epochs", "ran_out_of_patience", "baseline", "final")
+
 
 @dataclass(frozen=True, slots=True)
 class TrainReport:
-    """What a finished run has to show.
+    """The report of a finished run.
 
     Attributes:
-        state: Where it stands.
-        initial_skill: The text it began with.
-        best_skill: The text that proved itself.
-        final_skill: The text that training ended with; another one only where something entered it
-            unmeasured.
+        best_skill: The skill that a gate accepted last.
+        final_skill: The current skill, which differs if something entered it without a gate.
     """
 
     state: TrainState
@@ -57,13 +56,9 @@ class TrainReport:
         """Return the report as a JSON object."""
         state = self.state
         return {
-            "steps": [step.to_dict() for step in state.steps],
-            "epochs": [epoch.to_dict() for epoch in state.epochs],
-            "ran_out_of_patience": state.ran_out_of_patience,
-            "baseline": state.baseline.to_dict() if state.baseline else None,
-            "final": state.final.to_dict() if state.final else None,
-            "test": self.test.to_dict() if self.test else None,
-            "confirmation": state.confirmation.to_dict() if state.confirmation else None,
+            **{name: encode(getattr(state, name)) for name in _REPORTED},
+            "test": encode(self.test),
+            "confirmation": encode(state.confirmation),
             "initial_skill": self.initial_skill,
             "best_skill": self.best_skill,
             "final_skill": self.final_skill,
@@ -71,18 +66,17 @@ class TrainReport:
 
 
 async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
-    """Train, or continue training, and return the report; a finished run returns at once.
+    """Train, or continue training, and return the report.
 
     Args:
-        run: The parts, assembled from the run's configuration; the initial skill is in the
-            store as version 0.
-        folder: Where it is written.
+        run: The parts of the run; the store has the initial skill as version 0.
+        folder: The run's folder.
 
     Raises:
         DataError: The tasks are not those that the run began with.
         ConfigError: No candidate could ever pass the gate on so few val tasks.
-        ModelRefused: An endpoint refuses the key or the model; mend it, and the run continues.
-        EngineDown: Nothing but failures came back; the run can be resumed.
+        ModelRefused: An endpoint refuses the key or the model; correct it, and resume.
+        EngineDown: Every episode failed; the run can be resumed.
         RunError: The folder cannot be written.
     """
     refuse_other_tasks(run.store, run.bench.facts)
@@ -117,7 +111,7 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
 
 
 def why_not_again(state: TrainState) -> str:
-    """Say why a run's release cannot be tested once more, or return ""."""
+    """Return why a run's release cannot be tested once more, or ""."""
     if not state.two_levels:
         return "its gate proves each step, and has no release test"
     if not state.finished:
@@ -141,11 +135,10 @@ def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> Tr
 async def _live_epoch(
     run: TrainParts, state: TrainState, epoch: int, folder: RunFolder
 ) -> TrainState:
-    """Take the steps of an epoch that are left to take, and run its epoch update.
+    """Take the remaining steps of an epoch, then its epoch update.
 
-    Where patience is used up the rest of an epoch is not played. An epoch whose last step used it
-    up still gets its update: its guidance is one more candidate, and where that is accepted
-    training continues.
+    When patience runs out, the epoch's other steps are skipped. If its last step used it up, the
+    update still runs: its guidance is one more candidate, and training continues if it is accepted.
     """
     each, last = run.config.train.accumulation, epoch * run.steps_per_epoch
     before = last - run.steps_per_epoch
@@ -170,7 +163,7 @@ async def _live_epoch(
 
 
 def _is_over(run: TrainParts, state: TrainState) -> bool:
-    """Tell whether nothing was accepted for so long that no further step is worth it."""
+    """Tell whether patience has run out."""
     patience = run.config.train.patience
     return patience is not None and state.idle_steps >= patience
 
@@ -185,7 +178,7 @@ def _report(store: RunStore, state: TrainState) -> TrainReport:
 
 
 def _publish(store: RunStore, state: TrainState, folder: RunFolder) -> None:
-    """Write the files that people read; the store has it all, so they can be written again."""
+    """Write the skill files, which the store can restore at any time."""
     for version in store.skills():
         folder.write_skill_version(version.version, store.skill(version.version))
     folder.write_best_skill(store.skill(state.best_version))

@@ -28,29 +28,26 @@ from skillwright.jobs.run.estimate import (
     sum_of,
     users_stage,
 )
-from skillwright.jobs.run.money import PricedModel, priced_model
-from skillwright.jobs.run.tasks import side_models
+from skillwright.jobs.run.money import PricedModel, priced_model, side_llms
 from skillwright.jobs.weights.machine import SKILL_TOKENS, Lengths, PolicyEstimate, estimate_policy
 from skillwright.jobs.weights.tasks import RlTasks, find_rl_tasks
 
 POLICY = "policy"
 POWER = 0.8
 """Below this share of runs that retire what is not missed, a run begins with a warning."""
-BANK_TOKENS = SKILL_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
 class RlEstimate(Stages):
-    """What a run of the recipe is expected to take, and at most where the bank evolves.
+    """The expected cost of a run of the recipe, and the most where the bank evolves.
 
     Attributes:
-        stages: In the order of the run; those that do nothing are left out.
+        stages: The stages that do something, in order.
         turns: Turns of an episode.
         base_turns: Turns of a base episode.
         opening_tokens: The measured length of a first prompt, without skills.
-        llms: Who is asked, with prices and their age.
-        weights: What the policy's weights take of a machine; why that is not known; or ``None``
-            for a command scorer.
+        llms: The models, with prices and their age.
+        weights: The needs of the policy's weights, or why they are unknown; ``None`` for a scorer.
     """
 
     stages: tuple[Stage, ...]
@@ -71,7 +68,7 @@ class RlEstimate(Stages):
             f"an episode takes {self.turns} turns, a base episode {self.base_turns}; each turn of "
             "a model is a call; the policy plays on this machine",
             f"the first prompt has {self.opening_tokens:,} tokens (measured), injected skills up "
-            f"to {BANK_TOKENS}; each turn adds {assumed.turn_tokens}",
+            f"to {SKILL_TOKENS}; each turn adds {assumed.turn_tokens}",
             f"a teacher's question has {assumed.instructions_tokens:,} tokens besides episodes, "
             f"its answer {assumed.proposal_tokens:,}",
             f"{SUCCESS_RATE:.0%} of the base episodes succeed, and nothing fails",
@@ -122,14 +119,13 @@ async def estimate_rl(config: RlConfig, turns: int | None = None) -> RlEstimate:
     work = _Work(config, tasks, llms, assumed, base_turns, opening)
     stages = [*work.before_rollouts(), *work.training()]
     played = tuple(stages)
-    for role, model in side_models(config.env).items():
-        llms[role] = priced_model(role, model)
+    episodes = sum(one.episodes for one in played)
+    for llm in side_llms(config.env):
+        llms[llm.role] = llm
         stages.append(
-            work.users(played, llms[role])
-            if role == "user"
-            else judge_stage(
-                config.env, llms[role], assumed, sum(one.episodes for one in played), opening
-            )
+            work.users(played, llm)
+            if llm.role == "user"
+            else judge_stage(config.env, llm, assumed, episodes, opening)
         )
     done = tuple(stage for stage in stages if stage.episodes or stage.calls)
     sampled = sum(stage.episodes for stage in played if stage.role == POLICY)
@@ -198,7 +194,7 @@ class _Work:
         if cold is not None and not cold.demonstrations:
             count = len(self.tasks.training[: cold.tasks]) * cold.episodes
             reads = has_bank or self.config.bank.inject == "trajectories"
-            injected = min(BANK_TOKENS, self.config.bank.max_tokens) if reads else 0
+            injected = min(SKILL_TOKENS, self.config.bank.max_tokens) if reads else 0
             yield self._played("cold start", "expert", count, self.assumed.turns, injected)
 
     def training(self) -> Iterator[Stage]:
@@ -233,7 +229,7 @@ class _Work:
             return
         count = len(self.tasks.training) * section.episodes
         if section.by == "expert":
-            injected = min(BANK_TOKENS, self.config.bank.max_tokens)
+            injected = min(SKILL_TOKENS, self.config.bank.max_tokens)
             yield self._played("internalize", "expert", count, self.assumed.turns, injected)
         else:
             yield _on_this_machine("internalize", count)

@@ -1,4 +1,4 @@
-"""Begin a run of the recipe, find one again, and play it: for the command line and for scripts."""
+"""Begin, open and run the recipe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,26 +34,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RlRun(OpenRun):
-    """A run of the recipe that this process works on, until it is closed.
-
-    Attributes:
-        config: Its configuration.
-    """
+    """A run of the recipe that this process works on, until it is closed."""
 
     config: RlConfig
 
     @property
     def state(self) -> RlState:
-        """Where it stands."""
+        """The state, rebuilt from the store."""
         return restore(self.config, self.store)
 
 
 def refuse_without_torch() -> None:
-    """Say what to install, where the libraries of the policy are not there.
-
-    Raises:
-        ConfigError: They are not.
-    """
+    """Refuse to train a policy without torch, and name the command that installs it."""
     if find_spec("torch") is None:
         raise ConfigError(
             "training a policy needs torch, which is not installed here. Run:  "
@@ -62,10 +54,9 @@ def refuse_without_torch() -> None:
 
 
 def start_rl(config: RlConfig) -> RlRun:
-    """Make a run's folder and write down what it is for. Check the configuration before.
+    """Make the folder of a new run, and record its job. Check the configuration before.
 
-    Returns:
-        The run. It has the configuration's name, with a number behind it where that is taken.
+    A number is added to the run's name if that is taken.
 
     Raises:
         RunError: The folder cannot be made, or the disk is full; nothing is left of it.
@@ -78,10 +69,7 @@ def start_rl(config: RlConfig) -> RlRun:
 
 
 def supervised(config: RlConfig) -> RlConfig:
-    """Return a configuration that stops after the cold start, and judges it.
-
-    There is no reinforcement, the bank stays as it is, and what the release test compares with are
-    the weights that the run began with.
+    """Return a configuration that stops after the cold start, and tests it against the beginning.
 
     Raises:
         ConfigError: There is no cold start.
@@ -101,12 +89,12 @@ def supervised(config: RlConfig) -> RlConfig:
 
 
 def coevolving(config: RlConfig) -> RlConfig:
-    """Return a configuration by which bank and weights change in turns, each judged by the gate.
+    """Return a configuration in which bank and weights change in turns, each judged by the gate.
 
-    Where ``grpo.gate_every`` is unset, a policy step is as long as the bank's (``evolve.every``).
+    If ``grpo.gate_every`` is unset, a policy step is as long as the bank's (``evolve.every``).
 
     Raises:
-        ConfigError: The bank does not change, so there are no turns.
+        ConfigError: The bank never changes.
     """
     if config.evolve is None or not config.evolutions:
         why = "evolve is null" if config.evolve is None else "evolve.every is above iterations"
@@ -121,9 +109,9 @@ def coevolving(config: RlConfig) -> RlConfig:
 
 
 def is_rl_run(run: str | Path, root: str | Path = "runs") -> bool:
-    """Tell whether a run is one of the recipe; ``False`` also where there is no such run."""
+    """Tell whether there is such a run of the recipe."""
     try:
-        # Not its store, which may be damaged: `open_rl` says so.
+        # The store may be damaged, which `open_rl` reports.
         return is_rl_config(find_run(run, root) / CONFIG_NAME)
     except (ConfigError, RunError):
         return False

@@ -1,10 +1,9 @@
-"""The bounds of an endpoint, kept by several processes together.
+"""Limits of an endpoint that several processes share.
 
-One `EndpointLedger` lends places to processes, so that all of them together never have more calls
-in flight than the endpoint's ``max_concurrent``; who wants more gets what others do not want. Its
-pacers hand out turns one by one where an endpoint has a rate, as one token bucket for all. A place
-costs no message per call: a lease is renewed a few times a second. What an endpoint bears beyond
-that (429, slowness) each process finds for itself within its lease.
+An `EndpointLedger` leases places to processes, so that together they never exceed the endpoint's
+``max_concurrent``; unused places go to processes that want more. With a rate limit, it also hands
+out turns. Leases are renewed a few times a second, so a place costs no message per call. Each
+process adapts to a busy or slow endpoint within its lease.
 """
 
 import asyncio
@@ -22,29 +21,29 @@ from skillwright.models.http.wire import TurnTooLate
 RENEW_S: Final = 0.25
 """Seconds between two renewals of a lease."""
 EXPIRE_S: Final = 15.0
-"""A lease that is not renewed for so long is its process's no more: that process is gone."""
+"""Seconds after which a lease that is not renewed expires: its process is gone."""
 
 
 logger = logging.getLogger(__name__)
 
 
 class Demand(NamedTuple):
-    """What a process asks for at an endpoint."""
+    """A process's demand at an endpoint."""
 
-    most: int  # the bound of all together, as this process knows it
+    most: int  # limit of all processes together, as known to this one
     in_flight: int
     wanted: int  # in flight and waiting
 
 
 class Rates(NamedTuple):
-    """Bounds per minute; ``None`` is none."""
+    """Limits per minute; ``None`` is no limit."""
 
     requests: int | None = None
     tokens: int | None = None
 
 
 class Grant(NamedTuple):
-    """What it gets: places, and for how many seconds no request may be sent."""
+    """Leased places, and the seconds for which no request may be sent."""
 
     places: int
     hold_s: float
@@ -58,7 +57,7 @@ class _Lease:
 
 
 class LedgerClient(Protocol):
-    """How a process speaks to the ledger."""
+    """A process's connection to the ledger."""
 
     async def renew(self, holder: str, demands: Mapping[str, Demand]) -> dict[str, Grant]:
         """See `EndpointLedger.renew`."""
@@ -74,7 +73,7 @@ class LedgerClient(Protocol):
 
 
 class EndpointLedger:
-    """Lends places and turns at endpoints to processes. For one event loop."""
+    """Leases places and turns at endpoints to processes, on one event loop."""
 
     def __init__(
         self,
@@ -89,14 +88,9 @@ class EndpointLedger:
         self._held_until: dict[str, float] = {}
 
     def renew(self, holder: str, demands: Mapping[str, Demand]) -> dict[str, Grant]:
-        """Lend places until the next renewal.
+        """Lease places until the next renewal, never fewer than are in use, by endpoint.
 
-        Args:
-            holder: The process.
-            demands: By endpoint; the lowest ``most`` holds.
-
-        Returns:
-            By endpoint; never fewer places than are taken already.
+        ``holder`` is the process; for each endpoint the lowest ``most`` of all processes holds.
         """
         now = self._clock()
         grants = {}
@@ -115,11 +109,7 @@ class EndpointLedger:
         return grants
 
     async def turn(self, endpoint: str, rates: Rates, tokens: int, within_s: float) -> str:
-        """Wait for the turn of an attempt, first come, first served over all processes.
-
-        Returns:
-            Why it comes too late, or ``""``.
-        """
+        """Wait for an attempt's turn, in order over all processes; return why it is late, or ""."""
         pacer = self._pacer(endpoint)
         pacer.narrow(*rates)
         try:
@@ -129,11 +119,11 @@ class EndpointLedger:
         return ""
 
     def settle(self, endpoint: str, expected: int, used: int) -> None:
-        """Correct the time line once it is known how many tokens an attempt took."""
+        """Correct the schedule by the tokens that an attempt used."""
         self._pacer(endpoint).settle(expected, used)
 
     def hold(self, endpoint: str, seconds: float) -> None:
-        """Stop all requests for a time: the endpoint asked one process to wait."""
+        """Pause all requests, as the endpoint asked one process to wait."""
         until = self._clock() + seconds
         self._held_until[endpoint] = max(until, self._held_until.get(endpoint, until))
         self._pacer(endpoint).hold(seconds)
@@ -145,7 +135,7 @@ class EndpointLedger:
 
 
 def _fair_share(wants: Mapping[str, int], most: int) -> dict[str, int]:
-    """Divide places: equally, but what one does not want goes to the others."""
+    """Divide places equally; unused shares go to the others."""
     left, shares = most, {}
     for place, name in enumerate(sorted(wants, key=lambda name: (wants[name], name))):
         shares[name] = min(wants[name], -(-left // (len(wants) - place)))
@@ -153,16 +143,8 @@ def _fair_share(wants: Mapping[str, int], most: int) -> dict[str, int]:
     return shares
 
 
-# In each process: limiters that have as many places as are lent to it.
-
-
 class LeasedLimits(EndpointLimits):
-    """The limits of a process that shares its endpoints with others.
-
-    Args:
-        ledger: Lends.
-        holder: This process, under a name of its own.
-    """
+    """The limits of a process, under the unique name ``holder``, that shares its endpoints."""
 
     def __init__(self, ledger: LedgerClient, holder: str) -> None:
         super().__init__()
@@ -181,7 +163,7 @@ class LeasedLimits(EndpointLimits):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> Traffic:
-        """Return what an endpoint is given, within what all processes together may ask of it."""
+        """Return an endpoint's traffic, within the limits of all processes together."""
         name = f"{config.base_url} {text_digest(key)}"
         known = name in self._limiters
         found = super().traffic(config, key, sleep=sleep, clock=clock)
@@ -194,18 +176,18 @@ class LeasedLimits(EndpointLimits):
         return found
 
     def open(self) -> None:
-        """Begin to renew, on the running loop."""
+        """Start the renewals on the running loop."""
         if self._renewing is None:
             self._renewing = asyncio.create_task(self._renew_often())
 
     async def close(self) -> None:
-        """Renew no more."""
+        """Stop the renewals."""
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait({self._renewing})
 
     async def renew(self) -> None:
-        """Ask for what is wanted now."""
+        """Renew the leases by the current demand."""
         demands = {name: limiter.demand for name, limiter in self._limiters.items()}
         if not demands:
             return
@@ -218,18 +200,18 @@ class LeasedLimits(EndpointLimits):
             self._asks.clear()
             try:
                 await self.renew()
-            except Exception:  # a ledger that is being started again is asked again
+            except Exception:  # a ledger that restarts is asked again
                 logger.warning("the bounds of endpoints could not be renewed", exc_info=True)
             try:
                 async with asyncio.timeout(RENEW_S):
                     await self._asks.wait()
             except TimeoutError:
                 continue
-            await asyncio.sleep(RENEW_S / 10)  # others that come at once ask with this one
+            await asyncio.sleep(RENEW_S / 10)  # concurrent requests share a renewal
 
 
 class LeasedLimiter(Limiter):
-    """Lets through what a lease allows, and what the endpoint has shown that it bears."""
+    """Limits calls to the lease and to the adapted limit of the endpoint."""
 
     def __init__(self, config: EndpointConfig, ask: Callable[[], None]) -> None:
         super().__init__(config.max_concurrent, config.start_concurrent)
@@ -238,12 +220,12 @@ class LeasedLimiter(Limiter):
 
     @property
     def limit(self) -> int:
-        """Calls that may run at a time, now."""
+        """Calls that may run concurrently now."""
         return min(self._lent, super().limit)
 
     @property
     def demand(self) -> Demand:
-        """What to ask for."""
+        """Return the current demand."""
         waiting = sum(not ticket.done() for ticket in self._queue)
         wanted = min(self.in_flight + waiting, super().limit)
         return Demand(self._most, self.in_flight, max(wanted, self.in_flight))
@@ -254,7 +236,7 @@ class LeasedLimiter(Limiter):
         self._let_in()
 
     def enter_at_once(self) -> bool:
-        """Take a place where one is free; where none is, more are asked for."""
+        """Take a free place; if there is none, ask for more."""
         entered = super().enter_at_once()
         if not entered:
             self._ask()
@@ -262,7 +244,7 @@ class LeasedLimiter(Limiter):
 
 
 class SharedPacer(Pacer):
-    """Waits for turns at a ledger where the endpoint has a rate."""
+    """Waits for the ledger's turns if the endpoint has a rate limit."""
 
     def __init__(
         self,
@@ -277,17 +259,17 @@ class SharedPacer(Pacer):
         self._rates = Rates()
 
     def narrow(self, requests: int | None, tokens: int | None) -> None:
-        """Keep these bounds per minute too, with all other processes."""
+        """Apply these limits per minute, too, for all processes together."""
         old = self._rates
         self._rates = Rates(_least(old.requests, requests), _least(old.tokens, tokens))
 
     def hold(self, seconds: float) -> None:
-        """Send nothing for so long, here and anywhere."""
+        """Pause all requests, of all processes."""
         super().hold(seconds)
         self._ledger.hold(self._endpoint, seconds)
 
     def hold_here(self, seconds: float) -> None:
-        """Send nothing for so long: another process was asked to wait."""
+        """Pause this process's requests: another process was asked to wait."""
         if seconds:
             super().hold(seconds)
 
@@ -299,7 +281,7 @@ class SharedPacer(Pacer):
             raise TurnTooLate(late)
 
     def settle(self, expected: int, used: int) -> None:
-        """Correct the time line."""
+        """Correct the schedule by the tokens that an attempt used."""
         if self._rates.tokens is not None:
             self._ledger.settle(self._endpoint, expected, used)
 

@@ -1,8 +1,7 @@
-"""Episodes on Ray: where the workers of a pool run, and what Ray's faults are to a run.
+"""The placement of a `PooledEngine`'s workers on Ray, and the translation of Ray's errors.
 
-The engine is `PooledEngine`; only the placement of its workers is here. A worker is an async actor
-that plays as many episodes at once as it is handed. A setting is put into the object store once,
-with the keys that it needs: what a runtime environment holds, Ray's dashboard shows.
+A worker is an async actor that plays many episodes concurrently. Settings with their keys are put
+into the object store, because Ray's dashboard shows the content of a runtime environment.
 
 Source: Ray 2.60, its documentation of async actors, label selectors and exceptions.
 """
@@ -29,29 +28,25 @@ from skillwright.version import __version__
 
 INSTALL: Final = "pip install 'skillwright[ray]'"
 START_S: Final = 120.0
-"""Seconds that a worker has to come up, Ray's start of its process included."""
+"""Seconds for a worker to start, including Ray's own start of its process."""
 ANSWER_S: Final = 5.0
-"""Seconds that a head has to take a connection."""
+"""Seconds for a connection to a head."""
 STORE_BYTES: Final = 256 * 2**20
-"""The object store of a Ray that is started here: settings and reports are small."""
+"""Object store of a local Ray, in bytes: settings and reports are small."""
 CALLS_AT_ONCE: Final = 10_000
-"""Calls that an actor has at once: those that hand over, and those that wait for a turn."""
+"""Concurrent calls per actor: those that hand over episodes, and those that wait for a turn."""
 LEDGER: Final = "skillwright-endpoints"
-"""The name of the actor that keeps the bounds of endpoints, in the namespace of the driver."""
+"""Name of the actor with the endpoints' limits, in the driver's namespace."""
 
 OWN: Final = "local"
-"""The address of a Ray that is started for this process, and ends with it."""
+"""Address of a local Ray, which ends with this process."""
 
-# Nothing is sent to Ray's makers, and a driver without a GPU hides none from its workers.
+# No usage statistics are sent, and a driver without a GPU does not hide the workers' GPUs.
 _QUIET: Final = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
 
 def refuse_without_ray(what: str) -> None:
-    """Refuse what needs Ray where it is not installed.
-
-    Raises:
-        ConfigError: It is not; the message has the command.
-    """
+    """Raise a `ConfigError` with the install command if Ray is missing."""
     if find_spec("ray") is None:
         raise ConfigError(f"{what} needs Ray, and it is not installed: {INSTALL}")
 
@@ -63,14 +58,10 @@ def _ray() -> Any:
 
 
 def connect(settings: Cluster) -> bool:
-    """Connect this process to Ray, or start a Ray of its own. Blocks, for up to a minute.
+    """Connect this process to Ray, or start a local Ray; block for up to a minute.
 
-    Returns:
-        Whether it was not connected before, so that the caller has to disconnect it.
-
-    Raises:
-        ConfigError: Ray is not installed, nothing answers at the address, or a Ray or a Python of
-            another version does.
+    Return whether it was not connected before, so that the caller must disconnect it. Without Ray,
+    an answer, or equal versions of Ray and Python, a `ConfigError` is raised.
     """
     refuse_without_ray("rollout.engine 'ray'")
     for name, value in _QUIET.items():
@@ -108,7 +99,7 @@ def _start(ray: Any, settings: Cluster) -> None:
             )
         except (
             Exception
-        ) as error:  # Ray gives its own processes 30 s, and raises no kind of its own
+        ) as error:  # Ray waits 30 s for its processes, and has no error class of its own
             ray.shutdown()
             if last:
                 raise ConfigError(
@@ -121,7 +112,7 @@ def _start(ray: Any, settings: Cluster) -> None:
 
 
 def connection_problem(address: str, error: Exception) -> ConfigError:
-    """Say why there is no connection, and the next move."""
+    """Return the error of a failed connection, with advice."""
     said = " ".join(str(error).split())
     if "ersion mismatch" in said:
         return ConfigError(
@@ -145,30 +136,21 @@ def _refuse_dead(address: str) -> None:
         raise connection_problem(address, error) from error
 
 
-# A worker: the actor, and the handle by which the pool speaks to it.
-
-
 class RayWorker(EpisodeWorker):
-    """What runs as an actor.
-
-    Args:
-        cwd: The folder that files are named from; it is made where it is missing.
-        paths: Where the driver imports from, for a driver on this machine.
-        ledger: The actor that keeps the bounds of endpoints for all workers.
-    """
+    """The actor: a worker in folder ``cwd``, with the driver's import paths and the ledger."""
 
     def __init__(self, cwd: str, paths: Sequence[str], ledger: Any) -> None:
         name = _ray().get_runtime_context().get_actor_id()
         self._limits = LeasedLimits(_RemoteLedger(ledger), name)
         super().__init__(_fetched, limits=self._limits)
         share_limits(self._limits)
-        with suppress(OSError):  # of another user's machine; then files are named in full
+        with suppress(OSError):  # another user's machine; files then have absolute paths
             Path(cwd).mkdir(parents=True, exist_ok=True)
             os.chdir(cwd)
         sys.path.extend(path for path in paths if path not in sys.path and Path(path).exists())
 
     async def open(self) -> tuple[tuple[str, str], str, int]:
-        """Return the versions, which have to be the driver's, and where it is: host and process."""
+        """Return the versions, which must equal the driver's, the host, and the process id."""
         self._limits.open()
         return versions(), socket.gethostname(), os.getpid()
 
@@ -178,12 +160,12 @@ async def _fetched(handle: Any) -> Any:
 
 
 def versions() -> tuple[str, str]:
-    """Return the versions of Skillwright and Python that pickles have to agree on."""
+    """Return the versions of Skillwright and Python, which pickles require to be equal."""
     return __version__, ".".join(platform.python_version_tuple()[:2])
 
 
 class _RemoteLedger:
-    """A `LedgerClient` of the ledger that is an actor."""
+    """A `LedgerClient` of a ledger actor."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -197,7 +179,7 @@ class _RemoteLedger:
         try:
             late: str = await asked
         except asyncio.CancelledError:
-            _ray().cancel(asked)  # who does not wait to the end gives the place back
+            _ray().cancel(asked)  # a cancelled caller gives its turn back
             raise
         return late
 
@@ -236,7 +218,7 @@ class _ActorHandle:
 
 
 def _losses() -> tuple[type[Exception], ...]:
-    """Return the errors after which a worker's episodes are played by another one."""
+    """Return the errors that mean a lost worker, whose episodes another worker plays."""
     from ray import exceptions as known
 
     return (
@@ -253,7 +235,7 @@ def _losses() -> tuple[type[Exception], ...]:
 
 
 def why_lost(error: BaseException) -> str:
-    """Say in a line what became of a worker."""
+    """Return one line about the loss of a worker."""
     said = " ".join(str(error).split())
     kind = type(error).__name__
     if "OutOfMemory" in kind or "memory pressure" in said or "OOM" in said:
@@ -270,7 +252,7 @@ def why_lost(error: BaseException) -> str:
 
 
 class RayPlacement:
-    """Workers as actors, each with a CPU of its own, on nodes that have the labels."""
+    """Workers as actors, one CPU each, on nodes with the labels."""
 
     def __init__(self, settings: Cluster) -> None:
         self.workers = settings.workers or _cpus(settings.labels)
@@ -289,18 +271,18 @@ class RayPlacement:
 
     @property
     def has_other_machines(self) -> bool:
-        """Whether the cluster is on more than one."""
+        """Whether the cluster has several machines."""
         return len({node["NodeManagerAddress"] for node in _ray().nodes() if node["Alive"]}) > 1
 
     def share(self, value: Any) -> Any:
-        """Put something into the object store."""
+        """Put a value into the object store."""
         try:
             return _ray().put(value)
         except (TypeError, AttributeError, ValueError) as error:
             raise unsendable(error) from error
 
     async def start(self) -> Worker:
-        """Start an actor, and see that it runs what the driver runs."""
+        """Start an actor, and check that its versions equal the driver's."""
         ray = _ray()
         options = {**self._options(), "num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
         if self._labels:
@@ -324,7 +306,7 @@ class RayPlacement:
         return _ActorHandle(actor, host, pid)
 
     def _options(self) -> dict[str, Any]:
-        """Return what every actor of ours needs: many calls at once, and our code."""
+        """Return the options of every actor: concurrent calls, and the driver's code."""
         inherited = os.environ.get("PYTHONPATH", "") if self._is_elsewhere else ""
         paths = [path for path in inherited.split(os.pathsep) if path]
         options: dict[str, Any] = {"max_concurrency": CALLS_AT_ONCE}
@@ -342,7 +324,7 @@ class RayPlacement:
 
 
 def _cpus(labels: Mapping[str, str]) -> int:
-    """Return the CPUs of the nodes that have the labels, at least 1."""
+    """Return the CPUs of the nodes with the labels, at least 1."""
     nodes = [
         node["Resources"]
         for node in _ray().nodes()
@@ -355,16 +337,12 @@ class RayEngine:
     """Plays episodes on Ray: the engine ``ray``."""
 
     def refuse_missing(self, what: str) -> None:
-        """Refuse what needs Ray where it is not installed."""
+        """Raise an error if Ray is missing."""
         refuse_without_ray(what)
 
     @asynccontextmanager
     async def connection(self, cluster: Cluster) -> AsyncIterator[None]:
-        """Connect this process to Ray for a while; one that is connected already stays so.
-
-        Raises:
-            ConfigError: See `connect`.
-        """
+        """Connect this process to Ray until the block ends; see `connect`."""
         is_ours = await asyncio.to_thread(connect, cluster)
         try:
             yield
@@ -374,10 +352,6 @@ class RayEngine:
 
     @asynccontextmanager
     async def workers(self, cluster: Cluster) -> AsyncIterator[WorkerPool]:
-        """Open a pool of workers on Ray.
-
-        Raises:
-            ConfigError: See `connect`.
-        """
+        """Open a pool of workers on Ray; errors as in `connect`."""
         async with self.connection(cluster), WorkerPool(RayPlacement(cluster)) as pool:
             yield pool

@@ -1,10 +1,8 @@
-"""Episodes over several workers: in batches, bounded, each exactly once, whichever worker dies.
+"""Episodes over several workers, each with exactly one result even if workers die.
 
-What a worker had not reported when it died is played again, from the beginning, by another one; a
-report that comes too late is not looked at. So an episode has one result, and where a run's
-process dies only what it had not stored is played again by the next one. An episode that was lost
-with its worker twice is played alone the third time: if it is the episode that kills its worker,
-it fails alone.
+Episodes that a dead worker had not reported are replayed by another one; its late reports are
+ignored. An episode lost twice is replayed alone, so that an episode that kills its worker fails
+alone. After a crash of the run, only episodes that were not stored are replayed.
 """
 
 import asyncio
@@ -43,41 +41,37 @@ from skillwright.rollout.player import OnResult, OnTurn, Plays
 from skillwright.rollout.workers import MakeAgent
 
 MOST_LOSSES: Final = 3
-"""Workers that are lost with an episode before it is a failure."""
+"""Lost workers after which an episode is a failure."""
 MOST_VAIN_STARTS: Final = 3
-"""Consecutive starts per worker that may fail while no other worker is left."""
+"""Consecutive failed starts per worker after which a pool without workers gives up."""
 PAUSE_S: Final = 1.0
-"""Seconds between two tries to start a worker."""
+"""Seconds between two attempts to start a worker."""
 MAX_FILE_BYTES: Final = 128 * 2**20
-"""A larger file is not sent to other machines; it has to be there."""
+"""Largest file that is sent to other machines."""
 STOP_S: Final = 5.0
-"""How long a run that ends waits to hear what the episodes that it stopped have used."""
+"""Seconds to wait for the usage of episodes stopped at a run's end."""
 
 logger = logging.getLogger(__name__)
 
 
 class WorkerLost(Exception):
-    """A worker is gone, or cannot be started; the message says why."""
+    """A worker died or did not start; the message has the reason."""
 
 
 class Worker(Protocol):
-    """An `EpisodeWorker` somewhere. What is sent to it arrives in order, or it is lost."""
+    """A remote `EpisodeWorker`. Messages to it arrive in order, or it is lost."""
 
     def hand(self, setting: Shared, orders: bytes) -> None:
-        """Send it episodes to begin."""
+        """Send it episodes to play."""
 
     def stop(self, tickets: Sequence[int]) -> None:
-        """Send it word to stop episodes."""
+        """Ask it to stop episodes."""
 
     async def collect(self) -> bytes:
-        """Wait for its next report.
-
-        Raises:
-            WorkerLost: It is gone.
-        """
+        """Wait for its next report, or raise `WorkerLost`."""
 
     def dismiss(self) -> None:
-        """End it, where it is not gone already."""
+        """End it if it still runs."""
 
 
 class Placement(Protocol):
@@ -85,43 +79,37 @@ class Placement(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many there are to be, at least 1."""
+        """Number of workers, at least 1."""
 
     @property
     def has_other_machines(self) -> bool:
-        """Whether workers may be where this process's files are not."""
+        """Whether workers may lack this process's files."""
 
     def share(self, value: Any) -> Any:
-        """Put something where every worker can get it, once, and return its handle.
-
-        Raises:
-            ConfigError: It cannot be sent.
-        """
+        """Send a value to where every worker can get it, and return its handle."""
 
     async def start(self) -> Worker:
         """Start a worker.
 
-        Raises:
-            WorkerLost: It did not come up, or there is no room for it at present.
-            UsageError: None ever will.
+        A temporary failure is a `WorkerLost`, a permanent one a `UsageError`.
         """
 
 
 @dataclass(eq=False)
 class _Job:
-    """An episode that is to be played, or is being played."""
+    """An episode in the queue or in play."""
 
     number: int
     setting: Shared
     assignment: Assignment
     on_turn: OnTurn
     done: "asyncio.Future[Ended]"
-    context: Context = field(default_factory=copy_context)  # a budget knows whose turn it is by it
+    context: Context = field(default_factory=copy_context)  # budgets charge by context
     post: "_Post | None" = None
     is_stopping: bool = False
     losses: int = 0
-    used: Usage = field(default_factory=Usage)  # as far as it was reported, on the present worker
-    lost: Usage = field(default_factory=Usage)  # the same on those that died
+    used: Usage = field(default_factory=Usage)  # reported by the current worker
+    lost: Usage = field(default_factory=Usage)  # reported by lost workers
 
     @property
     def is_suspect(self) -> bool:
@@ -130,22 +118,17 @@ class _Job:
 
 @dataclass(eq=False)
 class _Post:
-    """A worker and what it is playing, by ticket."""
+    """A worker and its episodes, by ticket."""
 
     worker: Worker
     jobs: dict[int, _Job] = field(default_factory=dict)
-    is_alone: bool = False  # it plays a suspect
+    is_alone: bool = False  # it plays a suspect alone
 
 
 class WorkerPool:
-    """Plays episodes on workers, as long as it is open: ``async with pool``.
+    """Plays episodes on workers while it is open (``async with pool``), and replaces lost ones.
 
-    Args:
-        placement: Where the workers run; one that dies is replaced there.
-        pause_s: See `PAUSE_S`.
-
-    Attributes:
-        lost: Workers that died.
+    ``lost`` counts the lost workers; ``pause_s`` is the time between two starts.
     """
 
     def __init__(self, placement: Placement, *, pause_s: float = PAUSE_S) -> None:
@@ -193,11 +176,9 @@ class WorkerPool:
         )
 
     def share(self, setting: Setting, files: Iterable[Path] = ()) -> Shared:
-        """Put what the episodes of an engine have in common where every worker can get it.
+        """Send the common settings of an engine's episodes to where every worker can get them.
 
-        Args:
-            setting: What they have in common.
-            files: What they read; sent where workers are on other machines, once per pool.
+        ``files`` are sent once per pool, if workers are on other machines.
         """
         if self._placement.has_other_machines:
             setting = replace(setting, files=tuple(map(self._sent, files)))
@@ -216,14 +197,8 @@ class WorkerPool:
     ) -> EpisodeResult:
         """Play an episode on some worker.
 
-        Args:
-            setting: What `share` returned.
-            assignment: The episode.
-            on_turn: Called for its turns as they are reported, in order, without their texts.
-            stopped: Called with what it was until then, where it is stopped on its way.
-
-        Raises:
-            EngineDown: There are no workers, and none can be started.
+        ``on_turn`` gets its turns in order, without their texts; ``stopped`` gets the partial
+        result if it is stopped. Without workers, an `EngineDown` is raised.
         """
         if self._down is not None:
             raise self._down
@@ -256,7 +231,7 @@ class WorkerPool:
         job.post.worker.stop([job.number])
         await asyncio.wait({job.done}, timeout=STOP_S)
 
-    # One task per worker: start it, hand on its reports, replace it when it is lost.
+    # One task per worker starts it, forwards its reports, and replaces it when it is lost.
 
     async def _serve(self) -> None:
         while self._down is None:
@@ -311,7 +286,7 @@ class WorkerPool:
             post.is_alone = False
 
     def _put_back(self, post: _Post, loss: WorkerLost) -> None:
-        """Queue what a lost worker was playing again, before all others and in its old order."""
+        """Requeue a lost worker's episodes at the front, in their order."""
         self.lost += 1
         logger.warning("a worker is lost with %d episodes in play: %s", len(post.jobs), loss)
         for job in sorted(post.jobs.values(), key=lambda job: job.number, reverse=True):
@@ -335,10 +310,10 @@ class WorkerPool:
         self._queue.clear()
         self._suspects.clear()
 
-    # The least busy worker plays, up to an equal share of what may be in play.
+    # The least busy worker plays, up to an equal share of the concurrent episodes.
 
     def _wake(self) -> None:
-        # Whatever becomes ready in one turn of the loop is sent together.
+        # Episodes that become ready in one iteration of the loop are sent together.
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._send)
@@ -362,7 +337,7 @@ class WorkerPool:
                 post.worker.hand(setting, write_orders(orders))
 
     def _begin_suspects(self, batches: "dict[_Post, dict[Shared, list[_Job]]]") -> list[_Post]:
-        """Give suspects to workers that play nothing; return those that are to get nothing else."""
+        """Assign suspects to idle workers; return the workers reserved for suspects."""
         posts = sorted((one for one in self._posts if not one.is_alone), key=lambda p: len(p.jobs))
         reserved = posts[: len(self._suspects)]
         for post in reserved:
@@ -388,7 +363,7 @@ def _settle(job: _Job, end: Ended | BaseException) -> None:
 
 
 def _adopted(job: _Job, result: EpisodeResult) -> EpisodeResult:
-    """Return a worker's result as the answer to the question here, with what was lost before."""
+    """Return a worker's result for its assignment, with the usage of lost workers."""
     adopted = job.assignment.adopt(result)
     if job.losses:
         adopted = replace(adopted, lost_usage=adopted.lost_usage + job.lost)
@@ -396,7 +371,7 @@ def _adopted(job: _Job, result: EpisodeResult) -> EpisodeResult:
 
 
 def _so_far(job: _Job, ended: Ended) -> EpisodeResult:
-    """Return what an episode was that did not end, for those who count what it used."""
+    """Return the partial result of a stopped episode, for its usage."""
     known = ended.result or ended.abandoned
     if known is not None:
         return _adopted(job, known)
@@ -420,14 +395,11 @@ def _failed(job: _Job, why: str) -> EpisodeResult:
 
 
 def unsendable(error: Exception) -> ConfigError:
-    """Say that what episodes have in common does not pickle."""
+    """Return the error of settings that cannot be pickled."""
     return ConfigError(
         f"cannot be sent to workers: {error}. Models and environments are sent by name: put their "
         "classes into a module or a file, or use engine 'local'"
     )
-
-
-# The engine over a pool: the one of this process, but for who plays what it begins.
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,17 +416,16 @@ class _OnWorkers:
 
 @dataclass(eq=False)
 class PooledEngine(LocalEngine):
-    """Plays episodes on the workers of a pool.
+    """Plays episodes on the workers of a pool, otherwise as `LocalEngine`.
 
-    Keys, memory, bounds, order, what stops a run: all as `LocalEngine` has it, in this process,
-    which alone asks the recorder. An observer is given turns without their texts. Policies, whose
-    weights are here, play in lockstep, and that is `LocalEngine`'s.
+    Observers get turns without their texts. Policies play in lockstep, which only `LocalEngine`
+    supports.
 
     Attributes:
-        pool: Who plays.
+        pool: The workers.
         make_agent: Makes ``agent`` again on a worker.
-        environ: Environment variables that a worker is given, such as keys of endpoints.
-        files: What episodes read; see `WorkerPool.share`.
+        environ: Environment variables for workers, such as keys of endpoints.
+        files: Files that episodes read; see `WorkerPool.share`.
     """
 
     _: KW_ONLY
@@ -464,11 +435,7 @@ class PooledEngine(LocalEngine):
     files: Sequence[Path] = ()
 
     def __post_init__(self) -> None:
-        """Share what all episodes have in common.
-
-        Raises:
-            ConfigError: It plays in lockstep, or its parts cannot be sent to another process.
-        """
+        """Share the common settings; a lockstep agent or unpicklable parts are a `ConfigError`."""
         super().__post_init__()
         if self.mode == "lockstep":
             raise ConfigError(

@@ -1,7 +1,6 @@
-"""A process that plays episodes for an engine in another process: what it gets and sends back.
+"""A process that plays episodes for an engine in another process.
 
-Everything that crosses is bytes, pickled here: episodes of one call share their texts, and what a
-result does not have to say again (its task) is left out.
+Messages are pickled here: episodes of one call share their texts, and results omit their task.
 """
 
 import asyncio
@@ -35,14 +34,14 @@ from skillwright.rollout.prompt import PromptStyle
 from skillwright.rollout.workers import MakeAgent
 
 MAX_REPORT_BYTES: Final = 8 * 2**20
-"""A report has no more than this, or a single episode: what waits is sent by the next one."""
+"""Maximum bytes of a report with several episodes; the rest follows in the next one."""
 TELL_S: Final = 0.5
-"""How long turns wait for a finished episode to be reported with."""
+"""Seconds for which turns wait for a finished episode to share its report."""
 LINGER_S: Final = 0.02
-"""How long a finished episode waits for others: a report costs the receiver as much as it does."""
+"""Seconds for which a finished episode waits for others to share its report."""
 
 Fetch = Callable[[Any], Awaitable[Any]]
-"""Returns what was shared under a handle."""
+"""Returns a shared value by its handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,9 @@ class SharedFile:
     """A file that episodes read: a database, a catalog, a module.
 
     Attributes:
-        path: Where it is on the machine of the run, absolute; it is to be there on a worker's too.
+        path: Absolute path, the same on all machines.
         size: In bytes.
-        handle: Of its bytes; ``None`` for one that is too large to be sent.
+        handle: Handle of its bytes; ``None`` if it is too large to send.
     """
 
     path: str
@@ -62,15 +61,15 @@ class SharedFile:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all episodes of an engine have in common; a worker gets it once.
+    """The common settings of an engine's episodes, which a worker gets once.
 
     Attributes:
-        make_agent: Makes who acts.
+        make_agent: Makes the agent.
         make_env: Builds the environment of a task; picklable.
-        limits: The bounds; those of the engine as a whole are not looked at.
-        prompt: How the conversation is shown.
-        environ: Environment variables that are set where the worker has none of the name: keys.
-        files: What episodes read, where workers are on other machines.
+        limits: Limits of an episode; the engine's own are ignored.
+        prompt: Format of the conversation.
+        environ: Environment variables (keys) to set if the worker lacks them.
+        files: Files that episodes read, for workers on other machines.
     """
 
     make_agent: MakeAgent
@@ -83,7 +82,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A setting where every worker can get it."""
+    """A setting that every worker can get."""
 
     name: int
     handle: Any
@@ -92,12 +91,12 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an episode ended on a worker.
+    """The end of an episode on a worker.
 
     Attributes:
         result: Its result.
-        abandoned: What it was until then, where something stopped it.
-        fault: What stopped it and the whole run with it; ``None`` where it was asked to stop.
+        abandoned: Its partial result, if it was stopped.
+        fault: Error that stopped it and the run; ``None`` if it was asked to stop.
     """
 
     result: EpisodeResult | None = None
@@ -106,7 +105,7 @@ class Ended:
 
 
 class TurnNote(NamedTuple):
-    """What is needed of a turn to follow an episode and to bill it; its texts come at the end."""
+    """A turn without its texts, for progress and billing."""
 
     ticket: int
     attempt: int
@@ -116,20 +115,20 @@ class TurnNote(NamedTuple):
     usage: Usage
 
     def event(self, spec: EpisodeSpec) -> TurnFinished:
-        """Return it as an observer is given it."""
+        """Return the event for observers."""
         act = Act("", self.usage, finish_reason=self.finish_reason)
         return TurnFinished(spec, self.attempt, Turn(self.turn, (), act, "", self.reward))
 
 
 class Report(NamedTuple):
-    """What happened since the last one."""
+    """Turns and ends since the previous report."""
 
     turns: list[TurnNote]
     ended: list[tuple[int, bytes]]
 
 
 def write_orders(orders: Sequence[tuple[int, Assignment]]) -> bytes:
-    """Pickle episodes to be played, each under the number that its outcome comes back with."""
+    """Pickle episodes to play, each with its ticket."""
     return pickle.dumps(list(orders), pickle.HIGHEST_PROTOCOL)
 
 
@@ -147,14 +146,7 @@ def read_end(body: bytes) -> Ended:
 
 
 class EpisodeWorker:
-    """Plays what it is handed, all at once.
-
-    Args:
-        fetch: Gets a setting by its handle.
-        linger_s: See `LINGER_S`.
-        max_report_bytes: See `MAX_REPORT_BYTES`.
-        limits: What its models may ask of endpoints; unset, limits of its own.
-    """
+    """Plays all of its episodes concurrently; ``fetch`` gets a setting by its handle."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Answers for conversations that come at any time: each joins the others at their next token.
+"""Continuous batching: conversations join the batch at any token.
 
-Samples are drawn as `HfPolicy.sample` draws them, by each conversation's own seed, so that who
-else is answered changes nothing but the last bits of the logits.
+Tokens are sampled as in `HfPolicy.sample`, by each conversation's own seed; other conversations in
+the batch change only the last bits of the logits.
 """
 
 import random
@@ -20,14 +20,14 @@ from skillwright.policy.hf.sampling import Answer, Decoding, Lane, choose
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An answer that is asked for.
+    """A requested answer.
 
     Attributes:
-        prompt: The conversation as tokens.
-        longest: Tokens after which it is cut, at least 1.
-        temperature: At least 0; 0 takes the likeliest.
-        top_p: Tokens are drawn among the likeliest with so much of the probability, in (0, 1].
-        seed: Of its draws.
+        prompt: Tokens of the conversation.
+        longest: Maximum tokens of the answer, at least 1.
+        temperature: At least 0; 0 is greedy.
+        top_p: Nucleus sampling, in (0, 1].
+        seed: Sampling seed.
         alternatives: Number of most likely tokens to report per position, with probabilities.
     """
 
@@ -43,9 +43,9 @@ class Spoken(NamedTuple):
     """A token of an answer.
 
     Attributes:
-        token: Its id.
-        logprob: Natural logarithm of its probability among what could be drawn.
-        alternatives: The likeliest (id, logarithm), itself included.
+        token: Id.
+        logprob: Natural log-probability under the sampling distribution.
+        alternatives: Most likely (id, log-probability), itself included.
         is_last: Whether the answer ends with it.
     """
 
@@ -56,20 +56,12 @@ class Spoken(NamedTuple):
 
 
 Hear = Callable[[Spoken | Exception], None]
-"""Takes each token as it is drawn, or why there will be no more. It is called in the batch's
-thread, and must not wait."""
+"""Receives each token or the final error, in the batch's thread; it must not block."""
 
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """An answer on its way.
-
-    Attributes:
-        wanted: What was asked for.
-        hear: Takes its tokens.
-        answer: What is said so far.
-        is_wanted: Set to false to stop: the caller is gone.
-    """
+    """An answer in progress; clear ``is_wanted`` to stop it."""
 
     wanted: Wanted
     hear: Hear
@@ -83,14 +75,14 @@ class Closed(SkillwrightError):
 
 @dataclass(eq=False)
 class ContinuousBatch:
-    """Draws answers in a thread of its own, until it is closed.
+    """Samples answers in a thread of its own until it is closed.
 
-    A model whose attention has a window cannot take a conversation in among others; there, those
-    that came meanwhile are answered together when the others are.
+    Models with sliding-window attention cannot add a conversation to a running batch; new ones
+    wait for the end of the batch.
 
     Attributes:
         policy: Policy that answers; it may not be sampled from or trained elsewhere meanwhile.
-        rows: Conversations that are answered at once.
+        rows: Concurrent conversations.
     """
 
     policy: HfPolicy
@@ -107,11 +99,7 @@ class ContinuousBatch:
         self._thread.start()
 
     def ask(self, wanted: Wanted, hear: Hear) -> Ticket:
-        """Ask for an answer.
-
-        Raises:
-            Closed: The batch is closed.
-        """
+        """Request an answer, or raise `Closed`."""
         ticket = Ticket(wanted, hear, Answer(random.Random(wanted.seed), None))
         with self._changed:
             if self._is_closed:
@@ -121,7 +109,7 @@ class ContinuousBatch:
         return ticket
 
     def close(self) -> None:
-        """End the thread after its present token; answers on their way hear `Closed`."""
+        """End the thread after the current token; answers in progress get `Closed`."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -153,7 +141,7 @@ class ContinuousBatch:
             return not self._is_closed
 
     def _reopened(self, live: Sequence[Ticket]) -> Lane:
-        """Return a lane for these conversations; what of them is read already is not read again."""
+        """Return a lane for these conversations, which reuses their computed prefixes."""
         texts = [(*one.wanted.prompt, *one.answer.token_ids) for one in live]
         if self._lane is None or not self.policy.attends_to_all:
             new = self.policy.new_lane()
@@ -167,7 +155,7 @@ class ContinuousBatch:
         return lane
 
     def _step(self) -> None:
-        """Read what is new, and draw the next token of every answer."""
+        """Process new tokens, and sample the next token of every answer."""
         live = self._live
         if not live:
             return
@@ -207,7 +195,7 @@ class ContinuousBatch:
                 one.hear(Spoken(answer.token_ids[-1], answer.logprobs[-1], said, answer.done))
 
     def _fail(self, fault: Exception) -> None:
-        """Say to everybody that nothing more comes, and begin anew."""
+        """Send an error to all answers in progress, and reset the batch."""
         with self._changed:
             failed = [one for one in (*self._live, *self._waiting) if not one.answer.done]
             self._live, self._lane = [], None
@@ -217,7 +205,7 @@ class ContinuousBatch:
 
 
 def _likeliest(scaled: torch.Tensor, top_p: Sequence[float]) -> torch.Tensor:
-    """Leave the likeliest tokens that have so much of the probability, per row; one at least."""
+    """Keep the most likely tokens with a total probability of ``top_p`` per row, at least one."""
     if all(share >= 1.0 for share in top_p):
         return scaled
     ordered, order = scaled.sort(dim=-1, descending=True)

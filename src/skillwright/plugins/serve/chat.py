@@ -1,7 +1,6 @@
-"""A language model of this process as an endpoint of chat completions.
+"""A language model of this process as a chat completions endpoint.
 
-What a request asks for and the model cannot do is refused, where leaving it out would change the
-answer without a word.
+Requests for unsupported features that would change the answer are refused.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ from skillwright.policy.hf import HfPolicy
 _CALL: Final = "<tool_call>"
 _MOST_STOPS, _MOST_ALTERNATIVES = 4, 20
 _STREAM: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
-# What would change the answer, and the value that does not.
+# Unsupported fields, with the value that changes nothing.
 _UNKNOWN: Final[Mapping[str, Sequence[Any]]] = {
     "n": (None, 1),
     "frequency_penalty": (None, 0),
@@ -39,16 +38,7 @@ _UNKNOWN: Final[Mapping[str, Sequence[Any]]] = {
 
 @dataclass(slots=True)
 class Saying:
-    """An answer as text, token by token; what may be the beginning of a mark is held back.
-
-    Attributes:
-        policy: Whose tokens they are.
-        stops: Texts at which it ends; they are not part of it.
-        calls: Whether it may call tools, whose blocks are no text.
-        text: All of it so far.
-        ended: Whether a stop text was met.
-        sent: Characters that were handed out.
-    """
+    """An answer as text, token by token; a possible start of a stop text is held back."""
 
     policy: HfPolicy
     stops: Sequence[str]
@@ -61,11 +51,11 @@ class Saying:
     _read: int = 0
 
     def add(self, spoken: Spoken) -> str:
-        """Add a token, and return what can be sent by now."""
+        """Add a token, and return the text that can be sent."""
         if spoken.token not in self.policy.speech.stop_ids:
             self._ids.append(spoken.token)
         new = self._new()
-        # A character of several tokens is not whole yet, but at the end.
+        # A character of several tokens may be incomplete, except at the end.
         if new and (spoken.is_last or not new.endswith("\ufffd")):
             self.text += new
             self._begin, self._read = self._read, len(self._ids)
@@ -76,25 +66,25 @@ class Saying:
         return ready
 
     def parted(self) -> tuple[str, tuple[ToolCall, ...]]:
-        """Part the whole answer into its text and its calls; a call without a name is text."""
+        """Split the answer into text and tool calls; a call without a name is text."""
         said, mark, behind = self.text.partition(_CALL)
         calls = untagged(mark + behind)[1] if self.calls else ()
         if not calls or not all(call.name for call in calls):
             return self.text, ()
-        # Ids are unique over a conversation, of which only the client knows the rest.
+        # Ids must be unique in a conversation, most of which only the client knows.
         return said, tuple(
             ToolCall(f"call_{secrets.token_hex(12)}", call.name, call.arguments) for call in calls
         )
 
     def _new(self) -> str:
         decode = self.policy.speech.tokenizer.decode
-        # With the tokens before them: some tokenizers drop the blank that a text begins with.
+        # Decoded with the previous tokens: some tokenizers drop a leading blank.
         before = decode(self._ids[self._begin : self._read], skip_special_tokens=False)
         both = decode(self._ids[self._begin :], skip_special_tokens=False)
         return str(both)[len(before) :]
 
     def _ready(self) -> int:
-        """Return up to where the text holds no mark, nor what may become one."""
+        """Return the length of the text before any mark or possible start of one."""
         marks = [*self.stops, *([_CALL] if self.calls else [])]
         end = min([*_places(self.text, marks), len(self.text)])
         if self.ended or end < len(self.text):
@@ -114,16 +104,7 @@ def _places(text: str, marks: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a body asks for.
-
-    Attributes:
-        wanted: What is drawn.
-        stops: Texts at which the answer ends.
-        calls: Whether tools may be called.
-        logprobs: Whether probabilities are sent.
-        stream: Whether the answer is sent in pieces.
-        counts: Whether a stream ends with its usage.
-    """
+    """The settings of a request."""
 
     wanted: Wanted
     stops: tuple[str, ...]
@@ -135,13 +116,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChat:
-    """Answers by a policy's weights.
-
-    Attributes:
-        policy: The policy.
-        name: What the model is called.
-        batch: Draws its answers.
-    """
+    """Answers requests with a policy."""
 
     policy: HfPolicy
     name: str
@@ -239,7 +214,7 @@ class PolicyChat:
             ticket.is_wanted = False
 
     def _read(self, body: Body) -> Request:
-        """Read a request; refuse what cannot be done."""
+        """Parse a request; refuse unsupported features."""
         for name, harmless in _UNKNOWN.items():
             if body.get(name) not in harmless:
                 raise Refused(400, f"{name} is {str(body[name])[:80]}, which a policy cannot do")
@@ -309,8 +284,8 @@ class PolicyChat:
 
     def _named(self, token: int, logprob: float) -> Body:
         text = self.policy.speech.tokenizer.decode([token], skip_special_tokens=False)
-        # A part of a character has no bytes that its text shows. JSON has no infinity: what could
-        # not be drawn is as unlikely as OpenAI says it.
+        # A token that is part of a character has no bytes. JSON has no infinity: impossible tokens
+        # get OpenAI's lowest value.
         whole = None if "\ufffd" in text else list(text.encode())
         return {"token": text, "logprob": max(logprob, -9999.0), "bytes": whole}
 

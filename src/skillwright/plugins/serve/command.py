@@ -116,7 +116,7 @@ async def _serve(settings: "Settings", host: str, port: int, *, shows_key: bool)
 
 
 def _connections() -> int:
-    """Return how many connections there may be: of each, an endpoint's side is open as well."""
+    """Return the maximum number of connections; each needs a second one to the endpoint."""
     wanted, other = 1_024, 64
     if sys.platform == "win32":
         return wanted

@@ -1,6 +1,6 @@
-"""What clients send and are sent: OpenAI's chat completions, and Anthropic's messages.
+"""Client formats: OpenAI's chat completions, and Anthropic's messages.
 
-A request is changed only where a skill is injected; whatever is not understood of it stays.
+Requests change only where a skill is injected; unknown fields stay.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,28 +24,23 @@ SYSTEM: Final = frozenset({"system", "developer"})
 
 
 class ClientDialect(Protocol):
-    """How the clients of a vendor speak."""
+    """The format of a vendor's clients."""
 
     def conversation(self, body: Body) -> tuple[Message, ...]:
-        """Return what was said so far in our own form, the system text first."""
+        """Return the conversation so far as messages, the system text first."""
 
     def with_skill(self, body: Body, skill: str) -> Body:
         """Return the request with a skill in its system text."""
 
     def completion(self, answer: bytes, *, streamed: bool) -> Completion:
-        """Read an answer.
-
-        Raises:
-            ModelError: It holds none, or broke off.
-            ValueError: It is no JSON.
-        """
+        """Read an answer; a `ModelError` or `ValueError` says that it is incomplete or no JSON."""
 
     def error(self, status: int, message: str) -> Body:
-        """Return an error as the vendor's clients read it."""
+        """Return an error in the vendor's format."""
 
 
 class _Reading:
-    """Reads answers as the models' own dialect does."""
+    """Reads answers with the models' own dialect."""
 
     _config: EndpointConfig
 
@@ -71,7 +66,7 @@ class OpenAIClients(_Reading):
         return tuple(map(_openai_message, map(mapping, sequence(body.get("messages")))))
 
     def with_skill(self, body: Body, skill: str) -> Body:
-        """Return the request with a skill in its first system message, which is made if need be."""
+        """Return the request with a skill in its first system message, added if missing."""
         messages = sequence(body.get("messages"))
         for index, message in enumerate(messages):
             if str(mapping(message).get("role")) in SYSTEM:
@@ -109,7 +104,7 @@ class AnthropicClients(_Reading):
         return (*start, *(message for turn in turns for message in _anthropic_messages(turn)))
 
     def with_skill(self, body: Body, skill: str) -> Body:
-        """Return the request with a skill behind its system text."""
+        """Return the request with a skill after its system text."""
         return {**body, "system": _extended(body.get("system"), skill)}
 
     def error(self, status: int, message: str) -> Body:
@@ -123,17 +118,17 @@ DIALECTS: Final[Mapping[str, ClientDialect]] = {
     "/v1/chat/completions": OPENAI,
     "/v1/messages": ANTHROPIC,
 }
-"""By the route to which conversations are posted."""
+"""Dialects by the route of conversations."""
 
 
 def last_user_text(messages: Sequence[Message]) -> str:
-    """Return what the user said last; "" where no user spoke."""
+    """Return the user's last text, or ""."""
     said = (one["content"] for one in reversed(messages) if one["role"] == "user")
     return next(filter(None, said), "")
 
 
 def category_in(said: str, env: str) -> str:
-    """Return the category of the first line that the rules of an environment know; "" for none."""
+    """Return the category of the first line that an environment's rules recognize, or ""."""
     if not env:
         return ""
     tasks = (Task("said", env, description=line) for line in said.splitlines()[:_MOST_LINES])
@@ -141,7 +136,7 @@ def category_in(said: str, env: str) -> str:
 
 
 def _extended(content: Content, skill: str) -> Content:
-    """Put a skill below a system text, as rollouts do; marks for caches stay where they are."""
+    """Put a skill below a system text, as rollouts do; cache marks stay in place."""
     if not isinstance(content, list):
         system = [Message(role="system", content=content)] if content else []
         return render(PromptStyle(), system, (), skill)[0]["content"]
@@ -165,7 +160,7 @@ def _call(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _anthropic_messages(turn: Mapping[str, Any]) -> Iterator[Message]:
-    """Part a turn into results of tools, one message each, and the remaining text."""
+    """Split a turn into tool results, one message each, and the remaining text."""
     content = turn.get("content")
     blocks = [mapping(block) for block in sequence(content)]
     for block in blocks:

@@ -1,6 +1,6 @@
-"""The server: who may ask, how much, how many at once; what is injected, and what is recorded.
+"""The HTTP server: access, limits, injected skills, and recording.
 
-aiohttp serves, with the parser in C that its client has: a proxy pays for both sides.
+aiohttp serves with the same C parser that its client uses.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from skillwright.plugins.serve.recording import Conversations, Exchange, NoConve
 from skillwright.plugins.serve.slots import Busy, Slots
 
 MOST_BYTES: Final = 8 * 2**20
-"""Of a request; a longer one is refused with 413."""
+"""Maximum bytes of a request; above it, 413."""
 EPISODE: Final = "x-skillwright-episode"
-"""The header that names a conversation: in answers, and in requests whose client names it."""
+"""Header with the name of a conversation, in answers and optionally in requests."""
 _FEEDBACK: Final = "/v1/feedback"
-_BODY_S: Final = 60.0  # for a request to arrive
-_GRACE_S: Final = 1.0  # for answers on their way when the server ends
+_BODY_S: Final = 60.0  # until a request's body is complete
+_GRACE_S: Final = 1.0  # for answers in progress when the server ends
 _REMEMBERED: Final = 1_024
-_SEARCHED: Final = 2_000  # characters at either end of what the user said
+_SEARCHED: Final = 2_000  # characters at each end of the user's text
 _LONGEST_NAME: Final = 200
 _TOO_LONG: Final = f"a request may have {MOST_BYTES:,} bytes"
 _TOO_MANY: Final = (
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 class Refused(SkillwrightError):
-    """A request is refused, with an HTTP status."""
+    """A refused request, with its HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(status, message)
@@ -61,7 +61,7 @@ class Refused(SkillwrightError):
 
 
 class ClientGone(SkillwrightError):
-    """A client closed its connection, or takes nothing any more."""
+    """A client closed its connection, or stopped reading."""
 
 
 @dataclass(slots=True)
@@ -69,10 +69,10 @@ class Asked:
     """A request.
 
     Attributes:
-        request: As it came.
+        request: The HTTP request.
         raw: Its body.
-        body: Its body as a JSON object; ``None`` where it is none, or no conversation.
-        dialect: Of whose clients it is; ``None`` for what is passed on unread.
+        body: Its body as a JSON object; ``None`` if it is none, or no conversation.
+        dialect: Client format; ``None`` for requests that are forwarded unread.
     """
 
     request: web.BaseRequest
@@ -81,20 +81,12 @@ class Asked:
     dialect: ClientDialect | None
 
     def inject(self, body: Body) -> None:
-        """Put another body in its place."""
+        """Replace the body."""
         self.body, self.raw = body, encode(body)
 
 
 class Reply:
-    """What is sent back, and a copy of it where it is going to be read.
-
-    Args:
-        request: What is answered.
-        silent_s: Seconds for which a client may take nothing.
-
-    Attributes:
-        kept: The copy; ``None`` where nothing is kept.
-    """
+    """The answer to a request; ``kept`` is its copy for the recording, or ``None``."""
 
     def __init__(self, request: web.BaseRequest, silent_s: float) -> None:
         self._request, self._silent_s = request, silent_s
@@ -110,23 +102,19 @@ class Reply:
 
     @property
     def sent(self) -> web.StreamResponse:
-        """The answer, from its head on."""
+        """The response, once its head was sent."""
         if self._response is None:
             raise RuntimeError("a request has no answer")
         return self._response
 
     def keep(self, conversation: str) -> None:
-        """Keep a copy of it, and name the conversation that it belongs to."""
+        """Keep a copy, and name its conversation."""
         self.kept = []
         if conversation.isascii() and conversation.isprintable():
             self._headers[EPISODE] = conversation
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Send the head.
-
-        Raises:
-            ClientGone: The client is gone.
-        """
+        """Send the head, or raise `ClientGone`."""
         self._response = web.StreamResponse(status=status, headers=headers)
         self._response.headers.update(self._headers)
         if status != 200:
@@ -134,11 +122,7 @@ class Reply:
         await self._taken(self._response.prepare(self._request))
 
     async def write(self, chunk: bytes) -> None:
-        """Send a piece of the body.
-
-        Raises:
-            ClientGone: The client is gone.
-        """
+        """Send a piece of the body, or raise `ClientGone`."""
         self._size += len(chunk)
         if self._size > MAX_REPLY_BYTES:
             self.kept = None
@@ -147,11 +131,7 @@ class Reply:
         await self._taken(self.sent.write(chunk))
 
     async def end(self) -> None:
-        """Send the end.
-
-        Raises:
-            ClientGone: The client is gone.
-        """
+        """Send the end, or raise `ClientGone`."""
         await self._taken(self.sent.write_eof())
 
     async def whole(self, status: int, body: Any, headers: Mapping[str, str] = {}) -> None:
@@ -169,35 +149,30 @@ class Reply:
             raise ClientGone("its client is gone") from error
 
     def cut(self) -> None:
-        """Break the connection off: an answer that broke must not look like a whole one."""
+        """Abort the connection: an incomplete answer must not look complete."""
         if self._request.transport is not None:
             self._request.transport.abort()
 
 
 class Answerer(Protocol):
-    """Answers requests: an endpoint elsewhere, or a policy in this process."""
+    """Answers requests: a remote endpoint, or a policy in this process."""
 
     @property
     def takes_client_keys(self) -> bool:
-        """Whether clients bring the keys of who answers, and so need none of ours."""
+        """Whether clients send the endpoint's own keys, and so need none of this server's."""
 
     async def answer(self, asked: Asked, reply: Reply) -> None:
-        """Answer a request.
-
-        Raises:
-            Refused: The request is wrong.
-            ModelError: There is no answer, or half of one.
-        """
+        """Answer a request; errors are `Refused` (wrong request) and `ModelError` (no answer)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is served.
+    """Limits of the server.
 
     Attributes:
-        in_flight: Requests that are answered at once.
-        waiting: Requests that wait in addition; more are sent away with 429.
-        silent_s: Seconds for which a client may take nothing of its answer.
+        in_flight: Concurrent requests.
+        waiting: Waiting requests; further ones get 429.
+        silent_s: Seconds for which a client may read nothing of its answer.
     """
 
     in_flight: int
@@ -206,20 +181,16 @@ class Bounds:
 
 
 class Skills:
-    """What is injected for what the user said last."""
+    """Skills to inject for the user's last text."""
 
     def __init__(self, source: SkillSource, env: str = "") -> None:
         self._source, self._env = source, env
-        # An agent that calls tools repeats the last words of its user in every request.
+        # An agent with tools repeats the user's last text in every request.
         self._known: OrderedDict[str, SkillContext] = OrderedDict()
 
     async def of(self, said: str) -> SkillContext:
-        """Return what is injected.
-
-        Raises:
-            ModelError: The embedder asks an endpoint, and that failed.
-        """
-        if len(said) > 2 * _SEARCHED:  # a file that was pasted says little of the task
+        """Return the skills to inject."""
+        if len(said) > 2 * _SEARCHED:  # the middle of a pasted file says little of the task
             said = f"{said[:_SEARCHED]} {said[-_SEARCHED:]}"
         known = self._known.get(said)
         if known is None:
@@ -238,12 +209,12 @@ class Front:
     """Answers HTTP requests.
 
     Args:
-        answerer: Who answers.
-        key: What a request has to show, but for those that bring a key of the answerer's own.
-        bounds: How much is served.
-        skills: What is injected; ``None`` for nothing.
-        conversations: What records; ``None`` for nothing.
-        is_local: Answer only where the request addresses this machine.
+        answerer: Answers the requests.
+        key: Key of requests, except those with a key of the endpoint's own.
+        bounds: Limits.
+        skills: Injects skills; ``None`` for none.
+        conversations: Records; ``None`` for no recording.
+        is_local: Refuse requests that address another host name.
     """
 
     def __init__(
@@ -283,7 +254,7 @@ class Front:
     def _check(self, request: web.BaseRequest) -> None:
         if self._is_local and port_named(request.headers.get("Host", "")) is None:
             raise Refused(403, "this server answers only as 127.0.0.1 or localhost")
-        # A path that begins otherwise would be put behind the endpoint's host, and name another.
+        # Any other start of the path would change the endpoint's host.
         if not request.raw_path.startswith("/v1/"):
             raise Refused(404, "there is nothing here; routes begin with /v1/")
         bearer = request.headers.get("Authorization", "")
@@ -300,7 +271,7 @@ class Front:
         dialect, injected, exchange = asked.dialect, SkillContext(""), None
         looks = self._skills is not None or self._conversations is not None
         if dialect is not None and asked.body is not None and looks:
-            # Of a conversation that is none, nothing is changed: who answers will refuse it.
+            # A body without a conversation stays unchanged; the endpoint will refuse it.
             sent = dialect.conversation(asked.body)
             if sent and self._skills is not None:
                 injected = await self._skills.of(last_user_text(sent))
@@ -314,14 +285,14 @@ class Front:
             await self._answerer.answer(asked, reply)
             await reply.end()
         finally:
-            # Also where the client left: some do with the last event of a stream, before its end.
+            # Also if the client left: some leave at the last event, before the stream's end.
             if exchange is not None and dialect is not None and reply.began and reply.kept:
                 await self._record(dialect, exchange, injected, reply)
 
     async def _record(
         self, dialect: ClientDialect, exchange: Exchange, skills: SkillContext, reply: Reply
     ) -> None:
-        """Add an answer to its conversation, if it is whole; the client has it already."""
+        """Add a complete answer to its conversation, after the client got it."""
         if self._conversations is None:
             return
         streamed = reply.sent.headers.get("Content-Type", "").startswith("text/event-stream")
@@ -356,7 +327,7 @@ class Front:
 
 
 async def _read(request: web.BaseRequest) -> bytes:
-    """Read a request's body, and no more than may be."""
+    """Read a request's body up to the limit."""
     chunks: list[bytes] = []
     size = 0
     try:
@@ -372,7 +343,7 @@ async def _read(request: web.BaseRequest) -> bytes:
 
 
 def _parsed(raw: bytes) -> Body | None:
-    """Return a JSON object; ``None`` for anything else, which is passed on as it came."""
+    """Return a JSON object; ``None`` for anything else, which is forwarded unchanged."""
     try:
         body = orjson.loads(raw)
     except ValueError:
@@ -381,7 +352,7 @@ def _parsed(raw: bytes) -> Body | None:
 
 
 async def _excuse(problem: Exception, dialect: ClientDialect, reply: Reply) -> None:
-    """Answer with an error, or break off an answer that began."""
+    """Answer with an error, or abort an answer in progress."""
     if reply.began or isinstance(problem, ClientGone):
         if not isinstance(problem, ClientGone):
             logger.warning("an answer broke off: %s", problem)
@@ -403,11 +374,8 @@ async def _excuse(problem: Exception, dialect: ClientDialect, reply: Reply) -> N
         await reply.whole(status, body, again if status in (429, 503) else {})
 
 
-# The listening socket, with a bound on the connections.
-
-
 class _SentAway(asyncio.Protocol):
-    """Says that there are too many connections, and closes this one."""
+    """Refuses a connection above the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -417,14 +385,11 @@ class _SentAway(asyncio.Protocol):
 
 @asynccontextmanager
 async def listening(front: Front, bound: socket, connections: int) -> AsyncIterator[None]:
-    """Serve on a socket until the block ends; answers on their way have a second to finish.
+    """Serve on a socket until the block ends; answers in progress get a second to finish.
 
-    Args:
-        front: Answers.
-        bound: The socket.
-        connections: Open ones; more are sent away with 503.
+    Connections above ``connections`` get 503.
     """
-    # A client that leaves cancels its request, and so that at the endpoint.
+    # A client that leaves cancels its request and the one to the endpoint.
     server = web.Server(front.handle, handler_cancellation=True, access_log=None)
 
     def connected() -> asyncio.Protocol:

@@ -1,4 +1,4 @@
-"""From what a command names to a server: a run's policy, a folder, a GGUF file, an endpoint."""
+"""Servers from a command's options: a run's policy, a folder, a GGUF file, an endpoint."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -41,29 +41,29 @@ if TYPE_CHECKING:
 
 _USUAL: Final = {"upstream": 64, "weights": 16, "gguf": 4}
 """Default number of concurrent requests; a GGUF's server has memory for each."""
-_WAITING: Final = 4  # times as many wait
-_BYTES: Final = 4  # of a weight, as it is loaded
+_WAITING: Final = 4  # waiting requests per concurrent one
+_BYTES: Final = 4  # per loaded weight
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is served, and how.
+    """The options of a server.
 
     Attributes:
-        policy: A run, a folder of weights, a GGUF file or an installed package of weights; "" for
-            an endpoint elsewhere.
-        upstream: The address of that endpoint.
-        key: What requests have to show.
-        upstream_key: The endpoint's key; "" where clients bring their own.
-        bank: A bank whose skills are injected; "" for none.
-        skill: A skill document that is injected; "" for none.
-        env: The environment whose rules name the categories of tasks; "" for none.
-        search: How the bank is searched.
-        record: The name of the run that conversations are stored in; "" for none.
-        root: The folder that holds runs.
-        in_flight: Requests that are answered at once; ``None`` for what is usual.
+        policy: Run, folder of weights, GGUF file or installed package of weights; "" for
+            ``upstream``.
+        upstream: URL of a remote endpoint.
+        key: Key of requests.
+        upstream_key: The endpoint's key; "" if clients send their own.
+        bank: Bank whose skills are injected, or "".
+        skill: Skill document that is injected, or "".
+        env: Environment whose rules determine task categories, or "".
+        search: Search settings of the bank.
+        record: Name of the run that stores conversations, or "".
+        root: Folder of runs.
+        in_flight: Concurrent requests; ``None`` for the default.
         silent_s: Seconds without a byte after which a client or an endpoint counts as gone.
-        connections: Open connections; more are sent away. Two files are open for each.
+        connections: Maximum open connections; each needs two files.
     """
 
     policy: str = ""
@@ -83,14 +83,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What is served by now.
-
-    Attributes:
-        front: The server.
-        named: What answers, for people.
-        brings_keys: Whether clients bring the keys of who answers.
-        run: The run that conversations are stored in; ``None`` for none.
-    """
+    """A running server; ``named`` describes what answers."""
 
     front: Front
     named: str
@@ -100,12 +93,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(settings: Settings, bound: socket) -> AsyncIterator[Serving]:
-    """Serve on a socket until the block ends.
-
-    Raises:
-        UsageError: Something that the settings name is missing, wrong, or too large.
-        ModelRefused: The server of a GGUF file cannot be started.
-    """
+    """Serve on a socket until the block ends."""
     async with AsyncExitStack() as held:
         client = await held.enter_async_context(HttpClient())
         skills = held.enter_context(_skills(settings))
@@ -133,9 +121,6 @@ async def serving(settings: Settings, bound: socket) -> AsyncIterator[Serving]:
         yield Serving(front, named, answerer.takes_client_keys, path)
 
 
-# What is injected.
-
-
 @contextmanager
 def _skills(settings: Settings) -> Iterator[Skills | None]:
     if settings.env:
@@ -157,13 +142,10 @@ def _skills(settings: Settings) -> Iterator[Skills | None]:
         yield Skills(DocumentAndBank(document, source), settings.env)
 
 
-# Who answers.
-
-
 async def _answerer(
     settings: Settings, client: HttpClient, held: AsyncExitStack
 ) -> tuple[Answerer, int]:
-    """Make who answers, and say how many requests at once are usual."""
+    """Make the answerer, and return it with its default concurrency."""
     if settings.upstream:
         root = settings.upstream.rstrip("/").removesuffix("/v1")
 
@@ -196,11 +178,7 @@ async def _answerer(
 
 
 def _gguf(settings: Settings) -> Path | None:
-    """Return the GGUF file that a policy's name stands for; ``None`` for a run or a folder.
-
-    Raises:
-        ConfigError: It is none of these.
-    """
+    """Return the GGUF file that a policy's name refers to; ``None`` for a run or a folder."""
     path = Path(settings.policy).expanduser()
     if path.is_dir() and not (path / CONFIG_NAME).is_file():
         return None
@@ -272,16 +250,12 @@ def _of_run(settings: Settings) -> "HfPolicy":
 
 
 def _refuse_too_large(model: str) -> None:
-    """Refuse weights that memory has no room for: the system would end the process without a word.
-
-    Raises:
-        ConfigError: There is no room.
-    """
+    """Refuse weights that exceed the memory: the system would kill the process."""
     from skillwright.jobs.weights import free_memory
 
     try:
         needed, free = find_shape(model).weights * _BYTES, free_memory()
-    except ConfigError:  # of a kind whose size is not known before it is loaded
+    except ConfigError:  # the size is unknown before loading
         return
     if free is not None and needed > free:
         raise ConfigError(

@@ -1,9 +1,8 @@
 """Conversations of clients as episodes of a run, from which `bank distill` learns.
 
-A request continues the conversation whose last request it repeats, with the answer and something
-new behind it; system texts may differ. A conversation has no score until it is
-judged: `Conversations.judge`. An unjudged one has a failure in the place of a reward, and
-teaches nothing.
+A request continues the conversation whose last request and answer it repeats; system texts may
+differ. A conversation has no reward until `Conversations.judge`; an unjudged one is stored as a
+failure and teaches nothing.
 """
 
 import asyncio
@@ -48,16 +47,16 @@ T = TypeVar("T")
 
 
 class NoConversation(DataError):
-    """There is no such conversation, or it is judged already."""
+    """There is no such conversation, or it was judged already."""
 
 
 class Exchanged(NamedTuple):
     """A request and its answer.
 
     Attributes:
-        sent: What the client sent.
-        reply: What of it was new.
-        skill: What was injected.
+        sent: The request.
+        reply: New messages of the request.
+        skill: Injected skills.
         said: The answer.
     """
 
@@ -69,14 +68,14 @@ class Exchanged(NamedTuple):
 
 @dataclass(slots=True)
 class Conversation:
-    """What a client and a model said to each other.
+    """A conversation of a client with a model.
 
     Attributes:
         id: Name for judging it.
-        exchanges: In the order of the answers.
-        skills: What was injected last.
-        chars: Its size; what requests repeat is kept once.
-        tail: The digest of the last request; ``b""`` where the client named the conversation.
+        exchanges: In order of the answers.
+        skills: Skills injected last.
+        chars: Size; repeated messages count once.
+        tail: Digest of the last request; ``b""`` if the client named the conversation.
     """
 
     id: str
@@ -91,7 +90,7 @@ class Conversation:
         return self.exchanges[-1].sent if self.exchanges else ()
 
     def episode(self, env: str, reward: float | None) -> EpisodeResult:
-        """Return it as an episode; ``None`` where it was not judged."""
+        """Return it as an episode; a ``reward`` of ``None`` is unjudged."""
         asked = (one["content"] for one in self.exchanges[0].sent if one["role"] == "user")
         opening = str(redact("\n\n".join(asked)))
         judged = reward is not None
@@ -128,11 +127,7 @@ class Conversation:
 
 
 class _Shown:
-    """Prompts without secrets.
-
-    A message is in every later request: it is searched once, and stays one object, which the store
-    writes once.
-    """
+    """Prompts without secrets; each message is searched and stored once."""
 
     def __init__(self) -> None:
         self._clean: dict[int, Message] = {}
@@ -146,7 +141,7 @@ class _Shown:
         return known
 
     def prompt(self, one: Exchanged) -> tuple[Message, ...]:
-        """Return what the model was shown."""
+        """Return the model's prompt."""
         messages = tuple(map(self.clean, one.sent))
         if not one.skill:
             return messages
@@ -161,7 +156,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request that is being answered, and the conversation that it belongs to."""
+    """A request in progress, and its conversation."""
 
     conversation: Conversation
     sent: tuple[Message, ...]
@@ -170,19 +165,16 @@ class Exchange:
 
 
 class Conversations:
-    """The conversations of a server, and the run that they become.
+    """The conversations of a server, and the run that stores them.
 
-    All of it belongs to one event loop; the store is written by a thread of its own.
+    It belongs to one event loop; the store has a thread of its own.
 
     Args:
-        root: The folder that holds runs.
-        name: The run's name; a number is put behind it where it is taken.
-        env: The environment whose rules name the categories of tasks; "" for none.
-        facts: What is served, for the run's configuration.
-        secrets: What must not be stored.
-
-    Raises:
-        RunError: The run's folder cannot be made.
+        root: Folder of runs.
+        name: Name of the run; a number is appended if it is taken.
+        env: Environment whose rules determine task categories, or "".
+        facts: Configuration of the run.
+        secrets: Texts that must not be stored.
     """
 
     def __init__(
@@ -205,26 +197,17 @@ class Conversations:
         return self._folder.path
 
     def begin(self, sent: tuple[Message, ...], name: str = "") -> Exchange:
-        """Find the conversation of a request, or begin one.
-
-        Args:
-            sent: What the client sent.
-            name: What the client calls the conversation; "" finds it by what was said.
-        """
+        """Find the conversation of a request by its name or its messages, or begin one."""
         known, tail = (self._open.get(name), b"") if name else self._continued(sent)
         one = known or Conversation(name or new_token())
         same = _same(one.sent, sent)
-        # What the last request held is shared with it, so that a long conversation stays small.
+        # Messages shared with the last request keep a long conversation small.
         old = [was if was == now else now for was, now in zip(one.sent, sent[:same], strict=False)]
         reply = tuple(message for message in sent[same:] if message["role"] != "assistant")
         return Exchange(one, (*old, *sent[same:]), reply, tail)
 
     async def answered(self, exchange: Exchange, skills: SkillContext, said: Completion) -> None:
-        """Add an answer to its conversation; the oldest are stored where there are too many.
-
-        Raises:
-            RunError: One cannot be stored.
-        """
+        """Add an answer to its conversation; store the oldest ones above the limit."""
         one = exchange.conversation
         one.exchanges.append(Exchanged(exchange.sent, exchange.reply, skills.text, said))
         one.skills = skills
@@ -241,15 +224,9 @@ class Conversations:
             await self._store_oldest()
 
     async def judge(self, name: str, reward: float) -> Conversation:
-        """Say how well a conversation went, and store it.
+        """Store a conversation with a reward from 0 to 1; the name "" is the last answered one.
 
-        Args:
-            name: Its id; "" for the one that was answered last.
-            reward: From 0 to 1.
-
-        Raises:
-            NoConversation: There is none, or it is judged already.
-            RunError: It cannot be stored; it still waits.
+        After a `RunError` it can be judged again.
         """
         known = name or next(reversed(self._open), "")
         one = self._open.get(known)
@@ -274,11 +251,11 @@ class Conversations:
 
     async def _store_oldest(self) -> None:
         one = next(iter(self._open.values()))
-        self._drop(one)  # also where it cannot be stored: it would be tried for ever
+        self._drop(one)  # also after an error, which would otherwise repeat forever
         await self._write(one, None)
 
     async def _write(self, one: Conversation, reward: float | None) -> None:
-        # As it is now: it may be continued while the other thread reads it.
+        # A copy: it may be continued while the other thread reads it.
         fixed = replace(one, exchanges=list(one.exchanges))
         await self._in_writer(lambda: self._store.record_episode(fixed.episode(self._env, reward)))
         self._drop(one)
@@ -292,7 +269,7 @@ class Conversations:
             self._forget(one)
 
     def _forget(self, one: Conversation) -> None:
-        """Find a conversation by its last request no more."""
+        """Remove a conversation from the index by last request."""
         if one.tail and one in (same := self._tails[one.tail]):
             same.remove(one)
             if not same:
@@ -310,14 +287,14 @@ class Conversations:
 
 
 def _of_answer(asked: Sequence[Conversation], said: Message) -> Conversation | None:
-    """Return the one of equal requests that was answered so; clients may shorten an answer."""
+    """Return the one of equal requests with this answer, which clients may shorten."""
     text = said["content"].strip()
     equal = [one for one in asked if one.exchanges[-1].said.text.strip() == text]
     return next(iter(equal or (asked if len(asked) == 1 else ())), None)
 
 
 def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
-    """Count the messages with which both begin; one system text may take the place of another."""
+    """Count the equal messages at the start of both; system texts may differ."""
     for index, (was, is_) in enumerate(zip(before, now, strict=False)):
         if was != is_ and not {was["role"], is_["role"]} <= SYSTEM:
             return index

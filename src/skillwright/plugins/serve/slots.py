@@ -8,16 +8,11 @@ from skillwright.core import SkillwrightError
 
 
 class Busy(SkillwrightError):
-    """As many requests wait as may."""
+    """The queue of waiting requests is full."""
 
 
 class Slots:
-    """Bounds the requests in flight and those that wait for them.
-
-    Args:
-        most: Requests that are answered at once.
-        most_waiting: Requests that wait in addition.
-    """
+    """Limits concurrent and waiting requests."""
 
     def __init__(self, most: int, most_waiting: int) -> None:
         self._free = asyncio.Semaphore(most)
@@ -27,11 +22,7 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a slot, and hold it.
-
-        Raises:
-            Busy: As many wait already as may.
-        """
+        """Wait for a slot and hold it; raise `Busy` if the queue is full."""
         if self._free.locked() and self.waiting >= self._most_waiting:
             raise Busy(
                 f"{self._most} requests are being answered and {self.waiting} wait; try again "

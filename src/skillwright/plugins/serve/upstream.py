@@ -1,4 +1,4 @@
-"""An endpoint elsewhere: requests are passed on, and answers come back while they are written."""
+"""A remote endpoint: requests are forwarded, and answers are streamed back."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from skillwright.models.http.client import HttpClient
 from skillwright.plugins.serve.front import EPISODE, Asked, Reply
 
-# Of one connection, and so of no use on the next (RFC 9110, 7.6.1), or made anew there.
+# Headers of one connection (RFC 9110, 7.6.1), or set anew for the next one.
 _OF_A_CONNECTION: Final = frozenset(
     {
         "connection",
@@ -37,13 +37,13 @@ _KEYS: Final = frozenset({"authorization", "x-api-key"})
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Passes requests on.
+    """Forwards requests.
 
     Attributes:
-        client: The pool of connections.
-        root: Gives what the routes of clients are put behind: an address without ``/v1``.
-        silent_s: Seconds without a byte after which it counts as gone.
-        key: Its key; "" where clients bring their own.
+        client: HTTP client.
+        root: Returns the URL without ``/v1``, to which clients' routes are appended.
+        silent_s: Seconds without a byte after which the endpoint counts as gone.
+        key: Its key; "" if clients send their own.
     """
 
     client: HttpClient
@@ -53,11 +53,11 @@ class Upstream:
 
     @property
     def takes_client_keys(self) -> bool:
-        """Whether clients bring its keys."""
+        """Whether clients send the endpoint's keys."""
         return not self.key
 
     async def answer(self, asked: Asked, reply: Reply) -> None:
-        """Pass a request on, and what comes back piece by piece; see `Answerer.answer`."""
+        """Forward a request, and stream the answer back; see `Answerer.answer`."""
         request = asked.request
         url = await self.root() + request.raw_path
         headers = self._headers(request.headers)
@@ -73,7 +73,7 @@ class Upstream:
         kept = CIMultiDict(
             (name, value) for name, value in sent.items() if name.lower() not in hidden
         )
-        # As it is, so that every piece of a stream can be passed on by itself.
+        # Uncompressed, so that every piece of a stream can be forwarded by itself.
         kept["Accept-Encoding"] = "identity"
         if self.key and "x-api-key" in sent:
             kept["x-api-key"] = self.key
@@ -83,7 +83,7 @@ class Upstream:
 
 
 def _returned(response: aiohttp.ClientResponse) -> CIMultiDict[str]:
-    # What came packed all the same is unpacked by the client, so its length is another one.
+    # The client decompresses an answer, which changes its length.
     was_packed = "Content-Encoding" in response.headers
     dropped = {"content-encoding", "content-length"} if was_packed else frozenset()
     return CIMultiDict(

@@ -1,7 +1,7 @@
 """The scripted coder and its teacher: requests to a coding agent, offline.
 
-The coder answers with the commands that it is used to, and uses what its skill says in their place.
-The teacher reads what users said to its trajectories, and writes down what they want instead.
+The coder answers with its usual commands, or those that its skill names instead. The teacher reads
+the users' corrections in its trajectories.
 """
 
 import re
@@ -36,7 +36,7 @@ _HABITS: Final = (
 
 
 class ScriptedCoder(ScriptedModel):
-    """Names the commands that it would run for a request, by its habits and the skill's rules."""
+    """Names the commands for a request, by its habits and the skill's rules."""
 
     identity = "scripted:coder"
 
@@ -52,12 +52,12 @@ class ScriptedCoder(ScriptedModel):
 
 
 class CoderTeacher(ScriptedTeacher):
-    """Writes down what users want in the place of something else."""
+    """Writes skills from users' corrections."""
 
     identity = "scripted:coder_teacher"
 
     def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Say that what went well is what the user had asked for."""
+        """Return ``None``: successes only confirm what the user asked for."""
         del rng
         shown = episode_texts(asked.text, "success")
         return [_FALLBACK.principle(whole(shown))] if shown else None
@@ -80,17 +80,17 @@ class CoderTeacher(ScriptedTeacher):
         return (written or [_FALLBACK.principle(whole(shown))])[: asked.count]
 
     def place(self, asked: Assignment) -> list[Written] | None:
-        """Say nothing: the sessions are of one project."""
+        """Return ``None``: the sessions are of one project."""
         return [] if asked.trajectories else None
 
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Propose nothing: corrections are in sessions, and not in games."""
+        """Return ``None``: only sessions have corrections."""
         del rng
         return [] if asked.trajectories else None
 
 
 def _corrections(shown: Mapping[str, str]) -> list[tuple[Teaching, list[str]]]:
-    """Find what users want instead of what, with the episodes that show it."""
+    """Find the corrections, with the episodes that show them."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, text in shown.items():
         for wanted, other in _SAID.findall(text):

@@ -192,7 +192,7 @@ def _show_found(report: LearnReport) -> None:
 
 
 def _show_requests(found: Found, plan: Plan, report: LearnReport) -> None:
-    """Show each request as far as it is kept, and where each kind of loss was met first."""
+    """Show the stored part of each request, and the first place of each kind of omission."""
     splits = {
         one: split for split in ("train", "val", "test") for one in getattr(plan.round, split)
     }

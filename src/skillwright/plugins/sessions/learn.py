@@ -1,12 +1,10 @@
-"""Learn from session logs: requests become trajectories and tasks, proposals are tested, staged.
+"""Learn from session logs: requests become trajectories and tasks; proven proposals are staged.
 
-A session has no reward, so nothing is learned on its word. Earlier sessions are what the teacher
-reads. Later ones hold what users corrected and approved by themselves; their requests are asked
-again, with and without the proposed skills, and the release test over these pairs decides. A
-session decides once: what later proposals are judged on decided nothing before.
+Sessions have no reward. The teacher reads the earlier ones. The later ones contain the users' own
+corrections and approvals: their requests are repeated with and without the proposed skills, and a
+release test over these pairs decides. Each session decides only once.
 
-Source: the idea of learning from logs in idle time is SkillOpt's Sleep; rules, splits and
-test are ours.
+Source: learning from logs in idle time is SkillOpt's Sleep; rules, splits and test are ours.
 """
 
 from collections import Counter
@@ -71,10 +69,10 @@ __all__ = [
 
 ROUND: Final = "sessions_round"
 OVER: Final = "sessions_over"
-"""The events of sessions that were parted into those that teach and those that decide."""
+"""Log events of rounds: sessions split into training and held-out ones."""
 PHASE: Final = "session"
 SUBJECT: Final = "coding"
-"""What a description calls the tasks."""
+"""Name of the tasks in a description."""
 _ENV: Final = "table"
 _TEST_SHARE: Final = 5
 _LEAST_TRAIN: Final = 2
@@ -86,14 +84,14 @@ _PROMPT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Round(JsonRecord):
-    """Sessions, parted by time.
+    """Sessions, split by time.
 
     Attributes:
         number: From 1, over the life of the bank.
         logged: Entries of the bank's log before it.
-        train: Ids of the sessions that the teacher reads.
-        val: Of those whose requests decide.
-        test: Episodes left for the user's own measurement.
+        train: Ids of the sessions for the teacher.
+        val: Ids of the sessions whose requests decide.
+        test: Ids left for the user's own measurement.
     """
 
     number: int
@@ -105,13 +103,13 @@ class Round(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a command is going to do with sessions.
+    """The tasks of a command.
 
     Attributes:
-        round: How they are parted.
-        requests: All that were found.
-        rows: The tasks, of all three splits.
-        is_begun: An earlier command began this round, and was stopped.
+        round: Split of the sessions.
+        requests: All requests found.
+        rows: Tasks of all three splits.
+        is_begun: Whether an interrupted command began this round.
         why_not: Why there is nothing to do, or "".
     """
 
@@ -128,21 +126,21 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class LearnReport:
-    """What came of a command.
+    """The outcome of a command.
 
     Attributes:
-        sessions: How many were found, by client.
+        sessions: Number found, by client.
         outcomes: Requests by outcome.
-        checks: Requests that can be asked again, by kind of check.
-        left_out: What was not read or kept, by reason.
+        checks: Requests that can be repeated, by kind of check.
+        left_out: Omissions by reason.
         tasks: Tasks by split.
         because: Why nothing was adopted, or "".
-        adopted: Ids of the skills that were adopted.
-        version: The version of the bank now.
-        distilled: Outcome of the teacher's proposals; ``None`` where it was not asked.
-        verdict: What the release test said; ``None`` where it was not asked.
-        staged: The folder that was written; ``None`` where none was.
-        is_scripted: A scripted model took part, which must be said.
+        adopted: Ids of adopted skills.
+        version: Current version of the bank.
+        distilled: Outcome of the teacher's proposals, or ``None``.
+        verdict: Verdict of the release test, or ``None``.
+        staged: Staged folder, or ``None``.
+        is_scripted: Whether a scripted model took part.
     """
 
     sessions: dict[str, int]
@@ -172,15 +170,11 @@ class LearnReport:
 
 
 def plan_round(found: Found, bank: Path) -> Plan:
-    """Part sessions into those that teach, decide and test; nothing is written.
+    """Split sessions into training, validation and test; nothing is written.
 
-    The newest half of the new sessions with a check is held out, the last fifth of it for test.
-    What began before them teaches, and so does what taught or decided before. A request that
-    teaches in the same words decides nothing.
-
-    Args:
-        found: The sessions.
-        bank: The bank's file, which need not be there yet.
+    The newest half of the new sessions with a check is held out, and the last fifth of it for
+    test. Earlier sessions and those of previous rounds are for training. Held-out requests with
+    the words of a training request are dropped. The bank's file need not exist.
     """
     rounds, is_over = _rounds(bank)
     requests = tuple(one for session in found.sessions for one in requests_of(session))
@@ -207,7 +201,7 @@ def plan_round(found: Found, bank: Path) -> Plan:
 
 
 def _rounds(bank: Path) -> tuple[list[Round], bool]:
-    """Return the rounds of a bank, and whether the last of them is over."""
+    """Return the rounds of a bank, and whether the last one is complete."""
     if not has_work(bank):
         return [], True
     with look_at_work(bank) as store:
@@ -216,7 +210,7 @@ def _rounds(bank: Path) -> tuple[list[Round], bool]:
 
 
 def _rows(parted: Round, requests: Sequence[Request]) -> tuple[dict[str, str], ...]:
-    """Make the tasks: a request that is asked in two splits is in the one that teaches."""
+    """Make the tasks; a request in two splits belongs to training."""
     rows: dict[str, dict[str, str]] = {}
     read = {_plain(one.prompt) for one in requests if one.session in parted.train}
     for split in ("train", "val", "test"):
@@ -256,24 +250,16 @@ def _why_nothing(plan: Plan) -> str:
 
 
 def table_of(bank: Path, number: int) -> Path:
-    """Return the file with the tasks of a round."""
+    """Return the file of a round's tasks."""
     return work_folder(bank) / f"sessions-{number:04d}.jsonl"
 
 
 def session_config(
     config: Path, bank: Path, plan: Plan, teacher: str | None, overrides: Sequence[str]
 ) -> RunConfig:
-    """Read who acts, teaches and decides; what is played are the requests of a plan.
+    """Read the models and gates from a configuration without ``env``; the tasks are a plan's.
 
-    Args:
-        config: A configuration without ``env``.
-        bank: The bank's file.
-        plan: What is asked.
-        teacher: Who writes skills, in the place of the configuration's.
-        overrides: ``section.key=value`` settings.
-
-    Raises:
-        ConfigError: The file or a setting is wrong, or it names an environment.
+    ``teacher`` replaces the configuration's teacher; ``overrides`` are ``section.key=value``.
     """
     values = merge_layers(read_layers(config))
     if "env" in values:
@@ -291,11 +277,7 @@ def session_config(
 
 
 def begin_round(plan: Plan, config: RunConfig, bank: Path) -> str:
-    """Write the tasks and the split of a round down; say why it is not worth it, or return "".
-
-    Raises:
-        BankError: Another process works on the bank, or its folder cannot be written.
-    """
+    """Write a round's tasks and split; return why that is not worthwhile, or ""."""
     gate = config.evaluation.gate
     ledger = gate.ledger(config.evaluation.alpha, 1)
     if problem := why_hopeless(gate, ledger, plan.size("val")):
@@ -318,23 +300,23 @@ async def learn_from_sessions(
     callback: Callback,
     make: MakeModel = make_model,
 ) -> LearnReport:
-    """Have a teacher read earlier sessions, test what it proposes, and stage what is proven.
+    """Distill earlier sessions, test the proposals, and stage the proven skills.
 
-    A command that was stopped is given again: what was asked, played and decided is remembered.
+    An interrupted command can be repeated: finished work is remembered.
 
     Args:
         found: The sessions.
-        plan: How they are parted; the round is begun.
-        config: Who acts, teaches and decides (`session_config`).
-        bank: The bank's file; made where it is not there.
-        options: Where the folder of skills is written.
-        callback: Sees what happens.
+        plan: Their split, of a round that has begun.
+        config: Models and gates (`session_config`).
+        bank: File of the bank; created if missing.
+        options: Target folder of the skills.
+        callback: Observer.
         make: Makes the models.
 
     Raises:
-        TeacherDown: The teacher gave nothing usable.
-        UsageError: Something that the configuration names is missing or wrong, or what lies in the
-            place of the folder was not written by us, or was changed.
+        TeacherDown: The teacher returned nothing usable.
+        UsageError: Something in the configuration is missing or wrong, or the target folder was
+            written or changed by others.
     """
     distilled, verdict = None, None
     with ExitStack() as held:
@@ -365,7 +347,7 @@ async def learn_from_sessions(
 
 
 def _proposed(bank: Path) -> list[str]:
-    """Return the pending skills that the latest distillation proposed, or proposed again."""
+    """Return the pending skills of the latest distillation."""
     with BankStore.open(bank, read_only=True) as store:
         now, outcomes = store.load(), store.log()[-1].outcomes
     named = dict.fromkeys(
@@ -377,7 +359,7 @@ def _proposed(bank: Path) -> list[str]:
 
 
 async def _end(report: LearnReport, plan: Plan, bank: Path, options: ExportOptions) -> LearnReport:
-    """Stage what is adopted and not staged, and close the round."""
+    """Stage adopted skills that are not staged, and close the round."""
     with bank_work(bank) as store, BankStore.open(bank) as bank_store:
         Stager(store, bank_store).finish()
         now = bank_store.load()
@@ -397,7 +379,7 @@ async def _end(report: LearnReport, plan: Plan, bank: Path, options: ExportOptio
 
 
 def _version_before(bank_store: BankStore, plan: Plan) -> int:
-    """Return the version before the one that the round's verdict made, else that of its begin."""
+    """Return the version before the round's verdict, else the one at its start."""
     entries = bank_store.log()[plan.round.logged :]
     made = [one.before for one in entries if one.verdict is not None and one.version > one.before]
     return made[0] if made else entries[0].before
@@ -411,7 +393,7 @@ def _why_not_adopted(report: LearnReport) -> str:
 
 
 def report_of(found: Found, plan: Plan, because: str = "") -> LearnReport:
-    """Count what was found; nothing was asked yet."""
+    """Count the sessions and requests before any model call."""
     return LearnReport(
         sessions=dict(Counter(one.client for one in found.sessions)),
         outcomes=dict(Counter(one.outcome.value for one in plan.requests)),
@@ -423,28 +405,23 @@ def report_of(found: Found, plan: Plan, because: str = "") -> LearnReport:
 
 
 def roll_back_sessions(bank: Path, reason: str) -> Staging:
-    """Take the latest adoption back: the folder, byte for byte, and the bank's active skills.
+    """Undo the latest adoption: restore the folder and the bank's active skills.
 
-    Raises:
-        DataError: Nothing is adopted, or the folder was changed by hand since.
-        BankError: Another process works on the bank.
+    A missing adoption or a folder changed by hand is a `DataError`.
     """
     with bank_work(bank) as store, BankStore.open(bank) as bank_store:
         stager = Stager(store, bank_store)
         unfinished = stager.finish(reason)
         if unfinished is not None and unfinished.takes_back:
-            return unfinished  # this command was killed, and is given again
+            return unfinished  # an interrupted command is repeated
         return stager.take_back(reason)
 
 
 def settle(bank: Path) -> None:
-    """Finish the change of a folder in which an earlier command was killed, where there is one."""
+    """Finish the folder change of an interrupted command, if there is one."""
     if has_work(bank) and bank.is_file():
         with bank_work(bank) as store, BankStore.open(bank) as bank_store:
             Stager(store, bank_store).finish()
-
-
-# Requests as episodes that a teacher reads.
 
 
 def _episodes(plan: Plan) -> list[EpisodeResult]:

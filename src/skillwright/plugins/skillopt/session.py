@@ -1,13 +1,12 @@
-"""The models of a run, for adapters that ask them by blocking functions of the `skillopt` package.
+"""The models of a run, for adapters that call the blocking functions of the `skillopt` package.
 
-An adapter imports ``chat_target`` once and calls it from whatever thread it likes. Which run a call
-belongs to is known from a context variable; a thread of the adapter's own pool has none, and then
-the one run that is running is meant. Where two are, such a call is refused: it could be charged to
-the wrong one.
+Adapters call ``chat_target`` from any thread. A context variable identifies the run; a thread of
+the adapter's own pool has none and gets the only active run. With several runs, such a call is
+refused, because it could be charged to the wrong one.
 
-A question is put to the model in the run's event loop, so its limits, retries, permits and records
-are those of every other call. A fault is a `ModelError`. An adapter may catch it and score the
-episode 0 all the same; so every fault is remembered, and `Hearing.sift` takes such a row out.
+Calls run in the run's event loop, with its limits, retries, permits and records. An adapter may
+catch a `ModelError` and score the episode 0, so errors are remembered and `Hearing.sift` drops
+such rows.
 """
 
 import asyncio
@@ -47,18 +46,14 @@ from skillwright.core.chat import question
 from skillwright.core.jsonio import digest, write_text
 from skillwright.rollout.compat import Role, SessionModel
 
-# Faults of a model that an adapter caught: no score may come of them.
-#
-# Many adapters score what they catch as a zero. Every fault's message begins with `NO_ANSWER` and a
-# mark of its own, so that a row that quotes it can be distinguished from one that was scored.
-#
-# A zero may also lie in files that the adapter continues from. So a file next to the folder of a
-# rollout says, to a later attempt, to a resumed run and across processes, that a question is
-# without an answer; a folder that was left so is put aside.
+# Model errors that an adapter caught must not become scores. Many adapters score them as zero, so
+# each error's message begins with `NO_ANSWER` and a unique mark, which identifies rows that quote
+# it. Adapters may also continue from files with such zeros: a file next to the folder of a rollout
+# marks an unanswered request for later attempts and processes, which move the folder away.
 
 
 NO_ANSWER = "[no answer from the model]"
-"""Is in every fault's message: a row that quotes it is no score, whatever its numbers say."""
+"""Part of every error's message: a row that quotes it is no score."""
 
 IN_A_FORK = (
     f"{NO_ANSWER} a process that the adapter forked asked for it, and the run's own "
@@ -70,10 +65,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class Hearing:
-    """What went wrong between an adapter's rollout and its models.
-
-    A question that its thread asked again at once, and had answered, is no fault.
-    """
+    """Model errors during an adapter's rollout; a retry that succeeds at once removes its error."""
 
     context: Context  # of the adapter's caller: its permit covers what the adapter asks
     folder: Path | None = None  # where the adapter writes; ``None`` where nothing is scored
@@ -83,52 +75,49 @@ class Hearing:
     _again: dict[int, tuple[str, str]] = field(default_factory=dict, init=False)
 
     def mark(self, key: str) -> str:
-        """Return what tells a fault from others in a text; equal questions have one each."""
+        """Return the mark of an error; equal requests share one."""
         return f"{NO_ANSWER} ({key[:8]}.{next(self._times.setdefault(key, count(1)))})"
 
     def asked(self, key: str) -> None:
-        """Take it that a thread which asks something else has given its last question up.
-
-        An equal one that is answered later is another episode's.
-        """
+        """Record that this thread gave its last request up, as it makes another one."""
         if self._again.get(get_ident(), (key, ""))[0] != key:
             del self._again[get_ident()]
 
     def answered(self) -> None:
-        """Forget the fault that this thread asked again about."""
+        """Forget the error of a request that this thread repeated."""
         _, mark = self._again.pop(get_ident(), ("", ""))
         self.faults.pop(mark, None)
 
     def note(self, key: str, mark: str, fault: SkillwrightError) -> None:
-        """Remember a question without an answer; asked again at once, it is one fault."""
+        """Record an unanswered request; an immediate repetition is the same error."""
         self.answered()
         self.faults[mark] = fault
         self._again[get_ident()] = (key, mark)
         self.doubt()
 
     def doubt(self, said: str = "") -> None:
-        """Say in a file that what is written now may come of a fault; with words, for good."""
+        """Mark the folder in a file as affected by errors; with a text, permanently."""
         if self.folder is not None:
             with _doubt(self.folder).open("a", encoding="utf-8") as file:
                 file.write(said)
 
     def is_reported(self, error: Exception) -> bool:
-        """Tell whether an error of the adapter reports a fault: then it scores none."""
+        """Return whether an adapter's error reports a model error, which is no score."""
         return NO_ANSWER in str(error)
 
     def trust(self) -> None:
-        """Take the doubt back: no score in the folder comes of a fault."""
+        """Remove the mark: no score in the folder results from an error."""
         if self.folder is not None:
             _doubt(self.folder).unlink(missing_ok=True)
 
     def refuse_missing(self) -> None:
-        """Stop where a name or prompt of `skillopt` was missing, even if that was caught."""
+        """Raise the error of a missing name or prompt of `skillopt`, even if it was caught."""
         for fault in self.faults.values():
             if isinstance(fault, ConfigError):
                 raise fault
 
     def sift(self, rows: Any) -> Any:
-        """Return what a rollout returned, without the rows that a fault scored."""
+        """Return a rollout's rows without those that result from errors."""
         for fault in self.faults.values():
             refused = isinstance(fault, ModelRefused) and not isinstance(fault, RequestRefused)
             if refused or not isinstance(fault, ModelError):
@@ -143,7 +132,7 @@ class Hearing:
         return kept
 
     def _without_lost(self, rows: Any) -> tuple[Any, str]:
-        """Return the rows without those that quote a fault, and all that those quote."""
+        """Return the rows that quote no error, and the texts of the others."""
         if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
             return rows, ""
         kept, quoted = [], ""
@@ -159,7 +148,7 @@ class Hearing:
         return kept, quoted
 
     def charge(self, result: EpisodeResult) -> EpisodeResult:
-        """Return an episode with its failure charged to the model, where its row was lost so."""
+        """Return an episode with its failure charged to the model, if its row was dropped."""
         quote = self.lost.get(result.task_id)
         if quote is None or result.failure is None:
             return result
@@ -167,10 +156,9 @@ class Hearing:
 
 
 def forget_unanswered(folder: Path) -> None:
-    """Let an adapter not continue from what a fault scored.
+    """Remove rows that quote errors from ``results.jsonl``, so that an adapter replays them.
 
-    Rows of its ``results.jsonl`` that quote a fault are taken out. Where an earlier attempt ended
-    with a question that is without an answer, and no row tells of it, the folder is put aside.
+    If an earlier attempt ended with an unanswered request that no row quotes, move the folder away.
     """
     if _doubt(folder).exists():
         if folder.exists():
@@ -200,7 +188,7 @@ def _said(file: Path) -> str:
 
 
 def _quotes(value: Any) -> Iterator[str]:
-    """Return the texts of a row that quote a fault."""
+    """Return the texts of a row that quote an error."""
     match value:
         case str():
             if NO_ANSWER in value:
@@ -224,7 +212,7 @@ NO_RUN = (
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One question; tokens are summed under ``stage``, the adapter's own name for it."""
+    """A request; tokens are counted under ``stage``, the adapter's name for it."""
 
     role: Role
     messages: Sequence[Message]
@@ -236,12 +224,12 @@ class Ask:
 
     @property
     def key(self) -> str:
-        """Tells equal questions."""
+        """Identifies equal requests."""
         return digest(question(self.role, self.messages, self.tools, self.sampling))
 
 
 class ModelSession:
-    """The models of one run, while adapters may ask them."""
+    """The models of one run, while adapters may call them."""
 
     def __init__(
         self,
@@ -266,7 +254,7 @@ class ModelSession:
 
     @contextmanager
     def hear(self, folder: Path | None = None) -> Iterator[Hearing]:
-        """Charge what an adapter asks meanwhile to one rollout, which writes to a folder."""
+        """Assign an adapter's requests to one rollout, which writes to a folder."""
         hearing = Hearing(copy_context(), folder)
         token = _heard.set((self, hearing))
         with self._guard:
@@ -279,15 +267,15 @@ class ModelSession:
                 self._hearings.remove(hearing)
 
     def forget_unanswered(self, folder: Path) -> None:
-        """Remove what a fault scored from a folder; see `forget_unanswered`."""
+        """Remove the results of errors from a folder; see `forget_unanswered`."""
         forget_unanswered(folder)
 
     def ask(self, asked: Ask) -> Completion:
-        """Ask, and wait for the answer; from any thread but the event loop's own."""
+        """Send a request and wait for the answer, from any thread but the event loop's."""
         return self.put(asked.key, asked.stage, lambda: self._answer(asked))
 
     def put(self, key: str, stage: str, make: Callable[[], Any]) -> Completion:
-        """Run what answers a question in the run's loop, and wait for it."""
+        """Run an answer's coroutine in the run's loop, and wait for it."""
         self._refuse_fork()
         heard = self._heard()
         for hearing in heard:
@@ -311,10 +299,7 @@ class ModelSession:
         return answer
 
     def note(self, fault: SkillwrightError) -> None:
-        """Remember a fault that no later answer mends.
-
-        A forked process cannot tell this one, so it says it in a file.
-        """
+        """Record a permanent error; a forked process records it in a file."""
         if os.getpid() != self._process:
             for hearing in self._hearings:  # no lock; see _refuse_fork
                 hearing.doubt(str(fault))
@@ -323,7 +308,7 @@ class ModelSession:
             hearing.note("", str(fault), fault)
 
     def model(self, role: Role) -> ChatModel:
-        """Return who answers for a role; made once."""
+        """Return the model of a role; made once."""
         with self._guard:
             if role not in self._made:
                 self._made[role] = self.llms[role].make()
@@ -336,14 +321,14 @@ class ModelSession:
             self._tokens.setdefault(stage, Counter()).update({"calls": 1, **used})
 
     def tokens(self) -> dict[str, dict[str, int]]:
-        """Return the sums by stage, and of all under ``_total``."""
+        """Return the sums by stage, with the total under ``_total``."""
         with self._guard:
             found = dict(self._tokens)
         every = sum(found.values(), Counter[str]())
         return {stage: _summed(of) for stage, of in {**found, "_total": every}.items()}
 
     def forget_tokens(self) -> None:
-        """Begin to sum anew."""
+        """Reset the sums."""
         with self._guard:
             self._tokens.clear()
 
@@ -407,19 +392,19 @@ class ModelSession:
             raise ModelTimeout(f"{asked.stage}: no answer within {asked.timeout_s} s") from error
 
     def _heard(self) -> list[Hearing]:
-        """Return who hears of a fault, the likeliest last."""
+        """Return the rollouts that record an error, the most likely one last."""
         mine = _heard.get()
         if mine is not None and mine[0] is self:
             return [mine[1]]
         with self._guard:
-            # Rollouts last: theirs is a context with a permit. A question of a rollout that waited
-            # for a permit of its own, in the context of a reflect, would wait for that rollout.
+            # Rollouts last: only their context has a permit. Without it, a rollout's request could
+            # wait for a permit that the rollout itself holds.
             return sorted(self._hearings, key=lambda one: one.folder is not None) or [self._base]
 
     def _refuse_fork(self) -> None:
-        """Refuse a question of a process that was forked: the loop that would answer is not in it.
+        """Refuse a request of a forked process, which lacks the event loop.
 
-        The fault is said in a file, because what is remembered here the run's process never sees.
+        The error is recorded in a file, because the run's process does not share this memory.
         """
         if os.getpid() == self._process:
             return
@@ -445,7 +430,7 @@ _guard = threading.Lock()
 
 
 def present_session() -> ModelSession:
-    """Return the run that the caller belongs to."""
+    """Return the caller's run."""
     found = session_if_any()
     if found is not None:
         return found
@@ -462,7 +447,7 @@ def present_session() -> ModelSession:
 
 
 def session_if_any() -> ModelSession | None:
-    """Return the run that the caller belongs to, or ``None``."""
+    """Return the caller's run, or ``None``."""
     mine = _heard.get()
     if mine is not None:
         return mine[0]
@@ -471,7 +456,7 @@ def session_if_any() -> ModelSession | None:
 
 
 def note_if_any(fault: SkillwrightError) -> None:
-    """Remember a fault in the run that the caller belongs to, if it belongs to one."""
+    """Record an error in the caller's run, if there is one."""
     session = session_if_any()
     if session is not None:
         session.note(fault)

@@ -20,9 +20,7 @@ from skillwright.core import DataError, EnvError, Message, did_you_mean
 from skillwright.envs import StepOutput, TextEnv, spec, specs
 from skillwright.rollout.prompt import SKILL_HEADING, with_other_skill
 
-# Environments of skyrl-gym in our engine, as they are: ``env.name: skyrl_gym:gsm8k``.
-#
-# Source: skyrl-gym 0.4 (NovaSky-AI/SkyRL).
+# Environments of skyrl-gym in our engine: ``env.name: skyrl_gym:gsm8k``.
 
 
 INSTALL: Final = "pip install 'skillwright[skyrl]'"

@@ -1,8 +1,8 @@
 """A generator for SkyRL's trainer that plays episodes with our engine.
 
-It has the interface of ``GeneratorInterface`` and gives back step-wise rows: one per turn, with the
-tokens that were sampled. What SkyRL's own generator scores as zero is a failure here: it is tried
-again in a fresh environment, and then left out.
+It implements ``GeneratorInterface`` and returns step-wise rows: one per turn, with the sampled
+tokens. Errors that SkyRL's own generator scores as zero are retried in a fresh environment, and
+then left out.
 
 Importing this module loads torch. Source: SkyRL 0.3, ``skyrl/train/generators`` (NovaSky-AI/SkyRL).
 """
@@ -46,28 +46,23 @@ logger = logging.getLogger(__name__)
 
 
 class SkyRLGenerator:
-    """Plays what SkyRL's trainer asks for; set ``generator.step_wise_trajectories=true``.
+    """Plays the trainer's batches; requires ``generator.step_wise_trajectories=true``.
 
-    A row of the data set is one group: its episodes are given the skills in its prompt. An answer
-    stays the tokens that were sampled. With ``generator.merge_stepwise_output=true`` the trainer
-    joins turns whose prompts continue the one before.
+    A row of the data set is one group, whose episodes all get the skills in its prompt. With
+    ``generator.merge_stepwise_output=true`` the trainer joins turns whose prompts continue the
+    previous one.
 
-    In training, an episode that a limit ended counts for 0, as in our own, and an episode that
-    failed leaves its group, which the advantages do not see; where a whole group failed, one masked
-    row stands for it, since the trainer counts groups. In evaluation failures are in no mean. They
-    are logged, and ``environment/failures`` among the metrics of training counts them.
+    In training, an episode that reached a limit has reward 0, and a failed episode leaves its
+    group; if all of a group failed, one masked row replaces it. In evaluation, failures are in no
+    mean. They are logged, and counted in the metric ``environment/failures``.
 
     Args:
         generator_cfg: SkyRL's ``generator`` section.
-        skyrl_gym_cfg: Its ``environment.skyrl_gym``: settings by the environment's name.
-        inference_engine_client: Who samples.
+        skyrl_gym_cfg: Its ``environment.skyrl_gym``: settings by environment.
+        inference_engine_client: Samples the answers.
         tokenizer: The policy's, with its chat template.
-        policy_model_name: The name under which the engine knows the policy.
-        options: What SkyRL has no settings for.
-
-    Raises:
-        ConfigError: SkyRL is configured for rows of another shape.
-        NoChatTemplate: The tokenizer does not say how a conversation is written.
+        policy_model_name: Name of the policy at the engine.
+        options: Settings that SkyRL does not have.
     """
 
     def __init__(
@@ -89,21 +84,11 @@ class SkyRLGenerator:
         self._speech = Speech(tokenizer, (), dict(generator_cfg.chat_template_kwargs))
 
     async def generate(self, input_batch: Mapping[str, Any], disable_tqdm: bool = False) -> Any:
-        """Play an episode per prompt.
+        """Play an episode per prompt of a ``GeneratorInput``.
 
-        Args:
-            input_batch: SkyRL's ``GeneratorInput``.
-            disable_tqdm: Of no use here.
-
-        Returns:
-            SkyRL's ``GeneratorOutput``: one entry per turn, those of an episode together and in
-            the order of the prompts. The last token of an episode has its reward.
-
-        Raises:
-            DataError: The batch or a row is of another shape, or an environment is unknown in this
-                process.
-            EngineDown: No episode of several groups has a reward.
-            ModelRefused: The engine refuses the model.
+        Return a ``GeneratorOutput``: one entry per turn, grouped by episode in the order of the
+        prompts, with the reward at the last token of an episode. If several groups have no
+        reward at all, an `EngineDown` is raised.
         """
         del disable_tqdm
         batch = _Batch.read(input_batch, self.options.seed)
@@ -138,14 +123,14 @@ class SkyRLGenerator:
 
 @dataclass(frozen=True, slots=True)
 class GeneratorOptions:
-    """What `SkyRLGenerator` needs besides SkyRL's own settings.
+    """Settings of `SkyRLGenerator` in addition to SkyRL's own.
 
     Attributes:
-        limits: Bounds of an episode, and of how many are played at once; ``max_turns`` is SkyRL's.
-        prompt: How a conversation is shown.
-        rollouts: A folder that gets the episodes (`write_rollouts`): a file per training step, for
-            ``skillwright bank evolve``, and others for evaluations; ``None`` for none.
-        seed: Every episode's seed derives from it.
+        limits: Limits of an episode and of concurrency; ``max_turns`` is SkyRL's.
+        prompt: Format of the conversation.
+        rollouts: Folder for the episodes (`write_rollouts`), a file per training step or
+            evaluation, for ``skillwright bank evolve``; ``None`` for none.
+        seed: Base of all episode seeds.
     """
 
     limits: Limits = field(default_factory=lambda: Limits(max_concurrent=1024))
@@ -169,14 +154,7 @@ def _refuse_other_shape(config: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What the trainer asks for, as episodes.
-
-    Attributes:
-        specs: One per prompt.
-        ids: SkyRL's ``TrajectoryID`` of each.
-        skills: By the task's id.
-        trains: Whether it is learned from.
-    """
+    """The episodes of a trainer's batch, with SkyRL's ``TrajectoryID`` and skills of each."""
 
     specs: tuple[EpisodeSpec, ...]
     ids: tuple[Any, ...]
@@ -185,14 +163,14 @@ class _Batch:
 
     @property
     def file_name(self) -> str:
-        """The file that its episodes are kept in: one per step, and one for an evaluation alone."""
+        """File of its episodes: one per training step or evaluation."""
         step = self.specs[0].step
         number = "" if step is None else f"_{step:06}"
         return f"{'step' if self.trains else 'eval'}{number}.jsonl"
 
     @property
     def groups(self) -> int:
-        """How many rows of the data set it has."""
+        """Number of rows of the data set in it."""
         return len({one.instance_id for one in self.ids})
 
     @classmethod
@@ -230,13 +208,7 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """How answers are drawn.
-
-    Attributes:
-        params: As the inference engine takes them; ``None`` for its own.
-        temperature: What logits are divided by.
-        max_input: Most tokens of a prompt.
-    """
+    """Sampling settings: the engine's ``params``, temperature, and maximum prompt tokens."""
 
     params: dict[str, Any] | None
     temperature: float
@@ -261,20 +233,18 @@ class _EngineAgent(KeptRows):
         return f"skyrl:{self._model or 'policy'} t={self._sampling.temperature:g}"
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
-        """Ask for one answer per context, all at once.
+        """Request one answer per context, all concurrently.
 
-        Raises:
-            ContextOverflow: A prompt is over ``generator.max_input_length``.
-            ModelError: The engine raised, or gave no answer.
+        A prompt above ``generator.max_input_length`` is a `ContextOverflow`.
         """
         return await together(self._act(context) for context in contexts)
 
     async def finish(self) -> None:
-        """Say that the episodes are over, so that the engine may forget them."""
+        """Release the episodes' sessions at the engine."""
         for session in self._sessions:
             try:
                 await self._client.finish_session(session)
-            except Exception:  # SkyRL calls it best-effort; what was played is there
+            except Exception:  # best effort, as SkyRL says; the episodes are complete
                 logger.warning("the inference engine keeps session %s", session, exc_info=True)
 
     async def _act(self, context: TurnContext) -> Act:
@@ -284,7 +254,7 @@ class _EngineAgent(KeptRows):
                 f"a prompt has {len(prompt.ids)} tokens, over generator.max_input_length = "
                 f"{self._sampling.max_input}; raise it, or shorten the skills"
             )
-        # The first message is one and the same object in all prompts of an episode.
+        # All prompts of an episode share one object as first message.
         session = f"skillwright-{id(context.messages[0])}"
         self._sessions[session] = None
         answer = await self._asked(prompt.ids, session)
@@ -321,11 +291,7 @@ class _EngineAgent(KeptRows):
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An answer: its tokens, what they say, and how likely each was.
-
-    Attributes:
-        has_logprobs: Whether the engine said how likely; else all are 0.
-    """
+    """An answer: tokens, text and log-probabilities, all 0 without ``has_logprobs``."""
 
     ids: tuple[int, ...]
     text: str
@@ -351,7 +317,7 @@ class _Answer:
 
 
 def _tell_failures(results: Sequence[EpisodeResult]) -> None:
-    """Log them: SkyRL's step-wise evaluation shows no metrics of a generator."""
+    """Log failures, as SkyRL's step-wise evaluation ignores a generator's metrics."""
     failures = [one.failure for one in results if one.failure is not None]
     if failures:
         logger.warning(
@@ -365,7 +331,7 @@ def _tell_failures(results: Sequence[EpisodeResult]) -> None:
 def _output(
     batch: _Batch, results: Sequence[EpisodeResult], agent: _EngineAgent, filler: int
 ) -> dict[str, Any]:
-    """Return rows as the trainer takes them."""
+    """Return the rows in the trainer's format."""
     rows = _Rows()
     pairs = list(zip(batch.ids, results, strict=True))
     present = {one.instance_id for one, result in pairs if result.failure is None}
@@ -385,7 +351,7 @@ def _output(
 
 
 class _Rows:
-    """The columns of ``GeneratorOutput``, as they grow."""
+    """The columns of a ``GeneratorOutput``."""
 
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {
@@ -398,7 +364,7 @@ class _Rows:
         self.logprobs: list[list[float]] = []
 
     def add(self, name: Any, result: EpisodeResult, rows: Sequence[Row], reward: float) -> None:
-        """Add an episode: a row per turn, whose last token has the reward."""
+        """Add an episode: a row per turn, with the reward at the last token."""
         for turn, row in zip(result.trajectory.turns, rows, strict=True):
             is_last = turn.index == len(rows) - 1
             rewards = [0.0] * len(row.token_ids)
@@ -417,7 +383,7 @@ class _Rows:
             self.logprobs.append(list(row.old_logprobs))
 
     def add_placeholder(self, name: Any, filler: int) -> None:
-        """Add one masked token for a group of which nothing is left."""
+        """Add one masked token for a group without episodes."""
         self._append(
             prompt_token_ids=[filler],
             response_ids=[filler],
@@ -437,7 +403,7 @@ class _Rows:
 
 
 def _metrics(results: Sequence[EpisodeResult], trains: bool) -> dict[str, float]:
-    """Return what SkyRL logs of a batch. It adds up counts, and averages what is called mean."""
+    """Return metrics for SkyRL, which sums counts and averages means."""
     scored = [one for one in results if one.reward is not None]
     counts: dict[str, float] = {
         "environment/episodes": len(results),
@@ -455,13 +421,7 @@ def _metrics(results: Sequence[EpisodeResult], trains: bool) -> dict[str, float]
 
 
 class ScriptedEngine:
-    """An inference engine without a model: gives one and the same answer, for a dry run.
-
-    Args:
-        tokenizer: The policy's.
-        answer: What it says.
-        logprob: Of each of its tokens, as it says.
-    """
+    """An inference engine without a model, for dry runs: it always returns the same answer."""
 
     model_name = "scripted"
 
@@ -485,5 +445,5 @@ class ScriptedEngine:
         }
 
     async def finish_session(self, session_id: str) -> None:
-        """Take note."""
+        """Do nothing."""
         self.finished.append(session_id)

@@ -50,13 +50,7 @@ _ONE_COPY: Final = ("NO", "MULTI_CPU", "MULTI_GPU")
 
 @dataclass(frozen=True, slots=True)
 class TrlEpisode:
-    """An episode as TRL trains on it.
-
-    Attributes:
-        result: What was played.
-        turns: What was sampled, a row per turn; none of a failure.
-        whole: The turns as one row; ``None`` for a failure.
-    """
+    """An episode for TRL: its result, a row per turn, and the turns joined; none for a failure."""
 
     result: EpisodeResult
     turns: tuple[Row, ...]
@@ -64,37 +58,32 @@ class TrlEpisode:
 
     @property
     def reward(self) -> float | None:
-        """What it counts for, as in our own training; ``None`` for a failure."""
+        """Reward in training; ``None`` for a failure."""
         return None if self.whole is None else outcome_of(self.result)
 
 
 class TrlRollouts:
-    """A ``rollout_func``: plays episodes with the weights that the trainer has at that moment.
+    """A ``rollout_func`` that plays episodes with the trainer's current weights.
 
-    TRL hands over nothing of a data set's row but its prompt, so the prompt is the id of a task
-    (`dataset_rows`). All episodes of a task are given the same skills. An episode is one
-    completion: what the environment said has a zero in ``env_mask``, so the prompt
-    of each turn must continue the one before. A failure is tried again (``limits.retries``), then
-    its reward is ``None``, its only token is masked, and TRL leaves it out of its group.
+    TRL passes only the prompt of a row, so the prompt is a task id (`dataset_rows`). All episodes
+    of a task get the same skills. An episode is one completion, in which the environment's tokens
+    have a zero in ``env_mask``, so each turn's prompt must continue the previous one. A failure is
+    retried (``limits.retries``), then its reward is ``None`` and its only token is masked.
 
-    Answers are drawn from the whole vocabulary at the trainer's temperature, by
-    `skillwright.policy.hf.HfPolicy` on the trainer's own model; its dropout is set to 0, so that
-    both see one distribution.
+    Answers are sampled from the whole vocabulary at the trainer's temperature, with
+    `skillwright.policy.hf.HfPolicy` on the trainer's own model, whose dropout is set to 0.
 
     Args:
-        tasks: What is trained on, by unique ids.
-        skills: What the agent is given for a task; ``None`` for nothing.
+        tasks: Training tasks, with unique ids.
+        skills: Skills per task; ``None`` for none.
         env_config: Settings shared by all episodes.
-        limits: Bounds of an episode.
-        max_new_tokens: Bound on the answer of a turn; ``None`` takes ``max_completion_length``.
-        template: Handed to the chat template by name (``enable_thinking = false``).
-        seed: Every episode's seed derives from it.
+        limits: Limits of an episode.
+        max_new_tokens: Maximum tokens of a turn; ``None``: ``max_completion_length``.
+        template: Arguments of the chat template (``enable_thinking = false``).
+        seed: Base of all episode seeds.
 
     Attributes:
-        episodes: Those of the latest call, in the order of its prompts.
-
-    Raises:
-        DataError: There are no tasks, or an id stands twice.
+        episodes: Episodes of the latest call, in order of its prompts.
     """
 
     def __init__(
@@ -127,21 +116,13 @@ class TrlRollouts:
         return [{"prompt": task_id} for task_id in self.tasks]
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
-        """Play an episode per prompt.
-
-        Args:
-            prompts: Ids of tasks, each as often as its group has episodes.
-            trainer: The `GRPOTrainer`.
-
-        Returns:
-            Per episode ``prompt_ids``, ``completion_ids``, ``env_mask`` and ``logprobs``, and
-            ``episode_reward``, which `reward` returns.
+        """Play an episode per prompt, a task id; return TRL's columns and ``episode_reward``.
 
         Raises:
-            ConfigError: The trainer is set up in a way that is not supported.
-            DataError: A prompt is no task's id, or an environment cannot be built.
+            ConfigError: The trainer has unsupported settings.
+            DataError: A prompt is no task id, or an environment cannot be built.
             EngineDown: No episode has a reward.
-            ContractError: A prompt does not continue the one before it.
+            ContractError: A prompt does not continue the previous one.
         """
         specs = self._specs(prompts, trainer)
         training = trainer.model.training
@@ -223,12 +204,7 @@ class TrlRollouts:
 
 
 def refuse_unfit(trainer: Any) -> None:
-    """Refuse a trainer whose settings would not hold in our sampling.
-
-    Raises:
-        ConfigError: TRL is too old, another engine samples, weights are cut into pieces, or
-            sampling is anything else than by temperature.
-    """
+    """Raise a `ConfigError` for an old TRL, another sampler, sharded weights, or other sampling."""
     try:
         version = importlib.metadata.version("trl")
     except importlib.metadata.PackageNotFoundError as error:
@@ -260,7 +236,7 @@ def refuse_unfit(trainer: Any) -> None:
 
 
 def _policy_over(model: Any, tokenizer: Any, settings: HfSettings) -> HfPolicy:
-    """Return a policy that samples from a model, without deciding what of it learns."""
+    """Return a policy that samples from a model, without changing which weights train."""
     learns = {name: one.requires_grad for name, one in model.named_parameters()}
     policy = HfPolicy(model, tokenizer, settings)
     for name, one in model.named_parameters():
@@ -289,7 +265,7 @@ def _episode(result: EpisodeResult, agent: PolicyAgent) -> TrlEpisode:
 
 
 def _columns(episodes: Sequence[TrlEpisode], filler: int) -> dict[str, list[Any]]:
-    """Return what TRL asks for; a failure is one masked token behind one."""
+    """Return TRL's columns; a failure is one masked token."""
     rows = [one.whole for one in episodes]
     return {
         "prompt_ids": [list(row.context.prompt_ids) if row else [filler] for row in rows],

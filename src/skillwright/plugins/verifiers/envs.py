@@ -1,8 +1,8 @@
-"""Environments of `verifiers` in our engine; `verifiers_export` has ours as one of theirs.
+"""Environments of `verifiers` in our engine; `verifiers_export` is the opposite direction.
 
-Theirs drives an agent by itself: it asks a client for the next message. So the client is ours, and
-waits. What it is asked is what our agent reads, and what our agent does is its answer; nothing of
-an environment is written anew, neither its rubric nor its tools nor how a conversation continues.
+An environment of verifiers drives its agent by asking a client for the next message. Our client
+passes each request to our agent and waits for its answer; rubric, tools and conversation stay
+those of the environment.
 
 Source: verifiers 0.1 to 0.3 (PrimeIntellect-ai/verifiers), packages with ``load_environment()``.
 """
@@ -137,11 +137,7 @@ class VerifiersEnv(TextEnv):
         raise EnvError("an environment of verifiers is awaited: call ainit() and astep()")
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Begin its rollout; what it asks first opens the conversation.
-
-        Raises:
-            EnvError: It raised, or ended without a question.
-        """
+        """Start its rollout; its first request opens the conversation."""
         self._rollout = asyncio.create_task(self._roll_out())
         self._rollout.add_done_callback(lambda task: task.cancelled() or task.exception())
         asked = await self._next()

@@ -29,12 +29,7 @@ _SHOWN_CHARS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """An environment of theirs.
-
-    Attributes:
-        env: The environment.
-        asks_judge: Whether a rubric of it asks a model.
-    """
+    """A loaded environment; ``asks_judge`` says whether its rubric calls a model."""
 
     env: Any
     asks_judge: bool
@@ -59,12 +54,7 @@ class Loaded:
 
 
 def loaded(name: str, env_config: object | None) -> Loaded:
-    """Load an environment, once per arguments.
-
-    Raises:
-        DataError: verifiers or the environment is not installed, it refuses its arguments, or it
-            scores rollouts only in groups.
-    """
+    """Load an environment, once per arguments, or raise a `DataError`."""
     given = {} if env_config is None else env_config
     if not isinstance(given, Mapping):
         raise DataError(f"{PREFIX}:{name}: env.config holds the arguments of load_environment()")
@@ -110,11 +100,7 @@ def _refuse_other_kind(name: str) -> NoReturn:
 
 
 def theirs() -> Any:
-    """Import verifiers.
-
-    Raises:
-        DataError: It is not installed, or a release without ``load_environment()``.
-    """
+    """Import verifiers, or raise a `DataError` if it is missing or too new."""
     with quiet():
         try:
             found = importlib.import_module("verifiers")
@@ -159,14 +145,7 @@ def _has(package: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a function of a rubric gave no score.
-
-    Attributes:
-        function: Its name.
-        how: What it did.
-        judges: Whether it asks a model.
-        error: What it raised, if it did.
-    """
+    """Why a rubric's function gave no score: its name, behavior, and error."""
 
     function: str
     how: str

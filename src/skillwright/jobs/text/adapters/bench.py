@@ -220,10 +220,7 @@ FOLDER = "adapter"
 
 
 async def check_adapter(config: RunConfig) -> Sizes:
-    """Build an adapter and set it up as a run does, and return how many episodes it has.
-
-    What it writes meanwhile goes to a folder that is removed again.
-    """
+    """Set up an adapter as a run does, in a temporary folder, and return its sizes."""
     with (
         TemporaryDirectory(prefix="skillwright-", ignore_cleanup_errors=True) as scratch,
         RunStore.open(Path(scratch) / "run.sqlite") as store,

@@ -36,9 +36,8 @@ from skillwright.runs import CallRecord, RunStore
 class AdapterCalls:
     """A chat model for an adapter. Every call is recorded, and none is answered from the store.
 
-    An adapter says nothing of draws: the same question again is meant as a new, independent one. It
-    is the batch that is remembered, so a resumed run asks none of this again. Inside of a batch,
-    whose permit covers it, a call does not wait for one.
+    A repeated request of an adapter is a new, independent one. Whole batches are stored instead, so
+    a resumed run repeats no call. Calls in a batch are covered by its permit.
     """
 
     program: ChatModel

@@ -56,9 +56,9 @@ _ACTS = frozenset({"action", "assistant", "agent"})
 
 
 def trajectory_of(transcript: Transcript) -> Trajectory:
-    """Return what happened, one turn per agent message, unanswered ones included.
+    """Return one turn per agent message, unanswered ones included.
 
-    What came before the first act is the opening; an adapter records neither prompts nor tokens.
+    Messages before the first act are the opening; an adapter records neither prompts nor tokens.
     """
     opening: list[str] = []
     acts: list[tuple[str, list[str]]] = []  # what was done, and what was seen then
@@ -107,8 +107,8 @@ class Proposed(NamedTuple):
 class AdapterMemory:
     """The adapter's part of a run's store.
 
-    With ``forgets_failures``, what failed in an earlier process is rolled out again: an evaluation
-    may, a training may not, because it would decide otherwise than the run that was not stopped.
+    With ``forgets_failures``, failures of an earlier process are rolled out again: in an
+    evaluation, as a training would decide differently after a resume.
     """
 
     store: RunStore
@@ -148,10 +148,7 @@ class AdapterMemory:
     def keep_batch(
         self, key: str, read: ReadBatch, *, skill: str, whole: str = "", about: Mapping[str, Any]
     ) -> None:
-        """Store a batch: all of its episodes at once, with what was noted.
-
-        A batch without one score is not finished: after a resume it is rolled out again.
-        """
+        """Store all episodes of a batch; without any score, a resume rolls it out again."""
         with self.store.transaction(durable=True):
             numbers = [
                 self.store.record_episode(result, agent=self.agent, skill=skill)
@@ -454,10 +451,7 @@ class Player:
 
 
 def _stored(results: Iterable[EpisodeResult]) -> dict[str, Row]:
-    """Return the scored rows by id, as the store knows them.
-
-    An id or a number that JSON cannot carry stands there in words; the result knows better.
-    """
+    """Return the scored rows by id; ids and numbers that JSON cannot hold are texts."""
     found: dict[str, Row] = {}
     for result in results:
         if result.reward is None or result.row is None:

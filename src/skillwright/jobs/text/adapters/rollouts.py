@@ -60,9 +60,9 @@ THEIR_NAMES: Mapping[SplitName, str] = {
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A split that is rolled out: all of it, or its first ``count`` episodes where that is not 0.
+    """A split to roll out: all of it, or its first ``count`` episodes if that is not 0.
 
-    Without a loader there is no batch; the items, by id, are known where the adapter takes them.
+    Without a loader there is no batch; the items, by id, are known if the adapter accepts them.
     """
 
     batch: BatchSpec | None
@@ -243,8 +243,7 @@ class Rollouts:
     ) -> list[EpisodeResult]:
         """Roll out a split, or some of it, and return the results in its order.
 
-        What is known from an earlier rollout is not rolled out again. Where the adapter cannot be
-        asked for single episodes, the whole split is.
+        Stored episodes are not rolled out again, unless the adapter can only roll out whole splits.
         """
         held = self.held_out.get(split) or await self.planner.held_out(split, 0)
         # Named by the text and the draw, so that no two rollouts share an adapter's own files.
@@ -273,10 +272,10 @@ class Rollouts:
         return [found[one] for one in wanted if one in found]
 
     async def _whole(self, ask: Ask) -> Played:
-        """Roll out the whole of a split whose ids the adapter alone knows.
+        """Roll out a whole split whose ids only the adapter knows.
 
-        The first rollout says the order of all others, and which rows they miss. So nothing else
-        begins before it is over; else what is missed would depend on when a run was stopped.
+        The first rollout determines the order of all others, so nothing else starts before it ends;
+        otherwise results would depend on when a run was stopped.
         """
         known = self.player.memory.order
         async with self.player.order_of(ask.split):
@@ -286,11 +285,7 @@ class Rollouts:
 
 
 def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> None:
-    """Stop where a held-out split has not one score: nothing came back, and that is no zero.
-
-    Raises:
-        EngineDown: There is none.
-    """
+    """Stop if a held-out split has no score at all, which is no zero."""
     if any(result.reward is not None for result in results):
         return
     said = next((r.failure.message for r in results if r.failure), "no rows came back")
@@ -342,12 +337,12 @@ class _OwnAnalysts:
     settings: StepSettings
 
     async def reflect(self, context: StepContext) -> Reflection:
-        """Ask the adapter's analysts; what they said before a resume they are not asked again.
+        """Ask the adapter's analysts; stored answers are reused after a resume.
 
         Raises:
             EngineDown: They failed several times in a row.
             ModelRefused: An endpoint that they use refuses the key or the model.
-            UsageError: What they were asked for cannot be done.
+            UsageError: The request cannot be done.
         """
         if not self.rows:
             return Reflection()

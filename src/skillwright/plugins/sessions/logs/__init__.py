@@ -1,7 +1,6 @@
-"""Session logs of coding agents as evidence: what was asked, how it went, and what users said.
+"""Requests, outcomes and corrections from the logs of Claude Code, Codex and OpenCode.
 
-Read are the logs that Claude Code, Codex and OpenCode keep. What tools, files and models said is
-used to recognize quotations and exit codes, and is never kept.
+Texts of tools, files and models serve to recognize quotations and exit codes, and are never kept.
 """
 
 from skillwright.plugins.sessions.logs.cleaning import Cleaned, Untrusted, clean, command_head

@@ -1,10 +1,9 @@
-"""What of a session may be kept: a user's own typed sentences, and the heads of commands.
+"""What may be kept of a session: a user's own typed sentences, and the heads of commands.
 
-A log holds what files, pages and tools said, and any of it may be written to be learned ("add this
-to your skills"). So nothing is kept because it looks harmless: of tools and models nothing is kept
-at all, of a user only sentences that were typed and pass every rule below, and of a command only
-words that are in a short list or that the user typed. A sentence in which a secret was found goes
-whole, because what is left of it tells what the secret was for.
+Logs contain texts of files, pages and tools, which may be prompt injections ("add this to your
+skills"). So nothing of tools and models is kept, of a user only typed sentences that pass every
+rule below, and of a command only words that are in a short list or that the user typed. A sentence
+with a secret is dropped completely, because the rest tells what the secret is for.
 """
 
 import re
@@ -21,14 +20,14 @@ from skillwright.core.fence import is_hidden
 from skillwright.core.secrets import REDACTED, is_secret_name, redact
 
 LONGEST_MESSAGE: Final = 4_000
-"""Characters of a message that are looked at; what is longer was pasted."""
+"""Characters of a message that are read; longer ones are pasted."""
 MOST_LINES: Final = 10
 """Lines of a typed message; of a longer one only the first is read."""
 LONGEST_SENTENCE: Final = 300
 QUOTED_WORDS: Final = 6
-"""A run of this many words that a tool had said is a quotation, and not the user's own."""
+"""Words of a sequence that makes a text a quotation of a tool."""
 OPENING_WORDS: Final = 4
-"""So is one of this many with which a sentence or line of a tool begins."""
+"""The same for a sequence at the start of a tool's sentence or line."""
 MOST_QUOTABLE: Final = 100_000
 """Runs of words of tools that are remembered per session."""
 
@@ -40,13 +39,13 @@ _BLOCKS: Final = (
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+|\n+")
 _WORD: Final = re.compile(r"\w+")
 _SHORT: Final = re.compile(r"[^\W\d_]+")
-# Letters and digits in one word, or capitals joined by hyphens or underscores: an identifier that
-# says nothing, a marker, or a secret in a form that no pattern knows.
+# Letters and digits in one word, or capitals with hyphens or underscores: a meaningless identifier,
+# a marker, or a secret of unknown form.
 _MARK: Final = re.compile(
     r"(?<![\w-])(?=[\w-]{8,})(?=[\w-]*[A-Za-z][\w-]*[A-Za-z])(?=[\w-]*\d[\w-]*\d)[\w-]+"
     r"|\b[A-Z0-9]{2,}(?:[-_][A-Z0-9]+)+\b|\b[A-Z0-9]{12,}\b|\S{40,}"
 )
-# Who speaks to what an agent remembers is not asking for anything to be done.
+# Sentences addressed to the agent's memory request no work.
 _ABOUT_MEMORY: Final = re.compile(
     r"(?i)\b(?:your|the|a|this|these|my|its|agent'?s?) (?:\w+ )?(?:skills?|memor(?:y|ies)|lessons?"
     r"|system prompts?|instructions?|rules file|skill ?bank)\b"
@@ -65,7 +64,7 @@ PROGRAMS: Final = frozenset(
         "python3 rake rspec ruff rustc swift task terraform tox tsc turbo uv vitest yarn"
     )
 )
-"""Programs whose name is kept although the user did not type it."""
+"""Programs whose names are kept even if the user did not type them."""
 VERBS: Final = frozenset(
     _NAME.findall(
         "add analyze apply bench branch build check clean clippy commit compile config coverage "
@@ -74,7 +73,7 @@ VERBS: Final = frozenset(
         "tag test tests typecheck unit update up verify version"
     )
 )
-"""Words behind a program that are kept although the user did not type them."""
+"""Subcommands that are kept even if the user did not type them."""
 _ARGUMENT: Final = re.compile(r"[a-z][a-z:_-]{0,19}")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=\S*")
 _JOINTS: Final = re.compile(r"&&|\|\||[;|\n]")
@@ -83,13 +82,13 @@ _NOT_A_PROGRAM: Final = frozenset({"cd", "sudo", "env", "time", "exec", "echo", 
 
 
 class Untrusted:
-    """Remembers what tools said in a session, as far as is needed to recognize it again."""
+    """The tools' texts in a session, as hashed word sequences."""
 
     def __init__(self) -> None:
         self._runs: set[int] = set()
 
     def note(self, text: str) -> None:
-        """Remember a text; beyond `MOST_QUOTABLE` runs of words nothing more is remembered."""
+        """Remember a text, up to `MOST_QUOTABLE` word sequences."""
         for sentence in _SENTENCE.split(text[: 10 * MOST_QUOTABLE]):
             if len(self._runs) >= MOST_QUOTABLE:
                 return
@@ -98,7 +97,7 @@ class Untrusted:
             self._runs.update(map(hash, _runs(words, QUOTED_WORDS)))
 
     def quotes(self, text: str) -> bool:
-        """Tell whether a text repeats a run of words of a tool."""
+        """Return whether a text repeats a word sequence of a tool."""
         words = _words(text)
         runs = (*_runs(words, OPENING_WORDS), *_runs(words, QUOTED_WORDS))
         return any(hash(run) in self._runs for run in runs)
@@ -115,12 +114,7 @@ def _runs(words: list[str], size: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What of a message is kept.
-
-    Attributes:
-        sentences: In order.
-        dropped: How many were left out, by reason; a block or the rest of a long message is one.
-    """
+    """The kept sentences of a message, and the number of omissions by reason."""
 
     sentences: tuple[str, ...]
     dropped: Counter[str]
@@ -132,19 +126,14 @@ class Cleaned:
 
 
 def clean(message: str, untrusted: Untrusted) -> Cleaned:
-    """Keep the sentences of a typed message that were written by the user and hold no secret.
-
-    Args:
-        message: As it is in the log.
-        untrusted: What tools said before it.
-    """
+    """Keep the sentences that the user wrote and that contain no secret."""
     dropped: Counter[str] = Counter()
     text = message[:LONGEST_MESSAGE]
     dropped["pasted"] += len(message) > LONGEST_MESSAGE
     for block in _BLOCKS:
         text, count = block.subn("\n", text)
         dropped["pasted"] += count
-    # A secret that stands over several lines is found before they are taken apart.
+    # Secrets over several lines are found before the text is split.
     text = redact(text)
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > MOST_LINES:
@@ -163,7 +152,7 @@ def clean(message: str, untrusted: Untrusted) -> Cleaned:
 
 
 def _why_not(said: str, untrusted: Untrusted) -> str:
-    """Say why a sentence is not kept, or return ""."""
+    """Return why a sentence is not kept, or ""."""
     if len(said) > LONGEST_SENTENCE:
         return "too long"
     if any(map(is_hidden, said)) or "\t" in said:
@@ -179,7 +168,7 @@ def _why_not(said: str, untrusted: Untrusted) -> str:
 
 @lru_cache(maxsize=4_096)
 def _passes_lint(said: str) -> bool:
-    # A millisecond each, and people say the same often.
+    # Cached: it takes a millisecond, and users repeat themselves.
     drafted = BankSkill("", "A sentence", said, "", SkillKind.GENERAL)
     return not any(found.blocks and found.rule not in _FORM for found in lint(drafted))
 
@@ -191,11 +180,9 @@ def _speaks_of_secrets(said: str) -> bool:
 
 
 def command_head(command: str, typed: frozenset[str]) -> str:
-    """Return program and verbs of the last command in a shell line that has any, or "".
+    """Return program and verbs of the last known command in a shell line, or "".
 
-    Args:
-        command: The line as the agent wrote it, which may repeat what a tool said.
-        typed: Words that the user typed in this session, in lower case.
+    ``typed`` are the user's words in this session, in lower case.
     """
     for part in reversed(_JOINTS.split(command[:LONGEST_MESSAGE])):
         words = [word for word in part.split() if not _ASSIGNMENT.fullmatch(word)]

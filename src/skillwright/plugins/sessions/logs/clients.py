@@ -1,4 +1,4 @@
-"""What is in the logs of each client. Forms that are not known are passed over, and counted.
+"""Parsers of the clients' logs. Unknown forms are skipped and counted.
 
 Sources, as documented by the clients and by readers of their logs: Claude Code's
 ``~/.claude/projects/<folder>/<session>.jsonl``; Codex's rollouts, ``~/.codex/sessions/YYYY/MM/DD/
@@ -20,11 +20,11 @@ from skillwright.plugins.sessions.logs.recorder import (
 )
 
 MOST_SEEN: Final = 1_000_000
-"""Messages of Claude Code that are remembered, because a resumed session repeats them."""
+"""Messages of Claude Code to remember, because resumed sessions repeat them."""
 
 _STOPPED: Final = "[Request interrupted by user"
 _REFUSED: Final = "The user doesn't want to"
-# What Claude Code itself puts into a user's message.
+# Texts that Claude Code itself adds to a user's message.
 _NOT_TYPED: Final = ("<command-", "<local-command", "Caveat:", "This session is being continued")
 _CONTEXT: Final = ("<environment_context", "<user_instructions", "# AGENTS.md", "<ENVIRONMENT")
 _SHELLS: Final = frozenset({"bash", "sh", "zsh", "shell", "local_shell"})
@@ -34,7 +34,7 @@ Reader = Callable[[dict[str, Any], Recorder, LeftOut, str], None]
 
 
 class ClaudeLines:
-    """Reads lines of Claude Code; a message that another log had already is read once."""
+    """Reads lines of Claude Code; a message repeated in another log is read once."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
@@ -82,8 +82,7 @@ def _claude_user(line: dict[str, Any], content: object, into: Recorder) -> None:
             into.ended(text_of(block, "tool_use_id"), said, None)
             into.interrupted()
         else:
-            # A failed command says "Exit code 2"; that of one that did not fail is 0 whatever its
-            # output says.
+            # A failed command says "Exit code 2"; without an error the code is 0.
             code = None if failed else 0
             into.ended(text_of(block, "tool_use_id"), said, code)
     is_ours = any(line.get(key) for key in ("isMeta", "isCompactSummary", "toolUseResult"))
@@ -97,7 +96,7 @@ def _claude_user(line: dict[str, Any], content: object, into: Recorder) -> None:
 
 
 def read_codex_line(line: dict[str, Any], into: Recorder, left_out: LeftOut, where: str) -> None:
-    """Read one line of a rollout of Codex."""
+    """Read one line of a Codex rollout."""
     kind, payload = line.get("type"), line.get("payload")
     into.at(line.get("timestamp"))
     inner = text_of(payload, "type")
@@ -117,7 +116,7 @@ def read_codex_line(line: dict[str, Any], into: Recorder, left_out: LeftOut, whe
         case "response_item", "function_call_output" | "custom_tool_call_output":
             _codex_output(payload, into)
         case (("turn_context" | "compacted" | "event_msg" | "response_item"), _):
-            # What models said, and what is said twice: a user's message is an event as well.
+            # Models' texts, and duplicates: a user's message is an event as well.
             left_out.add("lines that say nothing of use", where)
         case _:
             left_out.add("lines: unknown type", where)
@@ -133,7 +132,7 @@ def _codex_command(payload: object) -> str:
 
 
 def _joined(command: object) -> str:
-    """Return a command as one shell line; of ``["bash", "-lc", LINE]`` the line."""
+    """Return a command as one shell line; for ``["bash", "-lc", LINE]``, the line."""
     if isinstance(command, str):
         return command
     words = [one for one in command if isinstance(one, str)] if isinstance(command, list) else []

@@ -1,7 +1,7 @@
-"""Finds session logs, and reads them in bounded memory, whatever is in them.
+"""Search and reading of session logs, in bounded memory for any content.
 
-A line is read on its own and forgotten. Links are not followed, pipes and devices are not opened,
-and a line or document that is too long, cut or no JSON is left out and counted.
+Lines are read one by one. Links, pipes and devices are skipped; a line or document that is too
+long, truncated or no JSON is counted as left out.
 """
 
 import os
@@ -45,9 +45,9 @@ __all__ = [
 ]
 
 LONGEST_LINE: Final = 4 << 20
-"""Bytes of a line; longer ones hold a picture or a whole file, and are passed over."""
+"""Maximum bytes of a line; longer ones contain a picture or a file, and are skipped."""
 LARGEST_DOCUMENT: Final = 64 << 20
-"""Bytes of a JSON document, which is read at once."""
+"""Maximum bytes of a JSON document, which is read at once."""
 MOST_LINES: Final = 1_000_000
 MOST_FILES: Final = 200_000
 _CLAUDE_TYPES: Final = frozenset(
@@ -61,13 +61,7 @@ _LOOKED_AT: Final = 50  # lines after which a log that no client is known to wri
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found in folders of logs.
-
-    Attributes:
-        sessions: In the order in which they began.
-        left_out: What was not read or kept.
-        files: Files that were read.
-    """
+    """The sessions in folders of logs, by start time, the omissions, and the number of files."""
 
     sessions: tuple[Session, ...]
     left_out: LeftOut = field(default_factory=LeftOut)
@@ -75,7 +69,7 @@ class Found:
 
 
 def default_folders(environ: Mapping[str, str] | None = None) -> list[Path]:
-    """Return the folders in which the three clients keep their logs, those that are there."""
+    """Return the existing default log folders of the three clients."""
     said = os.environ if environ is None else environ
     home = Path(said.get("HOME") or Path.home())
     claude = Path(said.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"
@@ -85,14 +79,11 @@ def default_folders(environ: Mapping[str, str] | None = None) -> list[Path]:
 
 
 def read_sessions(folders: Sequence[Path], project: Path | None = None) -> Found:
-    """Read all sessions below folders.
+    """Read all sessions below folders, of any client and at any depth.
 
     Args:
-        folders: Each may hold logs of any of the clients, at any depth.
-        project: Only sessions of agents that worked in this folder or below it.
-
-    Raises:
-        DataError: A folder is not there, or holds more than `MOST_FILES` files.
+        folders: Must exist, with at most `MOST_FILES` files.
+        project: Keep only sessions in this folder or below it.
     """
     reading = _Reading()
     for folder in folders:
@@ -103,7 +94,7 @@ def read_sessions(folders: Sequence[Path], project: Path | None = None) -> Found
     chosen = [one for one in reading.sessions if not inside or _is_in(one.project, inside)]
     if left := len(reading.sessions) - len(chosen):
         reading.left_out.add("sessions of other projects", count=left)
-    # A log that was copied has the same id; the first is kept.
+    # Copies of a log have the same id; the first one is kept.
     single = {one.id: one for one in reversed(chosen)}
     ordered = sorted(single.values(), key=lambda one: (one.started, one.id))
     return Found(tuple(ordered), reading.left_out, reading.files)
@@ -140,7 +131,7 @@ class _Reading:
             self._tree(path, tree["message"], tree["part"])
 
     def _walk(self, folder: Path) -> Iterator[Path]:
-        """Yield regular files in a fixed order; of links only their number is kept."""
+        """Yield regular files in a fixed order; links are counted only."""
         for place, folders, names in os.walk(folder, followlinks=False):
             for name in [one for one in folders if os.path.islink(os.path.join(place, one))]:  # noqa: PTH118, PTH114 - os.walk gives texts
                 self.left_out.add("links, which are not followed", os.path.join(place, name))  # noqa: PTH118 - as above
@@ -159,7 +150,7 @@ class _Reading:
                 yield path
 
     def _open(self, path: Path) -> BufferedReader | None:
-        """Open a regular file that is no link, even if it was one a moment ago."""
+        """Open a regular file that is no link, also against races."""
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
             number = os.open(path, flags)
@@ -260,7 +251,7 @@ class _Reading:
     def _tree(
         self, path: Path, messages: Mapping[str, list[Path]], parts: Mapping[str, list[Path]]
     ) -> None:
-        """Read a session of OpenCode's tree; ids name folders that were found, and no paths."""
+        """Read a session of OpenCode's tree; ids refer to found folders and are never paths."""
         info = self._document(path)
         if info is None:
             return
@@ -291,7 +282,7 @@ class _Reading:
 
 
 def _client_of(line: dict[str, Any]) -> str:
-    """Tell whose log has such a line, or return ""."""
+    """Return the client whose log has such a line, or ""."""
     kind = line.get("type")
     if not isinstance(kind, str):
         return ""

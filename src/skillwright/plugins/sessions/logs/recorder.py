@@ -1,4 +1,4 @@
-"""A session as it is read: what is kept of it, and what was left out and why."""
+"""Recording of a session: the kept events, and the omissions with their reasons."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ from skillwright.core.jsonio import text_digest
 from skillwright.plugins.sessions.logs.cleaning import Untrusted, clean, command_head
 
 MOST_EVENTS: Final = 2_000
-"""Events that are kept of one session; later ones are counted as left out."""
+"""Maximum events of a session; later ones count as left out."""
 
 _CODE: Final = re.compile(r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code)?|code)[:= ]+(-?\d{1,3})\b")
 _HEAD: Final = 500
@@ -20,12 +20,7 @@ _WORD: Final = re.compile(r"[a-z][a-z:_-]*")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Something that the user typed.
-
-    Attributes:
-        sentences: What of it may be kept.
-        is_whole: Whether that is all of it.
-    """
+    """The user's kept sentences; ``is_whole`` is false if some were left out."""
 
     sentences: tuple[str, ...]
     is_whole: bool
@@ -33,12 +28,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A shell command of the agent.
-
-    Attributes:
-        command: Program and verbs; "" where nothing of it may be kept.
-        code: Its exit code, where the log says one.
-    """
+    """A shell command of the agent: program and verbs (or ""), and its exit code if known."""
 
     command: str
     code: int | None
@@ -46,7 +36,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The user stopped the agent, or refused what it wanted to do."""
+    """The user stopped the agent or refused its request."""
 
 
 Event = Said | Ran | Interrupted
@@ -57,10 +47,10 @@ class Session:
     """A session of a coding agent.
 
     Attributes:
-        id: The client and a digest of the log's own id, which may be anything.
+        id: Client and a digest of the log's own id.
         client: ``claude``, ``codex`` or ``opencode``.
-        project: The folder that the agent worked in, or ""; for choosing sessions, and not kept.
-        started: When, in seconds since 1970; 0 where the log does not say.
+        project: The agent's folder, or ""; selects sessions and is not stored.
+        started: Seconds since 1970; 0 if unknown.
         events: In order.
     """
 
@@ -73,30 +63,19 @@ class Session:
 
 @dataclass(slots=True)
 class LeftOut:
-    """What was not read or kept, by reason, with the first place of each.
-
-    Attributes:
-        counts: How often, by reason.
-        first: Where it was met first, by reason; for a person, and not kept.
-    """
+    """The omissions by reason: their number, and the first place, which is not stored."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
 
     def add(self, why: str, where: str = "", count: int = 1) -> None:
-        """Count something."""
+        """Count an omission."""
         self.counts[why] += count
         self.first.setdefault(why, where)
 
 
 class Recorder:
-    """Takes down a session while its log is read.
-
-    Args:
-        client: Whose log it is.
-        left_out: Where what is left out is counted.
-        where: Names the log there.
-    """
+    """Records a session of a client while its log, ``where``, is read."""
 
     def __init__(self, client: str, left_out: LeftOut, where: str) -> None:
         self.id = ""
@@ -106,15 +85,15 @@ class Recorder:
         self._untrusted = Untrusted()
         self._typed: frozenset[str] = frozenset()
         self._events: list[Event] = []
-        self._called: dict[str, int] = {}  # a call that waits for its result -> its event
+        self._called: dict[str, int] = {}  # pending call -> index of its event
 
     def at(self, stamp: object) -> None:
-        """Note a time, ISO 8601 or milliseconds since 1970; the first one counts."""
+        """Record the first time, as ISO 8601 or milliseconds since 1970."""
         if not self.started:
             self.started = _seconds(stamp)
 
     def said(self, text: str) -> None:
-        """Take down what the user typed."""
+        """Record a text that the user typed."""
         if not self._has_room():
             return
         found = clean(text, self._untrusted)
@@ -125,19 +104,13 @@ class Recorder:
             self._events.append(Said(found.sentences, not found.dropped))
 
     def called(self, call: str, command: str) -> None:
-        """Take down a shell command whose result is still to come."""
+        """Record a shell command whose result follows."""
         if self._has_room():
             self._called[call] = len(self._events)
             self._events.append(Ran(command_head(command, self._typed), None))
 
     def ended(self, call: str, output: str, code: int | None = None) -> None:
-        """Take down the result of a call; of what it said nothing is kept.
-
-        Args:
-            call: Which.
-            output: What it said.
-            code: Its exit code, where that is not in what it said.
-        """
+        """Record the exit code of a call, given or found in its output, which is not kept."""
         self._untrusted.note(output)
         at = self._called.pop(call, None)
         if at is None:
@@ -149,12 +122,12 @@ class Recorder:
             self._events[at] = Ran(ran.command, known)
 
     def interrupted(self) -> None:
-        """Take down that the user stopped the agent."""
+        """Record that the user stopped the agent."""
         if self._has_room():
             self._events.append(Interrupted())
 
     def session(self) -> Session | None:
-        """Return the session; ``None`` where the user said nothing in it."""
+        """Return the session; ``None`` if the user typed nothing."""
         if not any(isinstance(one, Said) for one in self._events):
             return None
         name = f"{self._client}-{text_digest(self.id or self._where)[:12]}"
@@ -182,7 +155,7 @@ def _seconds(stamp: object) -> float:
 
 
 def texts(content: object) -> Iterator[str]:
-    """Yield the texts of a message's content: a text, or blocks of which some hold one."""
+    """Yield the texts of a message's content: a string, or blocks."""
     if isinstance(content, str):
         yield content
     elif isinstance(content, list):
@@ -193,7 +166,7 @@ def texts(content: object) -> Iterator[str]:
 
 
 def field_of(value: object, *path: str) -> Any:
-    """Return what lies at a path of keys, or ``None`` where the value has another form."""
+    """Return the value at a path of keys, or ``None``."""
     for key in path:
         if not isinstance(value, dict):
             return None

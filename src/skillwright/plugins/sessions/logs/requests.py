@@ -1,16 +1,15 @@
-"""What users asked in a session, how it went, and what a reply to it must say.
+"""The requests in a session, their outcomes, and the checks of a later reply.
 
-A session has no reward. These rules say where there is evidence for one; where none applies, the
-outcome is unknown, and an unknown outcome teaches nothing and decides nothing.
+These rules find evidence of the outcome; without any, it is unknown and is not used.
 
-1. The user corrects ("use pnpm, not npm"): a failure. A later reply must name the one and not the
-   other.
+1. The user corrects ("use pnpm, not npm"): a failure. A later reply must name the first term and
+   not the second.
 2. The user rejects ("no, ..."), or stops the agent: a failure.
 3. The user approves ("thanks"): a success.
-4. Nothing was said, and a command that checks (``test``, ``lint``, ``build``, ...) was run: the
-   last one says by its exit code.
+4. Without an answer, the exit code of the last checking command (``test``, ``lint``, ``build``,
+   ...) decides.
 
-A success in which a command of the list ended with 0 has a check too: a later reply must name it.
+A success with such a command and exit code 0 also has a check: a later reply must name it.
 """
 
 import re
@@ -58,7 +57,7 @@ _CHECKING: Final = re.compile(
 
 
 class Outcome(StrEnum):
-    """How a request went."""
+    """The outcome of a request."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -67,11 +66,11 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a reply to a request must say, and what it must not.
+    """Required and forbidden terms of a reply.
 
     Attributes:
-        kind: ``correction`` or ``command``: which evidence it is from.
-        wanted: A term, or words of a command in their order.
+        kind: Evidence: ``correction`` or ``command``.
+        wanted: A term, or words of a command in order.
         unwanted: A term, or "".
     """
 
@@ -81,7 +80,7 @@ class Check:
 
     @property
     def pattern(self) -> str:
-        """A regular expression that the right replies match."""
+        """Regular expression that matches correct replies."""
         first = rf"(?is)\A(?=.*{_named(self.wanted)})"
         return first + (rf"(?!.*{_named(self.unwanted)})" if self.unwanted else "")
 
@@ -93,12 +92,7 @@ def _named(term: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A command of the agent.
-
-    Attributes:
-        command: Program and verbs, or "" where nothing of it may be kept.
-        code: Its exit code, where the log says one.
-    """
+    """A command of the agent, as in `Ran`."""
 
     command: str
     code: int | None
@@ -106,18 +100,18 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something that a user asked for, and what came of it.
+    """A request of a user, and its outcome.
 
     Attributes:
-        session: The id of the session.
+        session: Id of the session.
         number: From 0, in the session.
-        prompt: What was asked, as far as it may be kept.
-        is_whole: Whether nothing was left out of it.
-        attempts: What the agent ran until the user answered.
-        answer: What the user said to it, as far as it may be kept.
-        outcome: Of the first try.
-        because: Which rule said so.
-        check: What a later reply must say, where that is known.
+        prompt: Kept part of the request.
+        is_whole: Whether all of it was kept.
+        attempts: Commands until the user's answer.
+        answer: Kept part of the user's answer.
+        outcome: Outcome of the first attempt.
+        because: Rule that determined it.
+        check: Check of a later reply, if known.
     """
 
     session: str
@@ -132,7 +126,7 @@ class Request:
 
     @property
     def decides(self) -> bool:
-        """Whether it can be asked again and judged: its words are whole, and a check is known."""
+        """Whether it can be repeated and scored: its text is complete, and a check is known."""
         return self.check is not None and self.is_whole and len(self.prompt.split()) >= _LEAST_WORDS
 
 
@@ -147,7 +141,7 @@ class _Open:
 
 
 def requests_of(session: Session) -> list[Request]:
-    """Take a session apart into requests with outcomes; see the rules at the top."""
+    """Split a session into requests with outcomes, by the rules above."""
     return [_judged(session, number, one) for number, one in enumerate(_opened(session))]
 
 
@@ -156,7 +150,7 @@ def _opened(session: Session) -> Iterator[_Open]:
     for event in session.events:
         if not isinstance(event, Said):
             if current is not None and current.answer is None:
-                _take_down(event, current)  # what is done after an answer is no first try
+                _take_down(event, current)  # only commands before an answer are the first attempt
             continue
         said = event
         if _is_answer(event):
@@ -186,14 +180,14 @@ def _is_answer(said: Said) -> bool:
 
 
 def _rest(said: Said) -> Said:
-    """Return what is asked behind an approval; a correction or rejection is about what was."""
+    """Return the request after an approval; corrections and rejections contain none."""
     if not _APPROVAL.match(said.sentences[0]) or correction_in(said.sentences):
         return Said((), True)
     return Said(said.sentences[1:], said.is_whole)
 
 
 def correction_in(sentences: tuple[str, ...]) -> Check | None:
-    """Find what a user wants in the place of something else."""
+    """Find a correction: the wanted and the unwanted term."""
     for sentence in sentences:
         for pattern in _CORRECTIONS:
             if found := pattern.search(sentence):
@@ -247,6 +241,6 @@ def _outcome(one: _Open, answer: tuple[str, ...]) -> tuple[Outcome, str, Check |
 
 
 def essence(command: str) -> str:
-    """Return the program and its verbs, without what it was applied to."""
+    """Return the program and its verbs, without arguments."""
     words = command.split()
     return " ".join([*words[:1], *(word for word in words[1:] if word in VERBS)])

@@ -1,8 +1,8 @@
-"""Reads SkillOpt's configuration files, structured or flat, and translates them into ours.
+"""Translation of SkillOpt's configuration files, structured or flat, into ours.
 
-Reading is exact: `resolve_layers` returns what the file means there, by flat name, with the
-documented defaults. Where the original loses something silently, this does not: a misspelled key is
-refused, a chosen backend is kept apart from a default, and what has no effect here is said.
+`resolve_layers` returns the exact values by flat name, with the documented defaults. Where the
+original silently loses something, this does not: a misspelled key is refused, a chosen backend is
+distinguished from a default, and settings without effect are reported.
 
 Source: SkillOpt (microsoft/SkillOpt), its config loader and the set-up of its trainer.
 """
@@ -28,7 +28,7 @@ from skillwright.plugins.skillopt.config.keys import (
     UNSET,
 )
 
-# How the backends of a SkillOpt configuration are reached here.
+# Backends of a SkillOpt configuration.
 
 
 _PLAIN_ENDPOINT = ("openai_compatible", "compat", "openai")
@@ -40,11 +40,7 @@ _MINIMAX_MODEL, _MINIMAX_TOKENS = "MiniMax-M3", 8000
 
 
 def model_values(flat: Mapping[str, Any], role: str, environ: Mapping[str, str]) -> Values:
-    """Return our settings for the model of a role (``optimizer`` or ``target``).
-
-    Raises:
-        ConfigError: The backend is not part of this version, or has no base URL.
-    """
+    """Return our model settings of a role (``optimizer`` or ``target``)."""
     backend = flat[f"{role}_backend"]
     match backend:
         case "openai_chat":
@@ -69,14 +65,14 @@ def model_values(flat: Mapping[str, Any], role: str, environ: Mapping[str, str])
         }
     values |= settings
     if values.get("max_tokens", ...) is None:
-        del values["max_tokens"]  # some backends have a bound of their own by default
+        del values["max_tokens"]  # some backends have their own default limit
     if isinstance(values.get("timeout_s"), int | float):
         values["deadline_s"] = max(_DEADLINE_S, values["timeout_s"])
     return values
 
 
 def model_warnings(flat: Mapping[str, Any]) -> Iterable[str]:
-    """Say where a model is reached elsewhere than the file's words suggest."""
+    """Yield warnings about models reached through another endpoint than in the original."""
     azure = str(flat["model_backend"]).startswith("azure")
     for role in ("optimizer", "target"):
         endpoint = _setting(flat, role, "azure_openai_endpoint")
@@ -141,14 +137,14 @@ def _qwen_settings(flat: Mapping[str, Any], role: str) -> Values:
 
 
 def _program_settings(flat: Mapping[str, Any], role: str, backend: str) -> Values:
-    """A program has no bound on tokens; as an optimizer it only reads, whatever a target may do."""
+    """Return a program's settings: no token limit, and read-only as an optimizer."""
     settings: Values = {
         "backend": backend,
         "model": flat[f"{role}_model"],
         "path": flat.get(f"{backend}_path"),
     }
     if settings["path"] == _CLAUDE_PROGRAM:
-        del settings["path"]  # the default there and here; the environment may name another
+        del settings["path"]  # the default in both; an environment variable may override it
     if role == "target":
         settings["timeout_s"] = flat["exec_timeout"]
     if backend == "claude_code_exec":
@@ -165,7 +161,7 @@ def _program_settings(flat: Mapping[str, Any], role: str, backend: str) -> Value
 
 
 def _switch(value: Any) -> bool | None:
-    """Read what is a boolean here and there a boolean or the name of a mode."""
+    """Read a value that is a boolean here, and in the original a boolean or a mode."""
     if value in (None, ""):
         return None
     return str(value).strip().lower() not in _OFF
@@ -180,7 +176,7 @@ def _minimax_settings(flat: Mapping[str, Any], role: str) -> Values:
     named = _setting(flat, role, "minimax_model")
     if named != _MINIMAX_MODEL:
         settings["model"] = named
-    # Its default cut long proposals off without a word; only a bound that was chosen is kept.
+    # The default limit truncated long proposals, so only a chosen one is kept.
     bound = _setting(flat, role, "minimax_max_tokens")
     if bound != _MINIMAX_TOKENS:
         settings["max_tokens"] = bound
@@ -191,7 +187,7 @@ def _minimax_settings(flat: Mapping[str, Any], role: str) -> Values:
 
 
 def _setting(flat: Mapping[str, Any], role: str, name: str) -> Any:
-    """Return a role's own setting, or else the shared one, or ``None`` where both are blank."""
+    """Return a role's own setting, else the shared one, else ``None``; blank counts as unset."""
     for key in (f"{role}_{name}", name):
         if flat.get(key) not in (None, ""):
             return flat[key]
@@ -207,35 +203,31 @@ _BY_DOTTED = {key.dotted: key for key in KEYS}
 _BY_FLAT = {key.flat: key for key in KEYS}
 _ALIASES = {alias: key for key in KEYS for alias in key.aliases}
 _ROLES = ("optimizer", "target")
-_BOUNDED_BY_OTHERS = ("max_api_workers",)  # ``workers`` bounds what is in flight
+_BOUNDED_BY_OTHERS = ("max_api_workers",)  # ``workers`` limits concurrency
 _UNSET_BY_ZERO = ("limit",)
 _BLANK = (None, "")
 
 
 class Translation(NamedTuple):
-    """A file of SkillOpt's in our sections, and what of it has no effect here."""
+    """A SkillOpt file in our sections, with warnings about settings without effect."""
 
     values: Values
     warnings: list[str]
 
 
 def is_skillopt(values: Mapping[str, Any]) -> bool:
-    """Tell a file of SkillOpt's from one of ours, by keys that only one of the two has."""
+    """Return whether a file is SkillOpt's, by keys that only one of the two formats has."""
     if _ONLY_OURS & values.keys():
         return False
     return "model" in values or any(_is_theirs_alone(*item) for item in values.items())
 
 
 def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
-    """Return what the layers of a file mean there, the base first.
+    """Return the values of a file's layers, base first, by flat name.
 
-    Returns:
-        Flat name -> value. Every key that the shipped base file sets is there, with its default
-        where no file sets it; aliases of keys and values are canonical; both role backends and
-        models are settled. Keys of the ``env`` section pass by their bare names.
-
-    Raises:
-        ConfigError: A key or value is misspelled; the message names the right one.
+    All keys of the shipped base file are present, with its defaults; aliases of keys and values
+    are canonical; both roles' backends and models are resolved. Keys of ``env`` have their bare
+    names. A misspelled key or value is a `ConfigError`.
     """
     said: Values = {}
     layer_of: dict[str, int] = {}
@@ -253,7 +245,7 @@ def resolve_layers(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def only_in_base(layers: Sequence[Layer]) -> frozenset[str]:
-    """Return the flat names that SkillOpt's own base file sets, and no file of the user's does."""
+    """Return the flat names set by SkillOpt's base file, but by none of the user's files."""
     may_own = _names_an_adapter(layers)
     said: dict[bool, set[str]] = {True: set(), False: set()}
     for layer in layers:
@@ -266,15 +258,12 @@ def translate(
     environ: Mapping[str, str] = os.environ,
     quiet: Container[str] = (),
 ) -> Translation:
-    """Lay a resolved SkillOpt configuration out in our sections, not yet validated.
+    """Translate a resolved SkillOpt configuration into our sections, without validation.
 
     Args:
-        flat: What `resolve_layers` returned.
-        environ: Where an OpenAI-compatible backend finds its base URL.
-        quiet: Names without a warning where they have no effect, since they were not chosen.
-
-    Raises:
-        ConfigError: A backend or mode is not part of this version, or something needed is blank.
+        flat: Result of `resolve_layers`.
+        environ: Has the base URL of an OpenAI-compatible backend.
+        quiet: Names without a warning if they have no effect, since they were not chosen.
     """
     values: Values = {}
     for key in KEYS:
@@ -307,7 +296,7 @@ def _is_their_base(layer: Layer) -> bool:
 
 
 def _names_an_adapter(layers: Sequence[Layer]) -> bool:
-    """Tell whether the environment is a third party's adapter, which has keys of its own."""
+    """Return whether the environment is a third party's adapter, which has its own keys."""
     name = compat = ""
     for layer in layers:
         env = layer.values.get("env")
@@ -317,14 +306,9 @@ def _names_an_adapter(layers: Sequence[Layer]) -> bool:
 
 
 def flatten_layer(layer: Layer, may_own: bool = False) -> Values:
-    """Bring one file's keys to their flat names; structured ones win over flat ones.
+    """Return a file's values by flat name; structured keys override flat ones.
 
-    Args:
-        layer: The file.
-        may_own: An adapter reads it, so unlisted keys may be the adapter's.
-
-    Raises:
-        ConfigError: A key is misspelled.
+    With ``may_own``, an adapter reads the file, so unlisted keys may be the adapter's.
     """
     plain: list[tuple[str, str, Any]] = []
     structured: list[tuple[str, str, Any]] = []
@@ -340,7 +324,7 @@ def flatten_layer(layer: Layer, may_own: bool = False) -> Values:
 
 
 def _aliases_first(entries: Iterable[tuple[str, str, Any]]) -> Values:
-    """Collect values by flat name; where a file also gives a key's own name, that one wins."""
+    """Collect values by flat name; a key's own name overrides its aliases."""
     ordered = sorted(entries, key=lambda entry: entry[0] not in _ALIASES)
     return {flat: value for _, flat, value in ordered}
 
@@ -370,17 +354,17 @@ def _flat_of_plain(name: str, value: Any, path: Path, may_own: bool) -> str:
     known = SECTIONS if isinstance(value, Mapping) else (*_BY_FLAT, *_ALIASES, *ENV_SETTINGS)
     looks_misspelled = get_close_matches(name, known, 1, 0.8)
     if may_own and name not in SECTIONS and not (isinstance(value, Mapping) and looks_misspelled):
-        return name  # what looks misspelled is said when it is passed on
+        return name  # a possible misspelling is reported when the adapter gets it
     if isinstance(value, Mapping) or name in SECTIONS or looks_misspelled:
         raise ConfigError(f"{path}: unknown key {name!r}. {did_you_mean(name, known)}")
     return name
 
 
 def _settle_roles(flat: Values, layer_of: Mapping[str, int]) -> None:
-    """Let ``model.backend`` fill the roles for which no backend was chosen with or after it.
+    """Apply ``model.backend`` to the roles whose backend was not set in the same or a later layer.
 
-    The shipped base file names both roles' backends, so a file that inherits from it and only
-    sets ``model.backend`` has to win over its base; within one file the role's own key wins.
+    The shipped base file sets both roles' backends, so ``model.backend`` in a derived file
+    overrides the base; within a file the role's own key wins.
     """
     label = _canonical(flat["model_backend"], BACKENDS, "model.backend")
     for role in _ROLES:
@@ -437,7 +421,7 @@ def _optimizer_values(flat: Mapping[str, Any]) -> Values:
 
 
 def _asks_for_the_budget(flat: Mapping[str, Any]) -> bool:
-    """Whether the scheduler is the one without a schedule, and no cap is not what was asked for."""
+    """Return whether the model chooses the edit budget: no schedule, and a cap is wanted."""
     named = str(flat["lr_scheduler"]).strip().lower()
     return named == "autonomous" and flat["lr_control_mode"] != "none"
 
@@ -466,7 +450,7 @@ def _data_values(flat: Mapping[str, Any]) -> Values:
     if not path and flat["env"] == "alfworld":
         root, train = flat.get("data_root"), flat["train_size"]
         return {"kind": "alfworld_data", "root": root or None, "train": train or None}
-    if not path and flat.get("compat"):  # the adapter knows where its items are
+    if not path and flat.get("compat"):  # the adapter finds its own data
         sizes = {"train": "train_size", "val": "sel_env_num", "test": "test_env_num"}
         given = {split: flat[size] for split, size in sizes.items() if flat[size]}
         return {"kind": "adapter", **given}
@@ -482,7 +466,7 @@ def _data_values(flat: Mapping[str, Any]) -> Values:
 
 
 def _own_settings(flat: Mapping[str, Any]) -> list[str]:
-    """List the keys that only the environment itself can understand."""
+    """List the keys that only the environment knows."""
     taken = {"compat", "workers", "max_turns", "max_steps", "max_completion_tokens"}
     return [name for name in flat if name not in _BY_FLAT and name not in taken]
 
@@ -497,7 +481,7 @@ def _ignored_keys(flat: Mapping[str, Any], quiet: Container[str]) -> Iterable[st
 
 
 def _risky_choices(flat: Mapping[str, Any]) -> Iterable[str]:
-    """Say what is done as there, and few would choose."""
+    """Yield warnings about risky settings that are followed as in the original."""
     if flat["use_slow_update"] and flat["slow_update_gate_with_selection"] is False:
         yield (
             "optimizer.slow_update_gate_with_selection is false, which is the default of "

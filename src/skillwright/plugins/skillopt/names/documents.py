@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from skillwright.core import ConfigError, Edit, Patch
-from skillwright.core import skill as _edit
+from skillwright.core import edits as _edit
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_HEADING,

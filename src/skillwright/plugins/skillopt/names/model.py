@@ -17,9 +17,7 @@ from skillwright.plugins.skillopt.session import Ask, present_session, session_i
 from skillwright.plugins.skillopt.workspace import prepare_workspace
 from skillwright.rollout.compat import Role
 
-# `skillopt.model.codex_harness`: the target as a command-line agent in a folder.
-#
-# Source: SkillOpt (microsoft/SkillOpt), its exec harnesses.
+# `skillopt.model.codex_harness`. Source: SkillOpt (microsoft/SkillOpt), its exec harnesses.
 
 
 def run_target_exec(  # noqa: PLR0913 - the documented signature
@@ -36,11 +34,10 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
     allow_file_edits: bool = False,
     **kwargs: Any,
 ) -> tuple[str, str]:
-    """Run the target's program on the files of a folder, and return what it said last.
+    """Run the target's program on a copy of a folder, and return its last message.
 
-    It works in a copy, in the fences that the configuration gives it. With ``allow_file_edits``
-    what it wrote is copied back. Which model, tools and sandbox it has is said by
-    ``models.target``; the arguments for that say nothing here.
+    ``allow_file_edits`` copies its changes back. ``models.target`` determines model, tools and
+    sandbox; the arguments for those are ignored.
     """
     del model, timeout, images, allowed_tools, permission_mode, sandbox, full_auto, kwargs
     session = present_session()
@@ -70,18 +67,16 @@ EXEC_NAMES: Final[Mapping[str, Any]] = {
     "render_skill_md": render_skill_md,
     "run_target_exec": run_target_exec,
 }
-"""The names of `skillopt.model.codex_harness`."""
+"""Names of `skillopt.model.codex_harness`."""
 
 
-# `skillopt.model`: blocking functions that ask the models of the run.
-#
-# Source: SkillOpt (microsoft/SkillOpt). Their signatures are kept. Ours decides about retries,
-# limits and deadlines, so ``retries`` says nothing here; ``reasoning_effort`` is a setting of the
-# role, and so is ``max_completion_tokens`` where a call leaves it at its default.
+# `skillopt.model`. Source: SkillOpt (microsoft/SkillOpt), whose signatures are kept. The run's
+# settings determine retries, limits, deadlines and ``reasoning_effort``, and also
+# ``max_completion_tokens`` where a call leaves it at its default.
 
 
 DEFAULT_TOKENS: Final = 16_384
-"""The bound on an answer in every signature; who passes it is taken to have passed none."""
+"""Default limit of an answer in every signature; passing it counts as passing none."""
 EXEC_BACKENDS: Final = ("codex_exec", "claude_code_exec")
 
 _PURPOSES: Final[Mapping[str, Purpose]] = MappingProxyType(
@@ -104,7 +99,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CalledFunction:
-    """Which function a model calls, with its arguments as raw JSON text."""
+    """Name of a called function, and its arguments as JSON text."""
 
     name: str
     arguments: str
@@ -112,14 +107,14 @@ class CalledFunction:
 
 @dataclass(frozen=True, slots=True)
 class CalledTool:
-    """One tool call, in the shape of OpenAI's client."""
+    """A tool call, as in OpenAI's client."""
 
     id: str
     function: CalledFunction
     type: str = "function"
 
     def model_dump(self, mode: str = "python", **kwargs: Any) -> dict[str, Any]:
-        """Return the call as a message carries it."""
+        """Return the call as part of a message."""
         del mode, kwargs
         function = {"name": self.function.name, "arguments": self.function.arguments}
         return {"id": self.id, "type": self.type, "function": function}
@@ -127,14 +122,14 @@ class CalledTool:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """An answer, in the shape of OpenAI's client."""
+    """An answer, as in OpenAI's client."""
 
     content: str
     tool_calls: list[CalledTool] | None = None
     role: str = "assistant"
 
     def model_dump(self, mode: str = "python", **kwargs: Any) -> dict[str, Any]:
-        """Return the answer as a message of the conversation that continues after it."""
+        """Return the answer as a message of the conversation."""
         del mode, kwargs
         said: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
@@ -152,12 +147,9 @@ def _chat_of(role: Role, usual_retries: int) -> Callable[..., tuple[str, _USAGE]
         reasoning_effort: str | None = None,
         timeout: float | None = None,
     ) -> tuple[str, _USAGE]:
-        """Ask the run's model of this role; without an answer, a `ModelError` is raised.
+        """Ask the run's model of this role; return text, prompt, completion and total tokens.
 
-        It is no score: let it out, or leave the row out.
-
-        Returns:
-            The text, and ``{"prompt_tokens", "completion_tokens", "total_tokens"}``.
+        Without an answer, a `ModelError` is raised: let it pass, or leave the row out.
         """
         del retries
         _doubt_effort(role, reasoning_effort)
@@ -185,7 +177,7 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
         return_message: bool = False,
         timeout: float | None = None,
     ) -> tuple[Any, _USAGE]:
-        """Ask with a whole conversation, and tools; see `chat_target`."""
+        """Ask with a conversation and tools; see `chat_target`."""
         del retries
         _doubt_effort(role, reasoning_effort)
         given = _tools(tools, tool_choice)
@@ -199,7 +191,7 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
 def chat_messages_with_deployment(
     deployment: str, messages: Sequence[Mapping[str, Any]], *args: Any, **kwargs: Any
 ) -> tuple[Any, _USAGE]:
-    """Ask the role whose model has this name, with a whole conversation."""
+    """Ask the role whose model has this name, with a conversation."""
     return _messages_of(_role_of(deployment))(messages, *args, **kwargs)
 
 
@@ -238,31 +230,28 @@ def get_optimizer_backend() -> str:
 
 
 def is_target_exec_backend() -> bool:
-    """Tell whether the target is a command-line agent, which works in a folder."""
+    """Return whether the target is a command-line agent."""
     return get_target_backend() in EXEC_BACKENDS
 
 
 def is_target_chat_backend() -> bool:
-    """Tell whether the target is asked over chat, and works in no folder."""
+    """Return whether the target is a chat model."""
     return not is_target_exec_backend()
 
 
 def is_optimizer_chat_backend() -> bool:
-    """Tell whether the optimizer is asked over chat."""
+    """Return whether the optimizer is a chat model."""
     return get_optimizer_backend() not in EXEC_BACKENDS
 
 
 def needs_responses_api(model: str) -> bool:
-    """Return that no caller does: each model is asked by the dialect that its settings name."""
+    """Return false: the settings determine each model's route."""
     del model
     return False
 
 
 def get_codex_exec_config() -> dict[str, Any]:
-    """Return what an exec backend runs with there; here `models.target` says it, and this nothing.
-
-    The keys are theirs, for code that hands them on to `run_target_exec`.
-    """
+    """Return the original's keys for `run_target_exec`, where `models.target` replaces them."""
     llm = present_session().llms["target"]
     return {
         "path": "",
@@ -279,33 +268,33 @@ def get_codex_exec_config() -> dict[str, Any]:
 
 
 def get_token_summary() -> dict[str, dict[str, int]]:
-    """Return calls and tokens by stage, and their sums under ``_total``."""
+    """Return calls and tokens by stage, with their sums under ``_total``."""
     return present_session().tokens()
 
 
 def reset_token_tracker() -> None:
-    """Begin to sum anew; what the run's store has counted stays."""
+    """Reset the sums; the run's store keeps its own."""
     present_session().forget_tokens()
 
 
 class Tracker:
-    """`azure_openai.tracker`: counts tokens by stage, those of this run."""
+    """`azure_openai.tracker`: counts the run's tokens by stage."""
 
     def record(self, stage: str, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-        """Add a call that did not go through the functions of `skillopt.model`."""
+        """Add a call made outside of `skillopt.model`."""
         present_session().count(stage, prompt_tokens, completion_tokens)
 
     def summary(self) -> dict[str, dict[str, int]]:
-        """Return what `get_token_summary` does."""
+        """Return `get_token_summary`."""
         return get_token_summary()
 
     def reset(self) -> None:
-        """Do what `reset_token_tracker` does."""
+        """Call `reset_token_tracker`."""
         reset_token_tracker()
 
 
 def get_target_client() -> Any:
-    """Return an object with ``chat.completions.create``, in the shape of OpenAI's client."""
+    """Return an object with ``chat.completions.create``, as in OpenAI's client."""
     return SimpleNamespace(chat=SimpleNamespace(completions=SimpleNamespace(create=_create)))
 
 
@@ -315,7 +304,7 @@ def get_reasoning_effort() -> str | None:
 
 
 def message_of(answer: Completion) -> ChatMessage:
-    """Return an answer in the shape of OpenAI's client."""
+    """Return an answer as in OpenAI's client."""
     calls = [
         CalledTool(call.id, CalledFunction(call.name, call.arguments)) for call in answer.tool_calls
     ]
@@ -374,7 +363,7 @@ def _pair(system: str, user: str) -> list[Message]:
 
 
 def _plain(message: Mapping[str, Any]) -> Message:
-    """Return a message with its text parts joined into one string."""
+    """Return a message whose content parts are joined, if all are texts."""
     dump = getattr(message, "model_dump", None)
     said: dict[str, Any] = dict(dump(mode="json") if dump else message)
     content = said.get("content")
@@ -411,7 +400,7 @@ def _doubt_effort(role: str, effort: str | None) -> None:
 @cache
 def _configured_elsewhere(name: str) -> Callable[..., None]:
     def configure(*args: Any, **kwargs: Any) -> None:
-        """Change nothing: the models are those of the run's configuration."""
+        """Do nothing: the run's configuration determines the models."""
         del args, kwargs
         _log.warning("%s() has no effect: the run's configuration says what the models are", name)
 
@@ -420,14 +409,14 @@ def _configured_elsewhere(name: str) -> Callable[..., None]:
 
 
 def _some_name(name: str) -> Any:
-    """Return ``configure_*`` and ``set_*`` functions, which cannot be listed."""
+    """Return ``configure_*`` and ``set_*`` functions, of which there is no list."""
     if name.startswith(("configure_", "set_")):
         return _configured_elsewhere(name)
     raise AttributeError(f"skillopt.model has no {name!r}")
 
 
 def _deployment(name: str) -> Any:
-    """Return the name of a role's model, as it is now."""
+    """Return the current name of a role's model."""
     role = name.removesuffix("_DEPLOYMENT").lower()
     if name not in ("TARGET_DEPLOYMENT", "OPTIMIZER_DEPLOYMENT"):
         return _some_name(name)

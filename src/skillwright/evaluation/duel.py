@@ -1,0 +1,132 @@
+"""Draws paired results of two skills from an engine, with equal tasks and seeds."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from skillwright.core import EpisodeSpec, Pair, SkillSource, Task, did_you_mean
+from skillwright.core.concurrency import together
+from skillwright.core.seeds import evaluation_seed
+from skillwright.rollout import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Which draws of its tasks a duel takes, and what they are recorded as.
+
+    Attributes:
+        seed: The run's evaluation seed.
+        first: Number of each task's first draw. Another number means other seeds.
+    """
+
+    seed: int
+    first: int = 0
+    phase: str = "gate"
+    step: int | None = None
+
+    def spec(self, task: Task, number: int) -> EpisodeSpec:
+        """Return a task's draw of a number; both sides of a pair have the same."""
+        seed = evaluation_seed(self.seed, task.id, number)
+        return EpisodeSpec(task, seed, number, self.phase, self.step)
+
+
+class DrawCount:
+    """Numbers the draws of a duel's tasks, so that no draw of a task counts twice.
+
+    Args:
+        first: The number of each task's first draw, by id.
+    """
+
+    def __init__(self, first: Mapping[str, int]) -> None:
+        self._next = dict(first)
+
+    def take(self, task_id: str, n: int) -> range:
+        """Return the numbers of the next ``n`` draws of a task.
+
+        Raises:
+            ValueError: The task is not part of the duel.
+        """
+        if task_id not in self._next:
+            near = did_you_mean(task_id, self._next)
+            raise ValueError(f"task {task_id!r} is not part of this duel. {near}")
+        first = self._next[task_id]
+        self._next[task_id] += n
+        return range(first, first + n)
+
+
+class SkillDuel:
+    """Draws paired results of two skills through an engine.
+
+    Both sides of a pair have the same task, draw number and seed. Drawing a task again continues
+    its count, so no draw counts twice.
+
+    A task that both sides give the same text cannot go differently: one episode is both sides'.
+    Its draws are numbered from 0, wherever the others begin, because those are the ones that were
+    played before: with a bank, where a change reaches few tasks, only these are played anew.
+
+    Args:
+        engine: Runs the episodes.
+        tasks: The held-out tasks, with unique ids.
+        incumbent: The skill that stands.
+        candidate: The skill that wants its place.
+        draws: Where the count of draws begins.
+
+    Raises:
+        ValueError: Two tasks have the same id.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tasks: Sequence[Task],
+        incumbent: SkillSource,
+        candidate: SkillSource,
+        draws: Draws,
+    ) -> None:
+        self._engine = engine
+        self._tasks = {task.id: task for task in tasks}
+        if len(self._tasks) < len(tasks):
+            twice = [name for name, n in Counter(task.id for task in tasks).items() if n > 1]
+            raise ValueError(f"task ids must be unique; {twice[0]!r} is not")
+        self._sides = (incumbent, candidate)
+        self._draws = draws
+        self._count: DrawCount | None = None
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        """The held-out tasks, in the order given."""
+        return tuple(self._tasks)
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        """Draw the next ``n`` pairs of each task, in order of ``task_ids``, both sides at once.
+
+        Raises:
+            ValueError: A task is not part of the duel.
+            SkillwrightError: What stopped the engine (`Engine.run`); a Failure does not.
+        """
+        if self._count is None:
+            self._count = DrawCount(await self._first_draws())
+        specs = [
+            self._draws.spec(self._tasks[task_id], number)
+            for task_id in task_ids
+            for number in self._count.take(task_id, n)
+        ]
+        incumbents, candidates = await together(
+            self._engine.run(specs, skill) for skill in self._sides
+        )
+        return [
+            Pair(incumbent, candidate)
+            for incumbent, candidate in zip(incumbents, candidates, strict=True)
+        ]
+
+    async def _first_draws(self) -> dict[str, int]:
+        tasks = list(self._tasks.values())
+        given = [
+            await asyncio.to_thread(side.contexts, tasks) if side.waits else side.contexts(tasks)
+            for side in self._sides
+        ]
+        return {
+            task.id: 0 if old.text == new.text else self._draws.first
+            for task, old, new in zip(tasks, *given, strict=True)
+        }
