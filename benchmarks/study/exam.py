@@ -14,7 +14,7 @@ from skillwright.evaluation import SplitReport
 from skillwright.jobs.weights import RlState, open_rl, selected
 from skillwright.jobs.weights.bank import make_first_bank
 from skillwright.jobs.weights.validation import Checkpoints
-from skillwright.jobs.weights.wiring import Workshop, workshop
+from skillwright.jobs.weights.wiring import RlParts, rl_parts
 from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
 from skillwright.worlds.alfworld.generate import household_tasks
@@ -41,11 +41,11 @@ class Examined:
         policy: Its policy; the weights are those that were loaded last.
     """
 
-    def __init__(self, run: Workshop, state: RlState) -> None:
+    def __init__(self, run: RlParts, state: RlState) -> None:
         self.run, self.state = run, state
         self.policy: PolicyBackend = run.maker.make(state.policy or {})
         self.chosen = selected(run.config, state)
-        self._checkpoints = Checkpoints(run.checkpoints, run.bank_store)
+        self._checkpoints = Checkpoints(run.store.folder / "checkpoints", run.bank_store)
 
     def load(self, iteration: int) -> None:
         """Take the weights of an iteration: 0, or the one that is tested."""
@@ -75,7 +75,7 @@ class Examined:
 async def examined(folder: Path) -> Any:
     """Open a finished run."""
     with open_rl(folder) as opened:
-        async with workshop(opened.config, opened.store, Silent()) as run:
+        async with rl_parts(opened.config, opened.store, Silent()) as run:
             # Raw trajectories are no part of the bank: the base episodes are read again.
             run, state = await make_first_bank(run, opened.state)
             yield Examined(run, state)

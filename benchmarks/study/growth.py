@@ -13,13 +13,14 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from skillwright.bank import Bank
+from skillwright.bank import Bank, GrowthCaps
 from skillwright.config.rl import RlEvolveSection
 from skillwright.core import ConfigError, SkillStatus, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, StudyTasks, ValTasks
 from skillwright.evaluation import ExploreGate, SplitReport
 from skillwright.jobs.run import EvolutionLoop, PlayedRound
+from skillwright.jobs.run.bench import terms_of
 from skillwright.worlds.alfworld.generate import household_tasks
 from study.exam import Examined, Silent, examined, new_homes, parts_of
 
@@ -125,7 +126,7 @@ async def _evolve(one: Examined, bank: Bank, games: Games) -> tuple[Bank, list[d
         val=games.val,
         section=SECTION,
         gate=gate,
-        terms=run.terms,
+        terms=terms_of(run.config),
         embedder=run.injector.embedder,
         teacher=lambda stage: run.teacher(f"growth {stage}"),
         callback=Silent(),
@@ -134,7 +135,7 @@ async def _evolve(one: Examined, bank: Bank, games: Games) -> tuple[Bank, list[d
     earlier: list[str] = []
     updates: list[dict[str, Any]] = []
     for number in range(1, UPDATES + 1):
-        if len(bank.active) + PER_UPDATE + SECTION.weakest_extra > MOST:
+        if len(bank.active) + PER_UPDATE + GrowthCaps().weakest_extra > MOST:
             break
         accepts = sum(each["action"] == "accept" for each in updates)
         played = await loop.take(number, bank, ledger, earlier, 1 + accepts * gate.draws)

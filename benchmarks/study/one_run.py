@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from skillwright.bank import Bank, BankStore
+from skillwright.bank import Bank, BankStore, GrowthCaps
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind
 from skillwright.core.jsonio import digest, write_text
@@ -29,7 +29,7 @@ from skillwright.jobs.weights import (
     start_rl,
 )
 from skillwright.jobs.weights.bank import make_first_bank
-from skillwright.jobs.weights.wiring import workshop
+from skillwright.jobs.weights.wiring import rl_parts
 from skillwright.runs import provenance
 from skillwright.worlds.alfworld import household
 from skillwright.worlds.alfworld.households import habit_skills
@@ -181,7 +181,7 @@ def write_distilled(config: RlConfig) -> None:
 
 
 async def _distilled(opened: RlRun) -> Bank:
-    async with workshop(opened.config, opened.store, Silent()) as run:
+    async with rl_parts(opened.config, opened.store, Silent()) as run:
         await make_first_bank(run, opened.state)
         return run.bank_store.load()
 
@@ -324,7 +324,7 @@ def _facts(report: RlReport, folder: Path, config: RlConfig) -> dict[str, Any]:
     first = report.state.first_version
     with BankStore.open(folder / "bank" / "bank.sqlite", read_only=True) as store:
         active = store.load(first).active
-    caps = config.evolve.caps if config.evolve else None
+    caps = GrowthCaps(config.evolve.per_checkpoint) if config.evolve else None
     covered = whole["cold_start"].get("coverage", {})
     wins, rows = (covered.get(name, 0) for name in ("wins", "rows"))
     return {
