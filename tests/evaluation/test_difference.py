@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skillwright.evaluation import paired_difference
-from skillwright.evaluation.paired_difference import MAX_EXACT_TASKS
+from skillwright.evaluation.difference import MAX_EXACT_TASKS
 
 SHARES = st.integers(0, 8).map(lambda eighths: eighths / 8)
 TABLES = st.lists(st.tuples(SHARES, SHARES), min_size=2, max_size=60)

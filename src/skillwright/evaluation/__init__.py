@@ -1,5 +1,6 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
+from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
@@ -38,7 +39,6 @@ from skillwright.evaluation.intervals import (
     wilson_interval,
 )
 from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
-from skillwright.evaluation.paired_difference import PairedDifference, paired_difference
 from skillwright.evaluation.power import detectable_gain
 from skillwright.evaluation.report import (
     Score,
