@@ -238,6 +238,7 @@ def pytest_runtestloop(session: Any) -> bool | None:
     ctypes.CDLL(None).prctl(36, 1)  # orphans of a test become children of this process
     items = {item.nodeid: item for item in session.items}
     held: dict[str, list[FunctionType]] = {}
+    gc.unfreeze()  # the suite freezes what it collected, which hides it from the next line
     for one in gc.get_objects():
         if type(one) is FunctionType:
             held.setdefault(one.__code__.co_filename, []).append(one)

@@ -67,11 +67,9 @@ class Bank:
         stats: Counts by id when this version was created; a missing id means no episode.
         issued: The highest number that was ever assigned, by prefix (``g``, ``t``, ``l``), and the
             highest version of a skill that a rollback undid, by its id. So an id always means the
-            same
-            skill, and an id with a version the same wording.
+            same skill, and an id with a version the same wording.
         meta: Facts about the whole bank, as JSON values: its source, and unknown fields of an
-            imported
-            file.
+            imported file.
 
     Raises:
         ValueError: Two skills have the same id, or an id is malformed (`ID_FORM`).

@@ -137,8 +137,7 @@ class WorkingCopy:
         """Find another skill with the same meaning, and a phrase for how it matches.
 
         A retired skill is found only if its text is equal, so that a better wording of a retired
-        skill
-        can be added.
+        skill can be added.
         """
         equal = self._ids.get(skill.content_digest)
         if equal is not None and equal != skill.id:
@@ -368,8 +367,7 @@ def apply(
     """Build the next version of a bank. Pure: equal arguments give equal banks.
 
     Retirements come first, because they make room, then refinements, approvals and additions, each
-    in
-    the order of the proposals. A skill that fails lint cannot become active.
+    in the order of the proposals. A skill that fails lint cannot become active.
 
     Args:
         bank: The current version.

@@ -225,9 +225,8 @@ class Calibration:
         curve: Results by threshold, ascending.
         default: Results at the embedder's own delta.
         suggested: Results at the highest threshold at which at most `MOST_UNSERVED` of the tasks
-            get
-            no skill of their category: the category filter already excludes other skills, so the
-            threshold only has to drop unrelated ones.
+            get no skill of their category: the category filter already excludes other skills, so
+            the threshold only has to drop unrelated ones.
         best_f1: Results at the threshold with the best F1, for a search across categories.
     """
 

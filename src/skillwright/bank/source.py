@@ -224,8 +224,7 @@ def classify(goal: str, bank: Bank, env: str = "", words: Encoder | None = None)
     """Return the category of a goal in words, without a task of an environment.
 
     An environment's rules decide first. A goal in free words ("heat the apple") gets the category
-    of
-    the most similar skills.
+    of the most similar skills.
 
     Args:
         goal: The goal in words.

@@ -73,8 +73,7 @@ def describe(words: TaskWords) -> str:
 
     Returns:
         1 to 1,024 characters: what the skill does, when to use it with a few of the prompts, and
-        the
-        words that distinguish these tasks (tf-idf over task prompts).
+        the words that distinguish these tasks (tf-idf over task prompts).
     """
     fit, examples, about = map(_fit, (words.prompts, words.examples or words.prompts, words.about))
     weight = _weights(fit, words.others)

@@ -82,7 +82,7 @@ class EnvAdapter(ABC):
 
         Returns:
             One row per episode. ``id`` (str), ``hard`` (0 or 1, or smoothed in [0, 1]) and
-            ``soft`` (in [0, 1]) are demanded; other keys are free. An episode that a fault ended
+            ``soft`` (in [0, 1]) are required, other keys optional. An episode that a fault ended
             has no scores and must not be among the rows.
         """
 

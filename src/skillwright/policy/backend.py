@@ -230,8 +230,7 @@ class LossReport:
         rows: Rows with a weight.
         tokens: Chosen tokens, weighted by row; the sums below run over them.
         policy_sum: The negated clipped objective, before division; for `SftLoss`, the cross-entropy
-            in
-            nats.
+            in nats.
         kl_sum: k3 estimates of the divergence from the reference, in nats.
         entropy_sum: In nats.
         low: Tokens at the lower bound (ratio too small, advantage negative).
@@ -338,8 +337,7 @@ class StepGuard:
     """Stops a run after several consecutive skipped steps.
 
     A single overflowing gradient is skipped and counted. Several in a row mean that the policy no
-    longer
-    learns.
+    longer learns.
     """
 
     def __init__(self) -> None:
@@ -436,8 +434,7 @@ class PolicyBackend(Protocol):
         """Architecture and digest of the weights, or of the steps that led to them.
 
         Changes with every effective `optim_step`, and with `load`. Equal steps from equal weights
-        give
-        equal identities, also for resumed runs.
+        give equal identities, also for resumed runs.
         """
         ...
 

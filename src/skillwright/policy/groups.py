@@ -301,7 +301,9 @@ def outcome_of(result: EpisodeResult) -> float:
         ValueError: The episode failed, and has no reward.
     """
     if result.reward is None:
-        raise ValueError(f"task {result.task_id!r}: a failure teaches nothing; leave it out")
+        raise ValueError(
+            f"task {result.task_id!r}: an infrastructure fault has no score; leave it out"
+        )
     check_rewards([result.reward])
     return 0.0 if result.stop_reason in _CUT else result.reward
 
@@ -329,8 +331,7 @@ def teach(
     """Compare the episodes of each task and return the rows with an advantage.
 
     Rows of equal outcomes have advantage 0 and are dropped before any forward pass; a malformed
-    action
-    among them keeps its penalty.
+    action among them keeps its penalty.
 
     Returns:
         Rows with advantage and group, in the order of the results; and counts.

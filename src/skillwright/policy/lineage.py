@@ -15,8 +15,7 @@ class Lineage:
 
     Args:
         begin: Returns the digest of all weights; called at most once, before the first step, or
-            when
-            the digest is first requested.
+            when the digest is first requested.
         settings: Optimizer settings, which affect the weights.
     """
 

@@ -31,17 +31,13 @@ class LeanAdamW(torch.optim.Optimizer):
     """AdamW with float32 master weights for bfloat16 parameters, and optional 8-bit moments.
 
     A bfloat16 number is the upper half of a float32 one. The lower half is stored separately, so
-    both
-    together are the exact master weight.
+    both together are the exact master weight.
 
     8-bit moments are fractions of the largest of their block of 256, in a code that is finer for
-    small
-    fractions (source: 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861), with two
-    differences. The *root* of the second moment is stored, which needs half the range; and it is
-    rounded
-    stochastically, so that slowly moving means do not stall. A positive root is never rounded to 0.
-    The
-    randomness depends on step and weight only, so resumed runs are equal.
+    small fractions (source: 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861), with
+    two differences. The *root* of the second moment is stored, which needs half the range; and it
+    is rounded stochastically, so that slowly moving means do not stall. A positive root is never
+    rounded to 0. The randomness depends on step and weight only, so resumed runs are equal.
 
     Args:
         weights: float32, float64 or bfloat16.

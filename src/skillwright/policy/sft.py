@@ -74,8 +74,7 @@ def demonstrations(
 
     Returns:
         One row per turn of a win, and the counts. Turns that the policy cannot imitate are skipped
-        and
-        counted.
+        and counted.
     """
     rows: list[Row] = []
     count: Counter[str] = Counter()

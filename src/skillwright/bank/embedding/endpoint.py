@@ -36,8 +36,7 @@ class EndpointEmbedder:
     """Encodes texts by an endpoint, in batches, with retries and limits.
 
     Its calls block and run in their own event loop, so they also work inside another loop, which
-    they
-    block: an engine calls from a thread.
+    they block: an engine calls from a thread.
 
     Args:
         base_url: URL without ``/embeddings``.
@@ -178,8 +177,7 @@ def make_embedder(name: str = LEXICAL) -> Embedder:
 
     Raises:
         ConfigError: The name is empty or has no model, the extra is not installed, or the model
-            does
-            not exist.
+            does not exist.
     """
     if not name.strip():
         raise ConfigError("no embedder is named; write 'lexical', 'all-MiniLM-L6-v2' or a URL")

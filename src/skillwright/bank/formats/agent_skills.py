@@ -207,8 +207,7 @@ def document_folder(text: str, name: str, description: str) -> SkillFolder:
     """Write a skill document as a folder of Agent Skills.
 
     A text that a client would expand or run goes unchanged to a reference file that SKILL.md names;
-    so
-    do the sections of a text that is too long.
+    so do the sections of a text that is too long.
 
     Args:
         text: The learned text.

@@ -34,8 +34,7 @@ def import_skills(
         path: A folder of Agent Skills or its SKILL.md, a JSON file of the interchange form or of
             SkillRL's layout, or a Markdown file.
         is_near: Whether two skills of one kind, category and scope have the same meaning. Not used
-            for
-            SkillRL's layout, so that it can be exported without loss.
+            for SkillRL's layout, so that it can be exported without loss.
 
     Returns:
         The next version, and the outcome of each skill.

@@ -292,8 +292,7 @@ class BankStore:
         """Store a version that `apply` made of the newest one and a gate accepted.
 
         An empty store accepts any bank, such as an export or a seed bank; numbering continues from
-        its
-        version, and its statistics are the first.
+        its version, and its statistics are the first.
 
         Raises:
             BankMoved: The candidate was made of another version than the newest.

@@ -18,7 +18,6 @@ from skillwright.models.http.wire import EndpointFault, GarbledReply, TurnTooLat
 # The circuit opens when a call used up its attempts while no other call was answered, or when no
 # call was answered for a whole deadline. Then calls wait, one probe at a time is sent, and an
 # answer closes the circuit.
-# through, and an answer closes it.
 
 
 LEAST_FAILURES = 6

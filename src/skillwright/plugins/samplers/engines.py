@@ -167,12 +167,12 @@ _LIBRARIES: Final[dict[EngineKind, Callable[[str, str, int | None, float], _Libr
 class Engine:
     """An engine with a policy's weights; it is started when it is first asked.
 
-    All calls come from one thread of its own: SGLang runs an event loop, and ours is running.
+    All calls come from one separate thread, because SGLang runs an event loop of its own.
 
     Args:
         kind: The package.
         policy: Whose weights they are.
-        share: Of a GPU's memory, that it takes for weights and cache.
+        share: Share of a GPU's memory for weights and cache.
     """
 
     def __init__(self, kind: EngineKind, policy: HfPolicy, share: float) -> None:

@@ -73,8 +73,7 @@ def micro_batches(rows: Sequence[Row], most_tokens: int, mode: ForwardMode) -> I
     """Split rows into parts below a mode's token limit.
 
     When packed, a prefix that several rows of a part share counts once; else padding counts. A row
-    beyond
-    the limit is a part of its own. Losses are sums, so neither splits nor order matter.
+    beyond the limit is a part of its own. Losses are sums, so neither splits nor order matter.
     """
     part: list[Row] = []
     size = longest = 0

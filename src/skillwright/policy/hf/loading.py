@@ -36,8 +36,7 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
 
     Args:
         name: A `save_pretrained` folder, a GGUF file, an installed package with one, or a name on
-            the
-            hub.
+            the hub.
         download: Fetch a hub's model that is not on this machine.
 
     Returns:

@@ -99,7 +99,7 @@ class Weights:
         """Enter the precision and the kernels of a forward pass.
 
         Args:
-            keep: Round an adapter's weights once in the context, and not at every use.
+            keep: Cache an adapter's rounded weights within the context (autocast's weight cache).
         """
         with self.kernels():
             if not self.low:
@@ -112,9 +112,8 @@ class Weights:
     def kernels(self) -> Any:
         """Return the context of attention kernels, forward and backward.
 
-        On a GPU it excludes cuDNN's, which plans for every new shape as long as a token takes, and
-        shapes
-        rarely repeat here.
+        On a GPU it excludes cuDNN's kernels: they plan anew for every shape, which takes as long as
+        a token, and shapes rarely repeat here.
         """
         if self.device.type != "cuda":
             return nullcontext()

@@ -65,12 +65,10 @@ class HfPolicy:
     """A `PolicyBackend` over a causal language model of the `transformers` library.
 
     Samples are drawn by each context's own seed. Logits depend slightly on the width and padding of
-    a
-    batch: log-probabilities differ by up to about 1e-5 nats in float32, so a sample depends on its
-    batch
-    with a probability of that size per token; in bfloat16 by up to about 5e-2, so a long answer may
-    well
-    differ. `LossReport.drift` measures the difference between sampling and training.
+    a batch: log-probabilities differ by up to about 1e-5 nats in float32, so a sample depends on
+    its batch with a probability of that size per token; in bfloat16 by up to about 5e-2, so a long
+    answer may well differ. `LossReport.drift` measures the difference between sampling and
+    training.
 
     Attributes:
         engine: Samples unrestricted answers, if set; all others are sampled here.

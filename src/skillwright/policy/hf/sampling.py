@@ -76,8 +76,7 @@ class Lane:
     """Conversations that are processed side by side.
 
     Each has its own tokens; they share the columns of the cache, and a mask marks the columns of
-    each
-    conversation. Positions count a conversation's own tokens, so gaps do not matter.
+    each conversation. Positions count a conversation's own tokens, so gaps do not matter.
 
     Attributes:
         cache: The library's cache.

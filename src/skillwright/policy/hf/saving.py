@@ -78,8 +78,7 @@ def save_gguf(
         original: The GGUF file of its base model.
         folder: Must not exist; it gets ``model.gguf`` and ``README.md``.
         kind: Format of matrices; vectors are float32. ``q8_0``: 8 bits and a scale per 32 values of
-            a
-            row, and float16 for rows whose length is not a multiple of 32.
+            a row, and float16 for rows whose length is not a multiple of 32.
         card: The text of ``README.md``.
 
     Returns:

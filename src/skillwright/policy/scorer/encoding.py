@@ -365,8 +365,7 @@ class Batch:
     """Turns as tensors; B turns, T tokens of the longest prompt, W distinct tokens of commands.
 
     The tokens of all prompts form one sequence of L tokens, with `GAP` empty ones around each part,
-    so
-    that convolutions neither mix parts nor process padding. Shared parts occur once.
+    so that convolutions neither mix parts nor process padding. Shared parts occur once.
 
     Attributes:
         tokens: Token table, ``[L, 6]``.

@@ -224,7 +224,7 @@ class CommandScorer(nn.Module):
         return _pooled(picked[..., :width], picked[..., width:] * present)
 
     def _equal(self, batch: Batch) -> Tensor:
-        """Return where names, and words, of commands and prompt are equal, ``[B, 2, W, T]``.
+        """Return where names and words of commands equal those of the prompt, ``[B, 2, W, T]``.
 
         The value is the gate of the word.
         """

@@ -222,7 +222,7 @@ def _cleared(failed: Sequence[_Failed], rules: Rules) -> list[Finding]:
 
 
 def _copied(failed: Sequence[_Failed], rules: Rules) -> list[Finding]:
-    """Say after which name the answer stands, where it does in several episodes."""
+    """Return the field name that precedes the answer in several episodes."""
     shown: dict[str, list[str]] = {}
     for one in failed:
         for name, value in _FIELD.findall(one.asked):

@@ -77,7 +77,7 @@ class SearchQaEnv(QaEnv):
 
     @classmethod
     def examples(cls, env_config: object | None = None) -> list[dict[str, Any]]:
-        """Return two generated questions of each kind."""
+        """Return eight example questions of the train split."""
         if read_settings(env_config).passages is None:
             return super().examples()
         return [dict(task.extras) for task in archive_questions("train", 8)]

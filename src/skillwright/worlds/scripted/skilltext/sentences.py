@@ -268,7 +268,7 @@ class Clause:
 
 
 def split(sentence: Sentence) -> tuple[Clause, ...]:
-    """Take a sentence apart."""
+    """Split a sentence into clauses, each with its polarity."""
     clauses: list[Clause] = []
     kind, lead, at = Kind.MAIN, "", 0
     for border in _BORDER.finditer(sentence.text):
@@ -280,7 +280,7 @@ def split(sentence: Sentence) -> tuple[Clause, ...]:
         if mark == "stop":
             kind, lead = Kind.MAIN, border["stop"].strip()
         elif mark == "also":
-            lead = "and"  # the clause continues in the part that it plays
+            lead = "and"  # the clause keeps the kind of the one before it
         else:
             kind, lead = Kind(mark), border[mark].strip()
     words = sentence.text[at:].strip()
