@@ -189,10 +189,15 @@ async def finding(name: str, check: Awaitable[str]) -> Finding:
 
 def _by_model(llms: Mapping[str, ModelConfig]) -> list[list[str]]:
     """Group roles by model: several roles of one model are one question."""
-    roles: dict[str, list[str]] = {}
+    # Compared as settings: what is written of them leaves out the key, which may differ.
+    groups: list[tuple[ModelConfig, list[str]]] = []
     for role, llm in llms.items():
-        roles.setdefault(llm.model_dump_json(), []).append(role)
-    return list(roles.values())
+        same = next((roles for one, roles in groups if one == llm), None)
+        if same is None:
+            groups.append((llm, [role]))
+        else:
+            same.append(role)
+    return [roles for _, roles in groups]
 
 
 async def _question(
