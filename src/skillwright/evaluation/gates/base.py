@@ -70,8 +70,7 @@ class Gate(OpenUnion):
                 f"{points[name].value!r} of the package {points[name].package!r} is no "
                 f"skillwright.evaluation.Gate with the kind {name!r}"
             )
-        gate: type[Gate] = found
-        return gate
+        return found
 
     @classmethod
     def members(cls) -> "Mapping[str, type[Gate]]":
