@@ -113,7 +113,8 @@ def _tasks(
     del stamps
     data = json.loads(data_text)
     settings = TableSettings.model_validate_json(settings_text)
-    plan = _Plan(data, settings, [Table(file, data["encoding"]) for file in _files(data)])
+    limits = data["encoding"], data["max_cell_chars"], data["max_file_mb"] * 1_000_000
+    plan = _Plan(data, settings, [Table(file, *limits) for file in _files(data)])
     return plan.tasks()
 
 
