@@ -16,7 +16,7 @@ from skillwright.core import DataError
 INSTALL_PARQUET: Final = "pip install 'skillwright[parquet]'"
 
 _PIECE_BYTES: Final = 1 << 26
-_PIECE_ROWS: Final = 8192
+_PIECE_ROWS: Final = 32_768
 
 
 def parquet_rows(path: Path, most_chars: int, most_bytes: int | None) -> Iterator[dict[str, Any]]:
@@ -73,13 +73,17 @@ class _Reading:
             self._refuse_group(facts, first)
             fitting = _PIECE_BYTES * facts.num_rows // max(facts.total_byte_size, 1)
             piece = min(max(fitting, 1), _PIECE_ROWS)
-            for batch in self.file.iter_batches(batch_size=piece, row_groups=[group]):
-                yield from self._batch(batch, first)
-                first += batch.num_rows
+            try:
+                for batch in self.file.iter_batches(batch_size=piece, row_groups=[group]):
+                    yield from self._batch(batch, first)
+                    first += batch.num_rows
+            except MemoryError as error:
+                raise self._too_much(facts, first) from error
 
     def _batch(self, batch: Any, first: int) -> Iterator[dict[str, Any]]:
         cells = []
-        for name, column in zip(self.names, batch.columns, strict=True):
+        for name, whole in zip(self.names, batch.columns, strict=True):
+            column = self._with_used_words(whole)
             sizes = self._sizes(column)
             longest = 0 if sizes is None else int(sizes.max(initial=0))
             if longest > self.most_chars:
@@ -103,6 +107,25 @@ class _Reading:
                 rows = f"{first} to {first + facts.num_rows - 1}"
                 raise cell_too_long(self.path, rows, chunk.path_in_schema, average)
 
+    def _too_much(self, facts: Any, first: int) -> DataError:
+        chunks = [facts.column(at) for at in range(facts.num_columns)]
+        most = max(chunks, key=lambda chunk: chunk.total_uncompressed_size)
+        size = most.total_uncompressed_size // 1_000_000
+        return DataError(
+            f"{str(self.path)!r}, from row {first} on, column {most.path_in_schema!r}: {size:,} MB "
+            "are more than this process may take, also where env.data.max_cell_chars reads longer "
+            "cells. Shorten them, or take the column out of the file"
+        )
+
+    def _with_used_words(self, column: Any) -> Any:
+        """Return a column of texts whose dictionary has no text that no row of it uses."""
+        if not self.types.is_dictionary(column.type):
+            return column
+        indices = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        used, at = np.unique(indices, return_inverse=True)
+        taken = self.arrow.array(used, mask=used < 0)
+        return self.arrow.DictionaryArray.from_arrays(at, column.dictionary.take(taken))
+
     def _sizes(self, column: Any) -> Any:
         """Return the characters of each cell: of its texts, and 4 for every other value.
 
@@ -113,9 +136,9 @@ class _Reading:
             texts = column.dictionary
             is_text = types.is_string(texts.type) or types.is_large_string(texts.type)
             count = self.compute.utf8_length if is_text else self.compute.binary_length
-            return np.append(count(texts).to_numpy(False), 0)[
-                column.indices.fill_null(len(texts)).to_numpy(False)
-            ]
+            lengths = np.append(count(texts).fill_null(0).to_numpy(zero_copy_only=False), 0)
+            # The length of a null is the appended one.
+            return lengths[column.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
         if types.is_struct(kind):
             parts = [self._sizes_or_4(column.field(at)) for at in range(kind.num_fields)]
             return np.sum(parts, axis=0) if parts else None
