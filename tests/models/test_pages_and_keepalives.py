@@ -91,7 +91,7 @@ async def test_comments_and_marks_before_an_answer_are_skipped(mock_openai, make
 async def test_an_error_behind_comments_is_the_error_that_it_is(mock_openai, make_chat):
     error = {"error": {"message": "no such model", "code": 404}}
     mock_openai.next(raw(b": PROCESSING\n\n" + json.dumps(error).encode()))
-    with pytest.raises(ModelRefused, match="404.*no such model"):
+    with pytest.raises(ModelRefused, match=r"404.*no such model"):
         await make_chat().complete(HELLO, purpose=Purpose.CHECK)
 
 
