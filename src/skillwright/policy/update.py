@@ -208,7 +208,8 @@ def policy_terms(
 def k3(difference: torch.Tensor) -> torch.Tensor:
     """Estimate the KL divergence by ``exp(d) - d - 1``, in [0, 10].
 
-    ``difference`` is ``d = log p_reference - log p``. Values above d = 2.6109 are clamped to 10 and have no gradient.
+    ``difference`` is ``d = log p_reference - log p``. Values of d above 2.6109 are clamped to 10
+    and have no gradient.
     """
     safe = difference.clamp(max=_LARGEST_LOG_RATIO)
     # expm1 is exact near 0; rounding errors below 0 are clamped.
