@@ -86,6 +86,7 @@ def _analysts(proposal: StepProposal, step: int) -> list[PatchRecord]:
                 "failures": [asdict(note) for note in one.failures],
                 "success_patterns": list(one.success_patterns),
                 "notes": list(one.notes),
+                "dropped": one.dropped,
                 "cuts": [asdict(cut) for cut in one.cuts],
             },
         )
@@ -105,7 +106,7 @@ def _merges(proposal: StepProposal, step: int) -> list[PatchRecord]:
             merge.fault,
             edits=[one.id for one in merge.outputs],
             level=merge.level,
-            details={"notes": list(merge.notes)},
+            details={"notes": list(merge.notes), "dropped": merge.dropped},
         )
         for merge in proposal.merged.merges
     ]
