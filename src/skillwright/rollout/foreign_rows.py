@@ -116,7 +116,9 @@ def read_batch(returned: Any, about: RowsAbout) -> ReadBatch:
 def all_failed(about: RowsAbout, fault: BaseException) -> ReadBatch:
     """Return a Failure per known id of a batch whose rollout raised."""
     cause = Failure.of(fault)
-    said = f"rollout raised {type(fault).__name__}: {cause.message}"
+    # A ContractError says itself what is wrong with what came back.
+    raised = "" if isinstance(fault, ContractError) else f"rollout raised {type(fault).__name__}: "
+    said = raised + cause.message
     results = tuple(failed(about, row_id, said, cause=cause.cause) for row_id in about.ids or ())
     return ReadBatch(results, {}, (said,))
 
