@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -17,7 +18,7 @@ from pydantic import (
 from skillwright.config.yaml_files import kind_unless_given
 from skillwright.core import DataError
 from skillwright.core.settings import Settings
-from skillwright.datasets import parse_ratio
+from skillwright.datasets import USUAL_RATIO, parse_ratio
 from skillwright.envs import spec
 
 BENCHMARKS: Final = {
@@ -45,6 +46,10 @@ def skillopt_hint(name: str) -> str:
 def _check_ratio(text: str) -> str:
     parse_ratio(text)
     return text
+
+
+def _or_usual(given: Any) -> Any:
+    return USUAL_RATIO if given in ("", None) else given
 
 
 class SeededData(Settings):
@@ -125,7 +130,7 @@ class RatioData(Settings):
     kind: Literal["ratio"] = "ratio"
     path: Annotated[str, Field(min_length=1)]
     """JSON, JSONL, CSV, TSV or Parquet file, or a folder with one JSON or JSONL file."""
-    ratio: Annotated[str, AfterValidator(_check_ratio)] = "2:1:7"
+    ratio: Annotated[str, BeforeValidator(_or_usual), AfterValidator(_check_ratio)] = USUAL_RATIO
     """Shares of train, val and test."""
     seed: NonNegativeInt = 42
     """Seed of the shuffle."""

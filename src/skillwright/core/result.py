@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from skillwright.core.agent import Act
 from skillwright.core.chat import Message, Usage
-from skillwright.core.edits import Patch
+from skillwright.core.edits import Patch, refuse_other
 from skillwright.core.errors import (
     ContractError,
     EnvError,
@@ -290,6 +290,7 @@ class RolloutResult:
             ContractError: ``hard`` or ``soft`` is missing; or one of them, or ``n_turns``, is not
                 a finite number. (SkillOpt raises a TypeError there.)
         """
+        refuse_other(data, "a row of a rollout")
         row_id = str(data.get("id", ""))
         known = set(cls.__dataclass_fields__)
         extras = {key: value for key, value in data.items() if key not in known}
@@ -328,7 +329,7 @@ def _number(row: dict[str, Any], name: str, row_id: str) -> float:
         raise ContractError(
             f"rollout row {row_id!r} has no {name!r}; every row needs id, hard and soft"
         ) from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ContractError(
             f"rollout row {row_id!r}: {name} is {row[name]!r}, not a number"
         ) from None
@@ -348,6 +349,7 @@ class FailureSummaryEntry:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read an entry; the count is cast to int."""
+        refuse_other(data, "an entry of failure_summary")
         return cls(
             failure_type=data.get("failure_type", ""),
             count=int(data.get("count", 0)),
@@ -384,6 +386,7 @@ class RawPatch:
         """
         if data is None:
             return None
+        refuse_other(data, "a raw patch")
         inner = data.get("patch") or data
         if not isinstance(inner, dict):
             return None
@@ -422,6 +425,7 @@ class SlowUpdateResult:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read a result; unknown keys are dropped."""
+        refuse_other(data, "the result of a slow update")
         return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
 
     def to_dict(self) -> dict[str, Any]:
