@@ -1,9 +1,9 @@
 """Runs in experiment trackers: the numbers that follow from events, and who sends them.
 
-A tracker sees the events that the display sees, one step behind it: its numbers are put
-into a queue, and a thread of the tracker's own sends it. So a tracker can neither stop a run nor
-keep it waiting, but for a bounded time at the end. What it was sent is noted in the run's folder,
-and a resumed run sends nothing twice.
+A tracker sees the events that the display sees, one step behind it: its numbers are put into a
+queue, and a thread of the tracker's own sends it. So a tracker can neither stop a run nor keep it
+waiting, but for a bounded time at the end. What it was sent is noted in the run's folder, and a
+resumed run sends nothing twice.
 """
 
 import asyncio
