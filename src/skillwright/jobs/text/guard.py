@@ -16,8 +16,8 @@ def stop_if_unusable(
 ) -> None:
     """Stop before a step, or an epoch's update, is decided if too few replies can be used.
 
-    The replies are forgotten, so that a resumed run asks again. Under ``run.parity`` a run continues
-    as SkillOpt does.
+    The replies are forgotten, so that a resumed run asks again. Under ``run.parity`` a run
+    continues as SkillOpt does.
 
     Raises:
         EngineDown: All replies of the first step, or most of a run, cannot be used.

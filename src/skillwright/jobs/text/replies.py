@@ -22,7 +22,7 @@ LEAST: Final = 3
 LEAST_FOR_SHARE: Final = 10
 """Replies from which most of them may stop a run before its last step."""
 MOST_CAUSES: Final = 3
-"""Causes of one kind that are told apart in words."""
+"""Causes of one kind that are named."""
 _LONGEST = 200
 
 # Kinds of unusable replies, in the words of a remark.
