@@ -81,13 +81,13 @@ def listen() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     if sys.platform != "win32":
-        seen, told = os.pipe()
-        os.set_blocking(told, False)
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
         # Written by the C handler, also while the main thread runs no Python code.
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         # A copy of this process has its own signals, and would write of them here.
         os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
-        threading.Thread(target=_end_in_time, args=(seen,), name="stop", daemon=True).start()
+        threading.Thread(target=_end_in_time, args=(reading,), name="stop", daemon=True).start()
 
 
 @contextmanager

@@ -64,11 +64,11 @@ def main(parent: int, argv: Sequence[str]) -> int:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):  # readers see the end of a stream when the program closes it
         os.dup2(nothing, stream)
-    status, is_told = None, False
-    while status is None and not is_told and os.getppid() == parent:
+    status, is_stopped = None, False
+    while status is None and not is_stopped and os.getppid() == parent:
         select.select([woken], [], [], _LOOKS_AGAIN_S)
         with suppress(BlockingIOError):
-            is_told = signal.SIGTERM in os.read(woken, 64)
+            is_stopped = signal.SIGTERM in os.read(woken, 64)
         status = _reaped(child)
     killed = _kill_all(child)
     return killed if status is None else status
