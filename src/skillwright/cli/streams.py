@@ -67,8 +67,8 @@ def listen() -> None:
     """Take SIGTERM for a Ctrl-C from now on, so that a run says how to continue with it."""
     if sys.platform != "win32" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A background job of a shell, which Ctrl-C is not meant for. What is blocked does not reach
-        # it either (until multiprocessing.resource_tracker lifts the block), and asyncio
-        # ends its tasks in order only where there is a handler to replace.
+        # it either (until multiprocessing.resource_tracker lifts the block), and asyncio ends its
+        # tasks in order only where there is a handler to replace.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
