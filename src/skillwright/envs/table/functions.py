@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any, Final
 
 from skillwright.core import DataError, EnvError
+from skillwright.core.fence import one_line
 from skillwright.core.found_code import SESSION, find_code
 from skillwright.core.jsonio import read_text, text_digest
 from skillwright.core.supervised import end_supervised, supervised
@@ -27,6 +28,7 @@ _PROGRAM: Final = Path(__file__).with_name("worker.py")
 _STARTS_WITHIN_S: Final = 60.0
 _MOST_PROCESSES: Final = 4
 _LOOKS_AGAIN_S: Final = 0.1
+_REASON_CHARS: Final = 80
 
 
 async def scored_apart(
@@ -44,14 +46,16 @@ async def scored_apart(
     question = {**what, "reply": reply}
     found = await _ask(name, {**question, "time_limit_s": scorer.time_limit_s})
     if isinstance(scorer, Regex) and found["score"] < 1:
-        return Grade(found["score"], f'Expected what matches "{as_text(right)}".')
+        expected = f'Expected what matches "{as_text(right)}".'
+        return Grade(found["score"], expected, reason="the pattern does not match")
     return _graded(found)
 
 
 def _graded(found: Mapping[str, Any]) -> Grade:
     score, said = found["score"], found.get("feedback", "")
     feedback = said or ("Right." if score == 1 else f"The score is {score:g}.")
-    return Grade(score, feedback, said or NOT_RIGHT)
+    reason = "" if score == 1 else one_line(feedback, _REASON_CHARS)
+    return Grade(score, feedback, said or NOT_RIGHT, reason=reason)
 
 
 def file_digest(function: str) -> str:

@@ -62,10 +62,16 @@ def read_score(value: Any) -> dict[str, Any]:
         raise TypeError(
             f"it returned {value!r:.200}; return a number from 0 to 1, or (number, feedback)"
         )
-    score = float(value)
+    score = snapped(float(value))
     if not (math.isfinite(score) and 0 <= score <= 1):
         raise ValueError(f"it returned {score}; a score is a number from 0 to 1")
     return {"score": score, "feedback": str(feedback)}
+
+
+def snapped(score: float) -> float:
+    """Return 0 or 1 for a score that a sum of weights left within 1e-6 of it."""
+    nearest = 1.0 if score > 0.5 else 0.0
+    return nearest if abs(score - nearest) <= 1e-6 else score
 
 
 def describe(error: BaseException) -> str:
