@@ -35,7 +35,7 @@ class Choice(JsonRecord):
 
     Attributes:
         differing: Number of tasks that went differently under the candidate.
-        accepted: Whether training went on from the candidate.
+        accepted: Whether training continued from the candidate.
         moved: Mean gain by task id, without the tasks that went alike; of an accepted candidate.
             Empty where its gate does not say.
     """
