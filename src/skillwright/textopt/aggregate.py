@@ -40,6 +40,7 @@ class Merge:
         inputs: Ids of the merged proposals.
         outputs: Ids of the results; the inputs themselves if ``fault`` is set.
         fault: Reason for concatenating the inputs instead of merging them, or ``None``.
+        dropped: Number of the reply's edits that could not be read or are refused.
     """
 
     call: str
@@ -49,6 +50,7 @@ class Merge:
     fault: AnalystFault | None = None
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +200,14 @@ class _MergeCalls:
         inputs = [proposal for patch in patches for proposal in patch.proposals]
         tree_level = None if prompt.startswith("merge_final") else level
         if isinstance(answer.reply, AnalystFault):
-            fault, notes = answer.reply, []
+            fault, notes, dropped = answer.reply, [], 0
             outputs = [_on_level(proposal, tree_level) for proposal in inputs]
         else:
             reader = _Reader(name, patches, tree_level, answer.prompt_digest)
             found = self.form.read(answer.reply.edits, self.context.skill, self.settings.limits)
             fault, outputs = None, [reader.proposal(*edit) for edit in found.edits]
             notes = [*found.notes, *reader.notes]
+            dropped = len(answer.reply.edits) - len(found.edits)
             if not outputs:
                 notes.append(f"none of {len(inputs)} edits is kept")
         merge = Merge(
@@ -215,6 +218,7 @@ class _MergeCalls:
             fault=fault,
             notes=tuple(notes),
             prompt_digest=answer.prompt_digest,
+            dropped=dropped,
         )
         return PatchNode(patches[0].source_type, tuple(outputs)), merge
 

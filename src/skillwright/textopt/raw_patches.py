@@ -135,6 +135,7 @@ class _PatchReader:
             ),
             execution_notes=tuple(read_notes(raw.get("appendix_notes")) if takes_notes else ()),
             notes=(*notes, *found.notes, *reader.notes),
+            dropped=len(items) - len(found.edits),
         )
 
     def _named(self, raw: Mapping[str, Any]) -> list[Transcript]:

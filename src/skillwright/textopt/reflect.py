@@ -78,6 +78,7 @@ class AnalystPatch:
         success_patterns: Behavior that worked.
         execution_notes: Reminders of rules that the agent did not follow.
         notes: Dropped and corrected parts of its reply.
+        dropped: Number of its edits that could not be read or are refused.
     """
 
     call: str
@@ -91,6 +92,7 @@ class AnalystPatch:
     notes: tuple[str, ...] = ()
     cuts: tuple[Cut, ...] = ()
     prompt_digest: str = ""
+    dropped: int = 0
 
 
 Outcome = AnalystPatch | AnalystFault
@@ -243,6 +245,7 @@ async def analyze(
         notes=tuple(notes),
         cuts=rendering.cuts,
         prompt_digest=answer.prompt_digest,
+        dropped=len(answer.reply.patch.edits) - len(found.edits),
     )
 
 

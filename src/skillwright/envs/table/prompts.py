@@ -34,6 +34,7 @@ def render_prompt(source: str, row: Mapping[str, Any]) -> str:
         raise DataError(f"the prompt's template cannot be filled in: {_said(error)}") from error
 
 
+@lru_cache(maxsize=16)
 def columns_in(source: str) -> tuple[str, ...]:
     """Return the columns that a template names, sorted.
 
