@@ -298,19 +298,19 @@ class _Plan:
                 for at in differ[:_SHOWN_ROWS]
             )
             logger.warning(
-                "%s: conflicting answers to one question in %d rows: %s%s. Only the second of each "
+                "%s: conflicting answers to one question in %s: %s%s. Only the second of each "
                 "pair is used; correct the wrong one",
                 self._where,
-                len(differ),
+                _counted(len(differ)),
                 shown,
                 "; ..." if len(differ) > _SHOWN_ROWS else "",
             )
         same = sorted(kept.keys() - set(differ))
         if same:
             logger.warning(
-                "%s: %d rows repeat another row's question and are left out: %s%s",
+                "%s: %s left out that repeat another row's question: %s%s",
                 self._where,
-                len(same),
+                _counted(len(same)),
                 ", ".join(self._place(index, at) for at in same[:_SHOWN_ROWS]),
                 ", ..." if len(same) > _SHOWN_ROWS else "",
             )
@@ -405,6 +405,10 @@ def dealing_pattern(ratio: Ratio) -> list[int]:
         pattern.append(behind.index(max(behind)))
         given[pattern[-1]] += 1
     return pattern
+
+
+def _counted(rows: int) -> str:
+    return f"{rows:,} row{'s' * (rows != 1)}"
 
 
 def _refuse_blank(path: Path, rows: Sequence[int], problem: str) -> None:
