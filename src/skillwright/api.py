@@ -26,7 +26,7 @@ from skillwright.config import (
 from skillwright.config.load import config_of
 from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
-from skillwright.core.jsonio import dumps, read_text, text_digest, write_text
+from skillwright.core.jsonio import dumps, read_document, text_digest, write_text
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs.inspect import (
     EpisodeQuery,
@@ -571,7 +571,7 @@ def _left(config: RunConfig, skill: str) -> Path | None:
 
 
 def _text_of(skill: str | Path) -> str:
-    return read_text(skill, "skill document") if isinstance(skill, Path) else skill
+    return read_document(skill, "skill document") if isinstance(skill, Path) else skill
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:

@@ -33,7 +33,7 @@ from skillwright.cli.options import (
 from skillwright.cli.verify import show_taken
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import UsageError
-from skillwright.core.jsonio import read_text, write_text
+from skillwright.core.jsonio import read_document, write_text
 from skillwright.evaluation import BoundedGain
 from skillwright.jobs.inspect import (
     MARGIN,
@@ -145,7 +145,7 @@ def export_(
             )
         options = ExportOptions(output or PLACES[to or "agents"], name, asks_model=not no_model)
         if _is_of_no_run(where):
-            text = read_text(Path(where), "skill document")
+            text = read_document(Path(where), "skill document")
             taken = asyncio.run(export_document(text, None, 0, options))
         else:
             found = find_skill(where, root)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Self
 from skillwright.config.env import EnvSection
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, SkillwrightError, did_you_mean
-from skillwright.core.jsonio import dumps, read_text
+from skillwright.core.jsonio import dumps, read_document
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.jobs.kinds import MADE, STUDY_NAME
 from skillwright.jobs.listing import made_facts
@@ -227,10 +227,10 @@ def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
 
 
 def read_initial_skill(config: RunConfig) -> str:
-    """Return the initial skill, byte for byte; a blank ``skill.init`` is a blank skill.
+    """Return the initial skill (`read_document`); a blank ``skill.init`` is a blank skill.
 
     Raises:
         DataError: The file is missing, or is not UTF-8.
     """
     path = config.skill.init
-    return read_text(Path(path), "skill") if path else ""
+    return read_document(Path(path), "skill") if path else ""
