@@ -33,7 +33,7 @@ class GateResult:
     """Both incumbents after a decision.
 
     Attributes:
-        action: What was decided.
+        action: The decision.
         current_skill: The skill that training continues from.
         current_score: Its gate score.
         best_skill: The best skill so far.
@@ -88,9 +88,9 @@ def select_gate_score(  # noqa: PLR0913 -- the documented signature
         metric: ``hard``, ``soft``, or ``mixed`` = (1 - w) * hard + w * soft.
         mixed_weight: The w of ``mixed``, clamped to [0, 1].
         skill_content: The skill, for its density.
-        use_semantic_density: Add ``semantic_density_weight`` times the skill's density. Left off
-            by default: it pays for words like MUST, not for results.
-        semantic_density_weight: What a density of 1 adds.
+        use_semantic_density: Add ``semantic_density_weight`` times the skill's density. Off by
+            default, because it rewards words like MUST instead of results.
+        semantic_density_weight: Score that a density of 1 adds.
         leading_words: See `compute_semantic_density`.
 
     Raises:
