@@ -239,7 +239,7 @@ def test_a_split_without_rows_is_refused_with_what_would_do(tmp_path):
 
 def test_two_ways_to_split_are_refused(tmp_path):
     path = write(tmp_path / "a.csv", rows(6))
-    with pytest.raises(ConfigError, match="ratio and split_column both say"):
+    with pytest.raises(ConfigError, match="ratio and split_column both define"):
         config_of(path, {"ratio": "1:1:1", "split_column": "label"})
 
 

@@ -37,9 +37,9 @@ _FRACTION: Final = re.compile(
 _LATEX: Final = (
     (re.compile(r"\\+!"), ""),
     (re.compile(r"\\+[,;: ]"), "\u00a0"),
-    (re.compile(r"\\+(?:times|cdot)\b"), "\u00d7"),
-    (re.compile(r"\\+pm\b"), "\u00b1"),
-    (re.compile(r"\\+(?:left|right|displaystyle)\b"), ""),
+    (re.compile(r"\\+(?:times|cdot)(?![A-Za-z])"), "\u00d7"),
+    (re.compile(r"\\+pm(?![A-Za-z])"), "\u00b1"),
+    (re.compile(r"\\+(?:left|right|displaystyle)(?![A-Za-z])"), ""),
     (re.compile(r"\\+(?:text|mathrm|mathbf|textbf|mbox|operatorname)\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\\+([$%#&_{}])"), r"\1"),
 )
@@ -71,7 +71,7 @@ _NO_ANSWER: Final = re.compile(
 )
 _CURRENCY: Final = re.compile(r"(?:USD|EUR|GBP|JPY|CNY|RMB|INR|CHF|AUD|CAD|Rs\.?|kr)$")
 _TAIL: Final = re.compile(
-    r"\s?[x\u00d7*\u00b7]\s?10\^(?P<ten>[-+]?\d{1,4})|[eE](?P<e>[-+]?\d{1,4})(?!\w)"
+    r"\s?[x\u00d7*\u00b7]\s?10(?:\^(?P<ten>[-+]?\d{1,4})|[\u207a\u207b]?[\u00b2\u00b3\u00b9\u2070-\u2079]+)|[eE](?P<e>[-+]?\d{1,4})(?!\w)"
     r"|\^(?P<power>[-+]?\d{1,4})|\s?/\s?(?P<under>\d+(?:\.\d+)?)(?![\d/])"
 )
 _MIXED: Final = re.compile(r"\s+(?:and\s+)?(\d{1,3})\s?/\s?(\d{1,4})(?![\d/])")
