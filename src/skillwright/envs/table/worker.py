@@ -5,7 +5,6 @@ line. What a scorer prints goes to standard error.
 """
 
 import asyncio
-import faulthandler
 import inspect
 import json
 import math
@@ -15,8 +14,6 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
-
-_GRACE_S = 5.0  # after which it ends itself when its parent is gone
 
 
 def main(entry_point: str) -> None:
@@ -29,18 +26,12 @@ def main(entry_point: str) -> None:
         _write(answers, {"broken": describe(error)})
         return
     _write(answers, {"ready": True})
-    nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
     for line in sys.stdin:
         question = json.loads(line)
-        # No thread of Python's would wake up while a regular expression is matched.
-        faulthandler.dump_traceback_later(
-            question["time_limit_s"] + _GRACE_S, exit=True, file=nowhere
-        )
         try:
             answer = read_score(score(question))
         except BaseException as error:  # noqa: BLE001 - whatever a scorer raises is what we report
             answer = {"raised": describe(error)}
-        faulthandler.cancel_dump_traceback_later()
         _write(answers, answer)
 
 
