@@ -23,7 +23,7 @@ from skillwright.envs.table.numbers import Read, same_number, whole_number
 from skillwright.envs.table.objects import final_object
 from skillwright.envs.table.reasons import Reason, text_reason
 from skillwright.envs.table.unicode_forms import alike, folded
-from skillwright.envs.table.words import holds_words, for_f1, unwrapped
+from skillwright.envs.table.words import for_f1, holds_words, unwrapped
 
 NOT_RIGHT: Final = "That is not right."
 
