@@ -1,4 +1,4 @@
-"""What every job shares: launch, preflight, estimate, engine, memory, money, progress."""
+"""The parts that all jobs share: launch, preflight, estimate, engine, memory, money, progress."""
 
 from skillwright.jobs.kinds import MADE as MADE
 from skillwright.jobs.kinds import SERVE as SERVE
