@@ -35,7 +35,7 @@ from skillwright.runs.calls import Bill
 
 _MINUTE_S = 60.0
 
-PIONEERS = 4
+MAX_UNMEASURED = 4
 """Maximum concurrent pieces of work before the first one of its kind has ended."""
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Budget:
     def _is_too_early(self, kind: str) -> bool:
         counts = self._bounds.usd is not None or self._bounds.tokens is not None
         alike = sum(work.kind == kind for work in self._in_flight)
-        return counts and kind not in self._shown and alike >= PIONEERS
+        return counts and kind not in self._shown and alike >= MAX_UNMEASURED
 
     def _spent_by(self, work: _Work) -> _Spent:
         used = work.used
