@@ -9,6 +9,7 @@ from skillwright.config import load_config
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.datasets import parse_ratio
+from skillwright.envs.table import TableEnv
 from skillwright.envs.table.splits import MOST_TASKS, dealing_pattern
 from skillwright.jobs.run import make_splits
 
@@ -140,7 +141,8 @@ def test_a_question_is_in_one_split_only_and_rows_that_repeat_it_are_left_out(tm
     write(tmp_path / "test.csv", [same, ("more", "b")])
     splits = split(str(tmp_path))
     assert [len(tasks) for tasks in splits] == [3, 1, 2]
-    assert "2 rows ask what another row asks, and are left out" in caplog.text
+    assert "2 rows repeat another row's question and are left out" in caplog.text
+    assert "train.csv row 4, val.csv row 2" in caplog.text
 
 
 def test_at_most_so_many_rows_are_taken_evenly_over_the_answers(tmp_path):
@@ -239,7 +241,7 @@ def test_a_split_without_rows_is_refused_with_what_would_do(tmp_path):
 
 def test_two_ways_to_split_are_refused(tmp_path):
     path = write(tmp_path / "a.csv", rows(6))
-    with pytest.raises(ConfigError, match="ratio and split_column both say"):
+    with pytest.raises(ConfigError, match="ratio and split_column both define"):
         config_of(path, {"ratio": "1:1:1", "split_column": "label"})
 
 
@@ -272,3 +274,25 @@ def test_a_bank_cannot_tell_the_answer_by_the_task_type(tmp_path):
     assert TableEnv.category(one) == ""
     (other, *_), _, _ = split(path, task_type="text")
     assert TableEnv.category(other) == other.task_type
+
+
+@pytest.mark.parametrize(
+    ("answers", "right", "reply", "score"),
+    [
+        (["3,5", "1,234", "12"], "1,234", "1,234", 1),
+        (["3,5", "1,234", "12"], "1,234", "1234", 0),
+        (["3,5", "1,234", "1.234"], "1.234", "1234", 1),
+        (["3.5", "1,234", "12"], "1,234", "1234", 1),
+        (["3.5", "1,234", "12"], "1,234", "1.234", 0),
+        (["7", "1,234", "1,23,456"], "1,234", "1234", 1),
+    ],
+)
+async def test_a_decimal_comma_is_read_where_the_column_uses_it(
+    tmp_path, answers, right, reply, score
+):
+    rows = [(f"{number}?", answers[number % len(answers)]) for number in range(30)]
+    found = split(write(tmp_path / "a.csv", rows), scorer="number")
+    task = next(one for tasks in found for one in tasks if one.extras["row"]["label"] == right)
+    env = TableEnv({**CONFIG, "scorer": "number"}, {**task.extras, "max_turns": 1})
+    env.init([])
+    assert (await env.astep(reply))["reward"] == score
