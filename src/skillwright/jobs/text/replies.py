@@ -18,9 +18,9 @@ from skillwright.runs import EditRecord, PatchRecord
 from skillwright.textopt import AnalystFault, StepProposal, was_applied
 
 LEAST: Final = 3
-"""A run is not stopped for fewer replies."""
+"""Replies of a first step from which it may stop a run, if all of them are unusable."""
 LEAST_FOR_SHARE: Final = 10
-"""Replies from which most of them may stop a run before its last step."""
+"""Replies of a run from which most of them may stop it before its last step."""
 MOST_CAUSES: Final = 3
 """Causes of one kind that are named."""
 _LONGEST = 200
@@ -77,7 +77,7 @@ class Replies(JsonRecord):
             is_last: No step comes after it.
         """
         whole = self + earlier
-        if whole.asked >= (LEAST if is_last else LEAST_FOR_SHARE):
+        if is_last or whole.asked >= LEAST_FOR_SHARE:
             return 2 * whole.unusable > whole.asked
         return not earlier.asked and LEAST <= self.asked == self.unusable
 
