@@ -164,6 +164,8 @@ class Completion:
         logprobs: One per token, where they were asked for.
         native: ``{"dialect", "content"}``: the answer as its dialect wrote it, where a later
             request has to carry it unchanged; ``None`` where the text and the calls are all of it.
+        marks: ``cut`` where marks of a chat template were cut from the text, ``left`` where marks
+            are in it that may be part of the answer, else "".
     """
 
     text: str
@@ -174,6 +176,7 @@ class Completion:
     reasoning: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     native: Mapping[str, Any] | None = field(default=None, hash=False)
+    marks: str = ""
 
     def message(self) -> Message:
         """Return the answer as a message of the conversation that continues after it."""
