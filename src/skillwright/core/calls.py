@@ -105,22 +105,24 @@ _NAMED: Final = re.compile(
 )
 _GEMMA_QUOTE: Final = re.compile(r"<escape>|<\|\"\|>")
 _GEMMA: Final = re.compile(
-    rf"call:({_NAME})\s*(\{{.*?\}})\s*(?=<tool_call\|>|<end_function_call>|\Z)", re.DOTALL
+    rf"call:({_NAME})\s*(\{{(?:(?!call:).)*?\}})\s*(?=<tool_call\|>|<end_function_call>|\Z)",
+    re.DOTALL,
 )
 _FUNCTION: Final = re.compile(rf"{_XML}({_NAME})[\"']?\s*>?\s*")
 _FUNCTION_END: Final = re.compile(rf"\s*(?:{_END_XML}|<function>)")
 _VALUE: Final = re.compile(
     rf"\s*<{_PARAMETER}(?:\s+name)?\s*=\s*[\"']?([^\"'>\s]+)[\"']?([^>]*)>"
-    rf"(.*?)(?:</{_PARAMETER}>|(?=<{_PARAMETER}[\s=]|{_END_XML}))",
+    rf"((?:(?!{_XML}).)*?)(?:</{_PARAMETER}>|(?=<{_PARAMETER}[\s=]|{_END_XML}))",
     re.DOTALL,
 )
 _GLM: Final = re.compile(rf"({_NAME})\s*(?=<arg_key>|</tool_call>)")
 _GLM_VALUE: Final = re.compile(
-    r"\s*<arg_key>\s*(.*?)\s*</arg_key>()\s*<arg_value>(.*?)</arg_value>", re.DOTALL
+    r"\s*<arg_key>\s*([^<]*?)\s*</arg_key>()\s*<arg_value>((?:(?!<arg_key>).)*?)</arg_value>",
+    re.DOTALL,
 )
 _CHILDREN: Final = re.compile(
     rf"<(?:tool_)?name>\s*({_NAME})\s*</(?:tool_)?name>\s*"
-    r"<(arguments|parameters|input)>(.*?)</\2>",
+    r"<(arguments|parameters|input)>((?:(?!name>).)*?)</\2>",
     re.DOTALL,
 )
 _PYTHON: Final = re.compile(rf"\[?\s*(?:print\s*\(\s*)?{_NAME}\s*\(")
@@ -156,8 +158,9 @@ def read_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> WrittenCal
     rest = text[at:]
     if not calls and _END_TAG in text:
         return reader.closed_only()
-    said.append(rest.replace(_END_TAG, ""))
-    return WrittenCalls("".join(said).strip(), tuple(calls or reader.alone()))
+    if not calls and (alone := reader.alone()):
+        return WrittenCalls("", tuple(alone))
+    return WrittenCalls("".join([*said, rest.replace(_END_TAG, "")]).strip(), tuple(calls))
 
 
 def holes(text: str) -> Iterator[tuple[int, int]]:
@@ -278,8 +281,9 @@ class _Reader:
         else:
             end, value = self._values(_VALUE, name, found.end())
         closed = _FUNCTION_END.match(text, end)
-        rest = text[end:].strip()
-        if not closed and (not value or (rest and not rest.startswith((_END_TAG, "</")))):
+        behind = _end(_UNFENCED, text, end)
+        is_last = behind == len(text) or text.startswith("</", behind)
+        if not closed and not (value and is_last):
             raise Unreadable(f"the tag of {name[:40]!r} is not closed")
         return closed.end() if closed else end, [self._call(name, value)]
 
