@@ -1,6 +1,6 @@
 """The decision of a gate, and its reason."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
@@ -35,6 +35,8 @@ class Verdict(JsonRecord):
         candidate_score: The candidate's, on the same tasks and draws.
         better: Tasks on which the candidate did better; ``None`` if the gate does not count them.
         worse: Tasks on which it did worse.
+        moved: Mean gain by task id, of tasks with a different result; empty if the gate does not
+            say.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -52,6 +54,7 @@ class Verdict(JsonRecord):
     candidate_score: float | None = None
     better: int | None = None
     worse: int | None = None
+    moved: dict[str, float] = field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:

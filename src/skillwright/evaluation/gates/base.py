@@ -15,8 +15,9 @@ from pydantic import ConfigDict
 
 from skillwright.core import DataError, Duel, did_you_mean
 from skillwright.entry_points import entry_points
+from skillwright.evaluation.gates.chosen import ASSIGNMENTS
 from skillwright.evaluation.gates.judging import USUAL, Metric, Terms, tasks_needed
-from skillwright.evaluation.gates.release import ASSIGNMENTS, ReleaseTest
+from skillwright.evaluation.gates.release import ReleaseTest
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.power import POWER, detectable_gain
 from skillwright.evaluation.verdict import AlphaLedger, Verdict

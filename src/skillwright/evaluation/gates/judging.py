@@ -12,6 +12,7 @@ from math import fsum, inf, sqrt
 from statistics import fmean
 
 from skillwright.core import EpisodeResult, Pair
+from skillwright.evaluation.gates.chosen import Choice
 from skillwright.evaluation.gates.skillopt_gate import GateMetric, select_gate_score
 from skillwright.evaluation.paired import PairedEffect, by_task_type, measure_effect, task_gains
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
@@ -58,14 +59,14 @@ class Terms:
     Attributes:
         success_threshold: Minimum reward of a success, for the metric ``hard``.
         seed: The run's seed, for random tasks or sign assignments.
-        judged: For each candidate that the run has judged on the same tasks, the number of tasks
-            with a different result; for a release test of an agent without randomness.
+        judged: The candidates that the run has judged on the same tasks, in order; for a release
+            test of an agent without randomness.
         weights: Number of checkpoints from which the tested one was selected on the same tasks.
     """
 
     success_threshold: float = 1.0
     seed: int = 0
-    judged: tuple[int, ...] = ()
+    judged: tuple[Choice, ...] = ()
     weights: int = 1
 
 

@@ -5,7 +5,7 @@ looks; B. Phipson and G. K. Smyth, Statistical Applications in Genetics and Mole
 (2010) 39, for exact tests by random sign assignments.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation.duel import Draws
+from skillwright.evaluation.gates.chosen import ASSIGNMENTS, chosen_p_value
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
@@ -33,7 +34,7 @@ from skillwright.evaluation.gates.judging import (
     z_score,
 )
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value, task_gains
+from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
@@ -54,58 +55,18 @@ RELEASE_STRIDE = 1_000
 """Draw numbers reserved for each release test."""
 
 _CHOSEN = (
-    "the agent answers alike each time, so p counts what chance would keep of {} judged "
-    "candidates; let the agent sample (a temperature above 0), or give it more val tasks"
+    "the agent answers alike each time, so p is for the best that chance could have kept of {} "
+    "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
 )
 _REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
 _FIRST_DRAWS = 2
 _FUTILE_Z = 0.2  # times the number of earlier looks: the test stops at a smaller z
-ASSIGNMENTS = 10_000
-"""Number of random sign assignments; its inverse is the smallest p-value."""
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
     """Return the draws of a release test, which no other decision uses."""
     first = RELEASE_DRAWS_FROM + test * RELEASE_STRIDE
     return Draws(seed, first=first, phase=RELEASE_PHASE, step=step)
-
-
-def differing(verdicts: Iterable[Verdict]) -> tuple[int, ...]:
-    """Return the number of tasks with different results per judged candidate, for `Terms.judged`.
-
-    For a verdict without this number it is at most the number of pairs.
-    """
-    return tuple(
-        one.pairs if one.better is None or one.worse is None else one.better + one.worse
-        for one in verdicts
-    )
-
-
-def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> float:
-    """Test gains on the same draws on which the run selected its candidates.
-
-    Under the null hypothesis, each task with a different result is equally likely to be better or
-    worse, and a run accepts the candidates with a positive sum. The p-value is the share of such
-    simulated runs in which the accepted sums are at least as large as the observed one. It is
-    conservative: a chance success that is lost again under later candidates is not simulated. It
-    is at least `paired_p_value`.
-
-    Args:
-        gains: Mean gain per task of the run's result, shape ``[tasks]``.
-        judged: Number of tasks with a different result, per candidate, accepted or not.
-        seed: Seed of the random signs.
-    """
-    import numpy as np
-
-    p_value, size = paired_p_value(gains), max(map(abs, gains), default=0.0)
-    if not judged or not size:
-        return p_value
-    rng = np.random.default_rng(seed)
-    kept = np.zeros(ASSIGNMENTS)
-    for tasks in judged:
-        kept += np.maximum(2 * rng.binomial(tasks, 0.5, ASSIGNMENTS) - tasks, 0)
-    as_large = int((kept >= sum(gains) / size - 1e-9).sum())
-    return max(p_value, (as_large + 1) / (ASSIGNMENTS + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +171,7 @@ class ReleaseTest:
         gains, limit = task_gains(look.pairs), look.limit
         if look.repeats:
             seed = derive_seed("chosen", terms.seed)
-            p_value = chosen_p_value(list(gains.values()), terms.judged, seed)
+            p_value = chosen_p_value(gains, terms.judged, seed)
             limit = look.alpha / terms.weights
         else:
             p_value = test.look([gains.get(task_id, 0.0) for task_id in look.task_ids], limit)

@@ -112,7 +112,8 @@ class ExploreGate(Gate):
 
 def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
     effect = measure_effect(pairs, tests=False)
-    verdict = measured(effect)
+    moved = {task_id: gain for task_id, gain in task_gains(pairs).items() if gain}
+    verdict = replace(measured(effect), moved=moved)
     problem = too_many_lost(effect) or too_many_unscored(effect, tasks)
     if problem or effect.gain is None:
         return replace(verdict, reason=f"Undecided: {problem or 'no pair was scored.'}")

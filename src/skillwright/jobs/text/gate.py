@@ -13,7 +13,7 @@ from skillwright.evaluation import (
     ReleaseTest,
     SplitReport,
     Verdict,
-    differing,
+    choices,
     release_draws,
     selection_bias,
 )
@@ -132,7 +132,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
-    terms = replace(terms_of(run.config), judged=differing(state.verdicts))
+    terms = replace(terms_of(run.config), judged=choices(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
