@@ -20,7 +20,7 @@ from skillwright.jobs.run.tasks import env_findings
 from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import step_decided
-from skillwright.jobs.text.records import edit_records, patch_records
+from skillwright.jobs.text.records import edit_counts, edit_records, patch_records
 from skillwright.jobs.text.replies import Account, account_of_step
 from skillwright.jobs.text.state import StepRecord, TrainState
 from skillwright.jobs.text.wiring import TrainParts
@@ -182,6 +182,7 @@ def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str,
         "appendix": appendix.to_dict() if appendix else None,
         "skipped": [asdict(skipped) for skipped in proposal.transcripts.skipped],
         "reflection_notes": list(proposal.reflection.notes),
+        "edits": edit_counts(proposal),
     }
     return {name: value for name, value in found.items() if value}
 
