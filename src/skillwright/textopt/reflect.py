@@ -1,8 +1,8 @@
 """Reflect: analysts read trajectories in minibatches and propose edits.
 
-Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, with its partition, shuffles and chunks.
-Unlike there, patches are in the order of their minibatches, and an unusable answer is a recorded
-fault instead of an empty patch.
+Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, with its partition, shuffles and
+chunks. Unlike there, patches are in the order of their minibatches, and an unusable answer is a
+recorded fault instead of an empty patch.
 """
 
 import asyncio
