@@ -24,7 +24,14 @@ from skillwright.textopt.optimizer import (
     skill_section,
     user_message,
 )
-from skillwright.textopt.proposal import AnalystFault, ItemForm, Proposal, item_form, united
+from skillwright.textopt.proposal import (
+    AnalystFault,
+    ItemForm,
+    Proposal,
+    item_form,
+    label,
+    united,
+)
 from skillwright.textopt.reflect import AnalystPatch
 
 SIDES: tuple[SourceType, ...] = get_args(SourceType)
@@ -55,10 +62,15 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Merged proposals, and the merge calls; without a final merge failures come first."""
+    """Merged proposals, and the merge calls; without a final merge failures come first.
+
+    Attributes:
+        notes: Which proposals were equal to earlier ones.
+    """
 
     proposals: tuple[Proposal, ...] = ()
     merges: tuple[Merge, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class PatchNode(NamedTuple):
@@ -106,11 +118,41 @@ async def merge_sides(
     roots = [root for root in grown if root is not None]
     merges = tuple(merge for tree in trees for merge in tree.merges)
     if len(roots) < 2:
-        return Aggregate(roots[0].proposals if roots else (), merges)
-    level = max(tree.height for tree in trees) + 1
-    prompt = f"merge_final{calls.form.suffix}"
-    final, merge = await calls.merge(f"{context.name}.final", prompt, level, roots)
-    return Aggregate(final.proposals, (*merges, merge))
+        proposals = roots[0].proposals if roots else ()
+    else:
+        level = max(tree.height for tree in trees) + 1
+        prompt = f"merge_final{calls.form.suffix}"
+        final, merge = await calls.merge(f"{context.name}.final", prompt, level, roots)
+        proposals, merges = final.proposals, (*merges, merge)
+    if settings.limits.as_written:
+        return Aggregate(proposals, merges)
+    distinct, notes = _without_equals(proposals)
+    return Aggregate(distinct, merges, notes)
+
+
+def _without_equals(
+    proposals: Sequence[Proposal],
+) -> tuple[tuple[Proposal, ...], tuple[str, ...]]:
+    """Keep the first of equal proposals, with the evidence of all, and note the others."""
+    first: dict[tuple[str, ...], Proposal] = {}
+    notes = []
+    for one in proposals:
+        wording = (label(one.edit)[0], one.edit.target, one.edit.content.strip())
+        known = first.setdefault(wording, one)
+        if known is one:
+            continue
+        sides: set[SourceType] = {known.source_type, one.source_type}
+        both = replace(
+            known,
+            edit=replace(known.edit),
+            source_type="failure" if "failure" in sides else "success",
+            evidence=united((*known.evidence, *one.evidence)),
+            parents=tuple(dict.fromkeys((*known.parents, *one.parents))),
+        )
+        both.edit.support_count, both.edit.source_type = both.support, both.source_type
+        first[wording] = both
+        notes.append(f"{one.id} is equal to {known.id}: they are one edit")
+    return tuple(first.values()), tuple(notes)
 
 
 class _Tree:
@@ -206,7 +248,7 @@ class _MergeCalls:
             reader = _Reader(name, patches, tree_level, answer.prompt_digest)
             found = self.form.read(answer.reply.edits, self.context.skill, self.settings.limits)
             fault, outputs = None, [reader.proposal(*edit) for edit in found.edits]
-            notes = [*found.notes, *reader.notes]
+            notes = [*answer.repairs, *found.notes, *reader.notes]
             dropped = len(answer.reply.edits) - len(found.edits)
             if not outputs:
                 notes.append(f"none of {len(inputs)} edits is kept")

@@ -228,7 +228,8 @@ async def analyze(
     reader = ReplyReader(call.name, minibatch, answer.prompt_digest)
     found = form.read(answer.reply.patch.edits, context.skill, settings.limits)
     proposals = [reader.proposal(*edit) for edit in found.edits]
-    notes = [*found.notes, *reader.notes]
+    notes = [*answer.repairs, *found.notes, *reader.notes]
+    reminders = read_notes(answer.reply.appendix_notes, notes) if addendum else []
     if budget is not None and len(proposals) > budget:
         notes.append(f"{len(proposals)} edits were proposed; the first {budget} are kept")
     return AnalystPatch(
@@ -241,7 +242,7 @@ async def analyze(
         success_patterns=tuple(
             text for text in answer.reply.success_patterns if isinstance(text, str)
         ),
-        execution_notes=tuple(read_notes(answer.reply.appendix_notes) if addendum else ()),
+        execution_notes=tuple(reminders),
         notes=tuple(notes),
         cuts=rendering.cuts,
         prompt_digest=answer.prompt_digest,

@@ -107,7 +107,10 @@ async def repair_anchors(
     update = _in_order(update, again, {proposal.id for proposal in anchored})
     repaired = tuple(o.proposal_id for o in update.outcomes if o.status.startswith(REPAIRED))
     return update, replace(
-        record, repaired=repaired, reasoning=answer.reply.reasoning, notes=tuple(reader.notes)
+        record,
+        repaired=repaired,
+        reasoning=answer.reply.reasoning,
+        notes=(*answer.repairs, *reader.notes),
     )
 
 

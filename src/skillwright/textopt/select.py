@@ -91,7 +91,9 @@ async def rank_and_select(
         return Selection(first, fault=answer.reply, prompt_digest=answer.prompt_digest)
     indices = _valid(answer.reply.selected_indices, len(proposals))[:budget]
     reply = answer.reply
-    notes = () if indices else (f"no selected index names an edit; {fallback.value} decides",)
+    notes = answer.repairs
+    if not indices:
+        notes = (*notes, f"no selected index names an edit; {fallback.value} decides")
     return Selection(
         proposals=tuple(proposals[index] for index in indices) or first,
         ranked=bool(indices),
@@ -103,11 +105,7 @@ async def rank_and_select(
 
 def _valid(indices: Sequence[object], count: int) -> list[int]:
     """Keep whole numbers that name an edit, each once, in the order given."""
-    valid = [
-        index
-        for index in indices
-        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
-    ]
+    valid = [index for index in indices if type(index) is int and 0 <= index < count]
     return list(dict.fromkeys(valid))
 
 
@@ -239,6 +237,7 @@ class BudgetDecision:
     Attributes:
         budget: Maximum number of edits; ``None`` is no limit.
         fallback: The optimizer's answer was unusable, and the budget is 0.
+        notes: What was done to read its reply.
     """
 
     control: BudgetControl
@@ -247,6 +246,7 @@ class BudgetDecision:
     fallback: bool = False
     fault: AnalystFault | None = None
     prompt_digest: str = ""
+    notes: tuple[str, ...] = ()
 
 
 async def decide_budget(
@@ -281,6 +281,7 @@ async def decide_budget(
         reasoning=answer.reply.reasoning,
         fallback=number is None,
         prompt_digest=answer.prompt_digest,
+        notes=answer.repairs,
     )
 
 

@@ -118,6 +118,8 @@ def _budget(proposal: StepProposal, step: int) -> list[PatchRecord]:
         return []
     inputs = [one.id for one in proposal.merged.proposals]
     details = {"budget": decided.budget, "fallback": decided.fallback}
+    if decided.notes:
+        details |= {"notes": list(decided.notes)}
     name, why = f"{proposal.context.name}.lr", decided.reasoning
     return [_patch(step, name, inputs, decided, decided.fault, reasoning=why, details=details)]
 
@@ -169,6 +171,8 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
     inputs = [one.id for one in proposal.selection.proposals]
     edits = [one.proposal_id for one in proposal.update.outcomes if one.is_applied]
     details = {"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable}
+    if rewrite.notes:
+        details["notes"] = list(rewrite.notes)
     return [_patch(step, name, inputs, rewrite, rewrite.fault, edits=edits, details=details)]
 
 
