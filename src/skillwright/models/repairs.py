@@ -4,8 +4,10 @@ Strict JSON never comes here. A repair may lose nothing: the words of the result
 text, in their order, without its comments; else there is no result.
 """
 
+import html
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree
@@ -19,6 +21,8 @@ MOST_CHARS: Final = 200_000
 """Longer texts are not repaired."""
 _DEEPEST: Final = 40
 _MOST_JOINED: Final = 4
+_MOST_SPANS: Final = 20
+_MOST_TRIPLES: Final = 60
 _MOST_YAML: Final = 40_000
 
 # The last mark before a reply's answer: the end of its reasoning, or a harmony channel.
@@ -48,11 +52,13 @@ class Found(NamedTuple):
         value: What it says.
         is_fenced: It stands in a code block.
         is_repaired: It is no strict JSON.
+        follows: Nothing but blanks or commas stands between it and the value before it.
     """
 
     value: Any
     is_fenced: bool = False
     is_repaired: bool = False
+    follows: bool = False
 
 
 def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
@@ -65,24 +71,32 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
     """
     if len(text) > MOST_CHARS:
         return
+    if '"' not in text and "&quot;" in text:
+        text = html.unescape(text)
     marks = [found.end() for found in FENCE.finditer(text)]
-    for start, end in _spans(text):
+    before = 0
+    for start, end in list(_spans(text))[-_MOST_SPANS:]:
+        follows = not text[before:start].strip(" \t\r\n,;")
+        before = end
         if is_cut and re.search(r"[\[{]", text[end:]):
             continue
         is_fenced = sum(mark <= start for mark in marks) % 2 == 1
         span = text[start:end]
         if (value := as_json(span)) is not None:
-            yield Found(value, is_fenced)
-        elif (value := _repaired(_without_fence(span), may_close=not is_cut)) is not None:
-            yield Found(value, is_fenced, is_repaired=True)
+            yield Found(value, is_fenced, follows=follows)
+            continue
+        if re.match(r"\s*[,:\]}]", text[end:]):  # quotes of another kind hid the true end
+            span = text[start:]
+        if (value := _repaired(_without_fence(span), may_close=not is_cut)) is not None:
+            yield Found(value, is_fenced, is_repaired=True, follows=follows)
 
 
 def other_notations(text: str) -> Iterator[tuple[Any, str]]:
-    """List what a text says in YAML or XML, in whole or in its fenced parts, with the notation."""
+    """List what a text or its fenced parts say in other notations, with their names."""
     edges = [0, *(edge for found in FENCE.finditer(text) for edge in found.span()), len(text)]
     parts = [text[a:b] for a, b in zip(edges[2::4], edges[3::4], strict=False)]
     for part in dict.fromkeys([*parts, FENCE.sub("", text)]):
-        for read, notation in ((_yaml, "YAML"), (_xml, "XML")):
+        for read, notation in ((_yaml, "YAML"), (_xml, "XML"), (_toml, "TOML")):
             value = read(part)
             if isinstance(value, dict | list):
                 yield value, notation
@@ -145,9 +159,9 @@ def with_doubled_backslashes(text: str) -> str:
         if word is None and sign is None:  # a Unicode escape
             return found.group()
         if word is None:
-            if sign in '"\\/' or sign == "'":
+            if sign in "\"\\'":
                 return found.group()
-            if sign == "\n" or sign == "`" or (sign == "_" and not has_latex):
+            if sign in "\n/`" or (sign == "_" and not has_latex):
                 return "" if sign == "\n" else sign
             return "\\" + found.group()
         if word[0] not in "nrt":
@@ -172,13 +186,21 @@ def restored_latex(text: str) -> str:
 # JSON
 
 _CURLED: Final = "\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019"
+_PAIRS: Final = {
+    "\u201c": "\u201d",
+    "\u201d": "\u201d",
+    "\u201e": "\u201c\u201d",
+    "\u00ab": "\u00bb",
+    "\u2018": "\u2019",
+}
+"""Quotes that open a string, with those that close it."""
 _COLON, _COMMA = "\uff1a", "\uff0c"  # as wide as a Chinese character
 _OPENING: Final = re.compile(
     rf"""\{{\s*(?:["'`}}\\\w{_CURLED}]|//|/\*|\#)|\[\s*(?:[{{\[]|//|/\*|\#)""", re.VERBOSE
 )
 _STRINGS: Final = {
     '"': r'"[^"\\]*(?:\\.[^"\\]*)*"?',
-    "'": r"'[^'\\]*(?:\\.[^'\\]*)*'?",
+    "'": r"""(?:"[^"\\]*(?:\\.[^"\\]*)*"?|(?<!\w)'[^'\\]*(?:\\.[^'\\]*)*'?)""",
 }
 _ANY_QUOTE: Final = re.compile(f"[\"'`{_CURLED}]")
 _COMMENT: Final = r"(?:(?<=[\s,{\[}\]\"'\d])(?://[^\n]*|\#[^\n]*)|/\*.*?\*/)"
@@ -186,7 +208,7 @@ _TRIPLE: Final = re.compile(
     r"""([\[{,:]\s*)(\"{3}|'{3}|`)(.*?)\2(?=\s*[,}\]])""", re.VERBOSE | re.DOTALL
 )
 _JOINED: Final = re.compile(
-    r"""(:\s*"[^"\\]*(?:\\.[^"\\]*)*)"(?:\s*\+\s*|\s+)"(?=[^"\\]*(?:\\.[^"\\]*)*"\s*[,}+"])""",
+    r"""(:\s*(["'])(?:(?!\2)[^\\]|\\.)*)\2(?:\s*\+\s*|\s+)\2(?=(?:(?!\2)[^\\]|\\.)*\2\s*[,}+"'])""",
     re.DOTALL,
 )
 _PLAIN_KEY: Final = re.compile(r"[\w .$/-]{1,80}")
@@ -222,9 +244,10 @@ def _quote(text: str, start: int = 0) -> str:
 
 
 def _without_fence(text: str) -> str:
-    """Cut what follows the last bracket: a closing fence, or words."""
+    """Cut what follows the last bracket: a closing fence, or words, but not a comma."""
     last = max(text.rfind("}"), text.rfind("]"))
-    return text[: last + 1] if last > 0 and '"' not in text[last:] else text
+    is_whole = last > 0 and '"' not in text[last:] and not re.match(r"\s*[,:]", text[last + 1 :])
+    return text[: last + 1] if is_whole else text
 
 
 def _repaired(text: str, *, may_close: bool) -> Any:
@@ -246,6 +269,8 @@ def _repaired(text: str, *, may_close: bool) -> Any:
         text,
         flags=re.DOTALL,
     )
+    if re.search(r"\.\.\.|\u2026", re.sub(_STRINGS[_quote(text)], "", bare, flags=re.DOTALL)):
+        return None  # something was left out
     return value if _words(_decoded(bare)) == _words(" ".join(_texts(value))) else None
 
 
@@ -262,16 +287,33 @@ def _with_plain_quotes(text: str) -> str:
         body = re.sub(r'(?<!\\)"', r"\"", found.group(3)).replace("\n", "\\n")
         return f'{found.group(1)}"{body}"'
 
-    text = _TRIPLE.sub(quoted, text)
+    if sum(map(text.count, ('"""', "'''", "`"))) <= _MOST_TRIPLES:
+        text = _TRIPLE.sub(quoted, text)
     first = _ANY_QUOTE.search(text)
-    if first is not None and first.group() in _CURLED:
-        text = re.sub(rf"([\[{{,:{_COLON}{_COMMA}]\s*)[{_CURLED}]", r'\1"', text)
-        text = re.sub(rf"[{_CURLED}](?=\s*[,:}}\]{_COLON}{_COMMA}])", '"', text)
+    if first is not None and first.group() in _PAIRS:
+        text = _from_pairs(text, first.group(), _PAIRS[first.group()])
     text = re.sub(rf'(?<!\\)"\s*(?:{_COLON}|=>)', '":', text)
     text = re.sub(rf'(?<=["\d}}\]])\s*{_COMMA}(?=\s*["}}\]])', ",", text)
     for _ in range(_MOST_JOINED):
         text = _JOINED.sub(r"\1", text)
     return text
+
+
+def _from_pairs(text: str, opening: str, closing: str) -> str:
+    """Put JSON's quotes in the place of outer pairs of others; inner pairs stay."""
+    depth, found = 0, []
+    for one in text:
+        if one == opening and (opening not in closing or not depth):
+            depth += 1
+            found.append('"' if depth == 1 else one)
+        elif one in closing and depth:
+            depth -= 1
+            found.append(one if depth else '"')
+        elif depth and one in '"\n':
+            found.append("\\n" if one == "\n" else '\\"')
+        else:
+            found.append(one)
+    return "".join(found)
 
 
 def _ends_between_strings(text: str) -> bool:
@@ -345,6 +387,13 @@ def _yaml(text: str) -> Any:
         return None
     bare = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
     return value if _words(_decoded(bare)) == _words(" ".join(_texts(value))) else None
+
+
+def _toml(text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
 
 
 def _xml(text: str) -> Any:

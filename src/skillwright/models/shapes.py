@@ -13,7 +13,7 @@ Reply = TypeVar("Reply", bound=BaseModel)
 LENIENT: Final = {"lenient": True}
 """The context in which a form's validators may also take other shapes of one meaning."""
 
-_DEEPEST: Final = 4
+_DEEPEST: Final = 7
 _MOST_FIXES: Final = 12
 _SAME: Final = (
     frozenset({"add", "append", "insert", "create", "new"}),

@@ -216,7 +216,8 @@ def _read(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Repl
         near = near or _strict_values(part)  # a list of numbers, or a JSON text
         if (other := _best_shape(near, reply_type)) is not None:
             return ReadReply(other, (*notes, _said_of_shape(near, reply_type)))
-    for value, notation in () if is_cut else other_notations(answer):
+    parts = () if is_cut else dict.fromkeys((answer, text))
+    for value, notation in (found for part in parts for found in other_notations(part)):
         if (other := _best_shape([Found(value)], reply_type)) is not None:
             return ReadReply(other, (f"it was written in {notation}",))
     return None
@@ -256,7 +257,7 @@ def _best_shape(values: Sequence[Found], reply_type: type[Reply]) -> Reply | Non
     if len(values) > 1 and all(isinstance(one.value, dict) for one in values):
         whole = fit([one.value for one in values], reply_type)  # one line of JSON for each item
         if whole is not None:
-            return whole
+            return whole if all(one.follows for one in values[1:]) else None
     return _last_and_fullest((fit(one.value, reply_type), one.is_fenced) for one in values)
 
 

@@ -11,7 +11,7 @@ from skillwright.core.edits import EDIT_OPS, SourceType
 from skillwright.core.fence import hidden_character, plain_text, restore_tags
 from skillwright.core.jsonio import encode_fields
 from skillwright.models.repairs import restored_latex
-from skillwright.models.shapes import same_operation, snake_case
+from skillwright.models.shapes import as_json, same_operation, snake_case
 
 
 class Evidence(NamedTuple):
@@ -291,6 +291,8 @@ _OP_ENDINGS = (
 
 def _with_known_names(item: Any, notes: list[str]) -> Any:
     """Read an edit's fields and operation under their usual other names, where one is meant."""
+    if isinstance(item, str):
+        item = as_json(item, dict) or item
     if not isinstance(item, Mapping):
         return item
     plain = {snake_case(str(name)): value for name, value in item.items()}
@@ -322,8 +324,8 @@ def _set_operation(item: dict[str, Any], target_was: str | None, notes: list[str
         if len(known) == 1:
             item["op"] = known.pop()
             notes.append(f"its operation was read as {item['op']!r}")
-        elif said and said[0] not in ("type", "kind"):
-            item["op"] = item[said[0]]
+        elif known or (said and said[0] not in ("type", "kind")):
+            item["op"] = " or ".join(str(item[name]) for name in said)
         elif target_was == "after":
             item["op"] = "insert_after"
         elif target_was is not None and target_was not in _NO_OLD_TEXT:
