@@ -49,7 +49,7 @@ def die() -> str:
 @shop.tool()
 def interrupt() -> str:
     """Press Ctrl-C where the agent plays, and never answer."""
-    os.kill(os.getppid(), signal.SIGINT)
+    os.kill(int(sys.argv[-1]), signal.SIGINT)
     return hang()
 
 

@@ -130,6 +130,7 @@ ALLOWED = (
     ),
     Allowed(r"font-family", "docs/*", "an attribute of SVG"),
     Allowed(r"overflow=.fold.", "src/*", "the name of Rich's own option"),
+    Allowed(r"(?i)fold(?:ed|ing)?", "src/skillwright/envs/table/*", "Unicode's own term"),
     Allowed(
         r'["`]won["`]', "src/skillwright/worlds/*", "metadata that ALFWorld has; adapters read it"
     ),

@@ -10,13 +10,14 @@ import numpy as np
 from gates_study.duel import FakeDuel, Side, result_of
 from gates_study.worlds import Rates, Run
 from skillwright.evaluation import (
+    Choice,
     ExploreGate,
     Gate,
     PairedGate,
     StrictGate,
     Terms,
     Verdict,
-    differing,
+    choices,
 )
 
 ALPHA = 0.05
@@ -81,7 +82,7 @@ class _GateRun:
             return Outcome(gain, gain, float(accepts > 0), rollouts, accepts, waves)
         if not accepts:
             return Outcome(gain, 0.0, 0.0, rollouts, 0, waves)
-        duel, verdict = self._release(current, differing(verdicts))
+        duel, verdict = self._release(current, choices(verdicts))
         out = verdict.accepted
         return Outcome(
             gain,
@@ -95,7 +96,7 @@ class _GateRun:
             *_estimate(verdict, gain, run.gain_on_val(current)),
         )
 
-    def _release(self, current: Rates, judged: tuple[int, ...]) -> tuple[FakeDuel, Verdict]:
+    def _release(self, current: Rates, judged: tuple[Choice, ...]) -> tuple[FakeDuel, Verdict]:
         test = self._gate.release
         sides = [self._side(rates, test.draws) for rates in (self._run.rates, current)]
         duel = FakeDuel(*sides)

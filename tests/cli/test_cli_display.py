@@ -52,6 +52,7 @@ STORY = [
     StageStarted("gate", 1, 1, episodes=48),
     StepDecided(1, 1, "accept_new_best", verdict()),
     StepDecided(2, 1, "skip_no_patches", None),
+    StepDecided(3, 1, "skip_no_patches", None, remarks=("1 of 1 replies [was] cut",)),
 ]
 
 
@@ -70,7 +71,9 @@ def test_plain_lines_tell_what_matters_once_each():
         "  scripted models are programs, not language models",
         "initial skill on val: 75% solved (30% to 95%, n=4), 1 failure",
         f"step 1: {REASON}",
-        "step 2: skip no patches",
+        "step 2: skipped: the optimizer proposed no edits",
+        "step 3: skipped: no edit was proposed that can be used",
+        "  1 of 1 replies [was] cut",
     ]
     assert lines[-1].startswith("2 rollouts (")
     assert "1 reused  1 failure  4,500 tokens  money unknown  0:00 elapsed" in lines[-1]
@@ -86,6 +89,7 @@ def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not()
         EpochEnded(2, "accept_new_best", verdict()),
         EpochEnded(3, "reject", rejected),
         EpochEnded(4, "skip_no_pairs", None),
+        EpochEnded(5, "", None, remarks=("1 of 1 optimizer calls failed: 503",)),
     ]
     for event in ends:
         shown.on_event(event)
@@ -93,7 +97,9 @@ def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not()
     assert console.file.getvalue().splitlines() == [
         f"slow update of epoch 2: {REASON}",
         "slow update of epoch 3: Rejected: luck.",
-        "slow update of epoch 4: skip no pairs",
+        "slow update of epoch 4: skipped: there was nothing to compare",
+        "meta skill of epoch 5:",
+        "  1 of 1 optimizer calls failed: 503",
     ]
     assert (tally.accepted, tally.rejected) == (1, 1)
 

@@ -119,7 +119,7 @@ def test_the_end_of_a_training_shows_decisions_scores_and_the_artifact():
         "Accepted step 1: Accepted: 9 of 24 tasks went better [and 1 worse];",
         "append: Open [every] cabinet. Then look.",
         "replace: [old] line (skipped replace target not found)",
-        "Not accepted step 2: skip no patches",
+        "Not accepted step 2: skipped: the optimizer proposed no edits",
         "Held-out test tasks solved (95% interval)",
         "17% [5, 45]",
         "75% [47, 91]",

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from samples import heavy
 from served import served
 from skillwright import __version__
 
@@ -32,6 +33,34 @@ os.kill(os.getpid(), signal.SIGINT)
 print("still here")
 os.kill(os.getpid(), signal.SIGTERM)
 """
+
+# Stops itself inside work that heeds no signal.
+STUCK = """
+import ctypes, os, signal, subprocess, threading, time
+from skillwright.cli import streams
+from skillwright.cli.faults import exit_codes
+streams._FIRST_S, streams._AGAIN_S = {first_s}, {again_s}
+streams.listen()
+with exit_codes("skillwright resume runs/stuck"):
+    {work}
+"""
+STOP = "os.kill(os.getpid(), signal.{0});"
+WORK = {
+    "thread": "threading.Thread(target=threading.Event().wait).start();" + STOP,
+    "loop": """
+    while True:
+        try:
+            os.kill(os.getpid(), signal.{0})
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            pass
+""",
+    # A mutex that is locked twice: the main thread runs no Python code any more.
+    "library": "threading.Timer(0.05, os.kill, (os.getpid(), signal.{0})).start();"
+    "mutex, lock = ctypes.create_string_buffer(128), ctypes.CDLL(None).pthread_mutex_lock;"
+    "lock(mutex); lock(mutex)",
+    "exit": "import atexit; atexit.register(threading.Event().wait);" + STOP,
+}
 
 COMMAND = [sys.executable, "-m", "skillwright"]
 
@@ -81,6 +110,35 @@ def test_a_job_that_ignores_ctrl_c_goes_on_ignoring_it():
     stopped = subprocess.run(words, capture_output=True, text=True, check=False)
     assert stopped.stdout == "still here\n"
     assert stopped.stderr.endswith("KeyboardInterrupt\n")
+
+
+@posix
+@pytest.mark.parametrize(
+    ("work", "name", "code"),
+    [
+        ("thread", "SIGINT", 130),
+        ("loop", "SIGTERM", 143),
+        *heavy(("library", "SIGINT", 130), ("exit", "SIGINT", 130), ("thread", "SIGTERM", 143)),
+    ],
+)
+def test_what_heeds_no_signal_is_ended_in_time_and_how_to_continue_is_said(work, name, code):
+    script = STUCK.format(first_s=0.2, again_s=60, work=WORK[work].format(name))
+    ended = begun_alone(script)
+    assert ended.returncode == code, ended.stderr
+    assert "continue with:  skillwright resume runs/stuck" in ended.stderr
+
+
+@posix
+def test_a_second_ctrl_c_waits_no_longer():
+    work = WORK["loop"].format("SIGINT")  # one after the other
+    ended = begun_alone(STUCK.format(first_s=60, again_s=0.1, work=work))
+    assert ended.returncode == 130, ended.stderr
+
+
+def begun_alone(script):
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def test_whoever_stops_it_while_it_is_being_imported_gets_no_traceback():

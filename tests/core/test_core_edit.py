@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillwright.core import Edit, Patch, apply_edit, apply_patch, apply_patch_with_report
+from skillwright.core import (
+    ContractError,
+    Edit,
+    FailureSummaryEntry,
+    Patch,
+    RolloutResult,
+    SlowUpdateResult,
+    apply_edit,
+    apply_patch,
+    apply_patch_with_report,
+)
 from skillwright.core.skill import (
     APPENDIX_END,
     APPENDIX_START,
@@ -171,6 +181,23 @@ def test_an_edit_reads_and_writes_its_documented_form():
         "update_target": "skill",
     }
     assert Edit.from_dict(full.to_dict()) == full
+
+
+@pytest.mark.parametrize("data", ["x", "", None, [], [{"op": "append"}], 3, {"op"}, Edit("append")])
+def test_what_is_no_mapping_is_no_edit_and_no_patch(data):
+    with pytest.raises(ContractError, match=r"an edit must be a mapping of its fields, not "):
+        Edit.from_dict(data)
+    with pytest.raises(ContractError, match=r"a patch must be a mapping of its fields, not "):
+        Patch.from_dict(data)
+    for kind in (RolloutResult, FailureSummaryEntry, SlowUpdateResult):
+        with pytest.raises(ContractError, match="must be a mapping"):
+            kind.from_dict(data)
+
+
+@pytest.mark.parametrize("edits", ["x", {"op": "append"}, 3, None])
+def test_edits_that_are_no_list_are_refused(edits):
+    with pytest.raises(ContractError, match=r"the edits of a patch are .*, not a list"):
+        Patch.from_dict({"edits": edits})
 
 
 def test_a_patch_reads_and_writes_its_documented_form():

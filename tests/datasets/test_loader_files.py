@@ -8,7 +8,7 @@ import pytest
 
 from skillwright.core import DataError
 from skillwright.core.jsonio import digest
-from skillwright.datasets import SplitDataLoader, SplitError, SplitFileMissing
+from skillwright.datasets import SplitDataLoader, SplitError, SplitFileMissing, own_copies
 
 
 def rows(*ids):
@@ -99,6 +99,40 @@ def test_the_configuration_fills_what_the_constructor_left_empty(tmp_path):
     assert loader.data_path == str(path)
     assert loader.split_ratio == "7:2:1"
     assert loader.split_seed == 42  # no split seed anywhere: the loader's seed
+
+
+@pytest.mark.parametrize("blank", ["", None])
+@pytest.mark.parametrize("said", [{}, {"split_ratio": ""}, {"split_ratio": None}])
+def test_a_blank_ratio_is_the_usual_one(tmp_path, blank, said):
+    loader = ratio_loader(tmp_path, rows(*range(10)), split_ratio=blank)
+    loader.setup({"env": "searchqa", **said})
+    assert loader.manifest["split_ratio"] == "2:1:7"
+    assert loader.manifest["counts"] == {"train": 2, "val": 1, "test": 7}
+
+
+def test_what_an_adapter_changes_in_a_batch_stays_in_that_batch(tmp_path):
+    loader = ratio_loader(tmp_path, rows(*range(10)))
+    loader.setup({"env": "searchqa"})
+    asks = [
+        lambda: loader.build_train_batch(2, seed=1),
+        lambda: loader.build_eval_batch(0, "valid_seen", seed=1),
+        lambda: loader.plan_train_epoch(
+            epoch=1, steps_per_epoch=1, accumulation=1, batch_size=2, seed=1
+        )[0],
+    ]
+    for ask in asks:
+        batch, same = ask(), ask()
+        for item in batch.payload:
+            item["id"] = "changed"
+        assert ask().payload == same.payload
+
+
+def test_an_item_that_cannot_be_copied_is_handed_out_all_the_same():
+    with Path(__file__).open() as log:
+        items = [{"id": 1, "log": log}, log]
+        copies = own_copies(items)
+        assert copies == items
+        assert copies[0] is not items[0]
 
 
 def test_what_the_constructor_was_given_wins_and_the_difference_is_logged(tmp_path, caplog):

@@ -1,9 +1,6 @@
 """Scorers of one's own: what they return is checked, and what goes wrong is never a score."""
 
 import asyncio
-import json
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -105,16 +102,6 @@ async def test_a_function_that_does_not_end_is_stopped_and_the_next_reply_is_sco
 async def test_what_a_function_started_is_stopped_with_it(scored):
     with pytest.raises(EnvError, match=r"took longer than 0.2 s for a reply and was stopped"):
         await scored("forks", time_limit_s=0.2)
-
-
-def test_a_process_that_nobody_asks_any_more_ends_itself_also_inside_a_regular_expression():
-    program = "from skillwright.envs.table import worker; worker._GRACE_S = 0.2; worker.main('')"
-    question = {"pattern": "^(a+)+$", "reply": "a" * 60 + "!", "time_limit_s": 0.2}
-    left = subprocess.run(
-        [sys.executable, "-c", program], input=json.dumps(question), text=True, timeout=30,
-        capture_output=True, check=False,
-    )  # fmt: skip
-    assert (left.returncode, left.stdout) == (1, '{"ready": true}\n')
 
 
 async def test_an_async_function_is_awaited(scored):

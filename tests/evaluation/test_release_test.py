@@ -12,12 +12,13 @@ from samples import heavy
 from skillwright.core import Pair
 from skillwright.evaluation import (
     AlphaLedger,
+    Choice,
     Decision,
     ReleaseTest,
     Terms,
     Verdict,
+    choices,
     chosen_p_value,
-    differing,
 )
 
 LEDGER, TERMS = AlphaLedger(0.05, 2, shares=(0.6, 0.4)), Terms()
@@ -99,47 +100,86 @@ async def test_the_looks_share_the_draws_that_are_allowed(drawn_duel, draws, siz
 async def test_where_draws_repeat_what_the_run_chose_from_is_paid_for(drawn_duel):
     # Six wins and no loss: p = 1/64 proves one candidate, and not what is left of eight.
     results = tasks(*[WIN] * 6, ties=18)
-    for terms in (Terms(), Terms(judged=(6,))):
+    kept = Choice(6, accepted=True)  # by a gate that does not say which tasks moved
+    for terms in (Terms(), Terms(judged=(kept,))):
         alone = await judged(drawn_duel(results), terms=terms)
         assert alone.accepted
         assert alone.p_value == pytest.approx(1 / 64, abs=0.005)
     duel = drawn_duel(results)
-    chosen = await judged(duel, terms=Terms(judged=(6, 2, 4, 3, 2, 4, 5, 2)))
+    others = tuple(map(Choice, (2, 4, 3, 2, 4, 5, 2)))
+    chosen = await judged(duel, terms=Terms(judged=(kept, *others)))
     assert not chosen.accepted
     assert chosen.p_value > 0.3
     assert "and at most 0.03 would be a proof" in chosen.reason
     assert duel.asked == [(duel.task_ids, 2)]  # a further look would say the same
-    assert "what chance would keep of 8 judged candidates; let the agent sample" in chosen.reason
+    assert "chance could have kept of 8 judged candidates; let the agent sample" in chosen.reason
     selected = await judged(drawn_duel(results), terms=Terms(weights=8))
     assert "p = 0.016, and at most 0.0037 would be a proof" in selected.reason
     # Where results vary within a side, fresh draws are evidence of their own.
     noisy = tasks(*[WIN] * 6, *[[TIE, MISS]] * 6, ties=12)
-    assert (await judged(drawn_duel(noisy), terms=Terms(judged=(6,) * 8))).accepted
+    assert (await judged(drawn_duel(noisy), terms=Terms(judged=(kept,) * 8))).accepted
 
 
-def _null_run(rng, tasks=40, steps=8):
-    """Play steps whose edits draw a tenth of the fixed results anew; return gains and judged."""
+def _a_run(rng, tasks=40, steps=8, *, harmful=0.0):
+    """Play steps whose edits draw a tenth of the fixed results anew; return gains and choices."""
     first = now = rng.random(tasks) < 0.5
-    judged = []
+    verdicts = []
     for _ in range(steps):
         new = np.where(rng.random(tasks) < 0.1, rng.random(tasks) < 0.5, now)
-        judged.append(int((new != now).sum()))
-        now = new if new.sum() > now.sum() else now
-    return (now.astype(float) - first).tolist(), judged
+        new &= rng.random(tasks) >= harmful
+        gains = new.astype(float) - now
+        verdicts.append(_verdict_on(gains))
+        now = new if gains.sum() > 0 else now
+    return _by_task(now.astype(float) - first), choices(verdicts)
 
 
-def test_what_was_chosen_out_of_nothing_is_rarely_significant_and_alone_it_often_is():
-    runs = [_null_run(np.random.default_rng(seed)) for seed in range(400)]
-    paid = sum(chosen_p_value(gains, judged, seed=1) <= 0.05 for gains, judged in runs)
-    unpaid = sum(chosen_p_value(gains, (), seed=1) <= 0.05 for gains, _ in runs)
-    assert paid <= 0.05 * len(runs)
-    assert unpaid >= 0.1 * len(runs)
+def _verdict_on(gains):
+    decision = Decision.ACCEPT if sum(gains) > 0 else Decision.REJECT
+    moved = {task: gain for task, gain in _by_task(gains).items() if gain}
+    better = sum(gain > 0 for gain in moved.values())
+    return Verdict(decision, "", better=better, worse=len(moved) - better, moved=moved)
+
+
+def _by_task(gains):
+    return {f"t{number}": float(gain) for number, gain in enumerate(gains)}
+
+
+@pytest.mark.parametrize(("tasks_", "steps", "runs"), [(40, 8, 200), (100, 8, 60), (40, 20, 60)])
+def test_what_was_chosen_out_of_nothing_is_rarely_significant(tasks_, steps, runs):
+    played = [_a_run(np.random.default_rng(seed), tasks_, steps) for seed in range(runs)]
+    paid = sum(chosen_p_value(*one, seed=1) <= 0.05 for one in played)
+    unpaid = sum(chosen_p_value(gains, (), seed=1) <= 0.05 for gains, _ in played)
+    assert paid <= 0.05 * runs
+    assert unpaid >= 0.05 * runs
+
+
+def test_refused_harm_takes_nothing_from_the_proof_of_a_large_gain():
+    # 34 of 53 tasks went better and 1 worse after two accepted candidates; five others did harm.
+    first = [*[1.0] * 20, *[0.0] * 33]
+    second = [*[0.0] * 20, *[1.0] * 14, -1.0, *[0.0] * 18]
+    harm = [*[-1.0] * 30, *[1.0] * 6, *[0.0] * 17]
+    steps = [harm, first, harm, second, harm, harm, harm]
+    gains = _by_task(np.add(first, second))
+    assert sum(gain > 0 for gain in gains.values()) == 34
+    assert chosen_p_value(gains, choices(map(_verdict_on, steps)), seed=1) < 0.001
+    # A gate that does not say which tasks moved leaves the test that pays for the harm, too.
+    silent = [replace(_verdict_on(one), moved={}) for one in steps]
+    assert chosen_p_value(gains, choices(silent), seed=1) > 0.01
+
+
+def test_what_entered_without_a_verdict_pays_as_a_candidate_that_was_chosen():
+    gains = _by_task([*[1.0] * 12, *[0.0] * 28])
+    seen = choices([_verdict_on([*[1.0] * 12, *[0.0] * 28])])
+    other = choices([_verdict_on([*[1.0] * 2, *[0.0] * 38])])
+    assert chosen_p_value(gains, seen, seed=1) < 0.01
+    assert chosen_p_value(gains, other, seed=1) < 0.01
+    assert chosen_p_value(_by_task([0.0] * 40), seen, seed=1) == 1.0
 
 
 def test_a_verdict_that_does_not_say_how_many_tasks_differed_counts_all_its_pairs():
     new = Verdict(Decision.REJECT, "no", pairs=24, better=2, worse=3)
     stored = {key: value for key, value in new.to_dict().items() if key not in ("better", "worse")}
-    assert differing([new, Verdict.from_dict(stored)]) == (5, 24)
+    assert choices([new, Verdict.from_dict(stored)]) == (Choice(5), Choice(24))
 
 
 async def test_a_task_whose_sides_are_one_episode_is_not_drawn_again(drawn_duel, make_result):

@@ -1,3 +1,7 @@
+import math
+from fractions import Fraction
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +39,56 @@ def test_the_gate_compares_the_chosen_metric():
     assert judge(0.5, cand_soft=0.8, metric="soft").action == "accept_new_best"
     mixed = judge(0.5, cand_soft=0.8, metric="mixed", mixed_weight=0.25)
     assert (mixed.action, mixed.current_score) == ("accept", 0.575)
+
+
+NO_SCORES = [math.nan, math.inf, -math.inf, np.float32("nan"), "inf", "-Infinity", "NaN"]
+
+
+@pytest.mark.parametrize("metric", ["hard", "soft", "mixed"])
+@pytest.mark.parametrize("score", NO_SCORES)
+def test_a_candidate_without_a_finite_score_is_rejected(metric, score):
+    judged = judge(score, cand_soft=score, metric=metric)
+    assert judged == GateResult("reject", "cur", 0.5, "best", 0.7, 1)
+
+
+def test_a_metric_that_does_not_count_may_be_missing():
+    assert judge(0.8, cand_soft=math.nan).action == "accept_new_best"
+    assert judge(None, cand_soft=0.6, metric="soft").action == "accept"
+    assert judge(0.8, cand_soft=0.8, metric="mixed", mixed_weight=math.nan).best_score == 0.8
+
+
+@pytest.mark.parametrize("held", [math.nan, math.inf, -math.inf, np.float64("nan")])
+def test_nothing_is_better_than_a_score_that_is_none(held):
+    for current, best in [(held, 0.7), (0.5, held), (held, held)]:
+        judged = evaluate_gate("new", 1.0, "cur", current, "best", best, 1, 3)
+        assert (judged.action, judged.current_skill, judged.best_skill) == ("reject", "cur", "best")
+
+
+@pytest.mark.parametrize("score", [0.8, "0.8", np.float64(0.8), np.float32(0.8), Fraction(4, 5)])
+def test_what_is_a_number_to_python_is_a_score(score):
+    assert judge(score).action == "accept_new_best"
+    assert judge(True).best_score == judge(np.bool_(True)).best_score == 1.0
+    mixed = judge(score, cand_soft=score, metric="mixed", mixed_weight="0.3")
+    assert mixed.best_score == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("score", "error"),
+    [(None, TypeError), ([0.8], TypeError), ("", ValueError), ("80%", ValueError), (1j, TypeError)],
+)
+def test_what_is_no_number_is_refused_by_name(score, error):
+    with pytest.raises(error, match=r"the hard score is .*, not a finite number"):
+        judge(score)
+    with pytest.raises(error, match="the soft score is"):
+        judge(0.5, cand_soft=score, metric="mixed")
+
+
+@pytest.mark.parametrize("held", [None, "0.5", [], {}])
+def test_an_incumbent_without_a_number_is_refused_by_name(held):
+    with pytest.raises(TypeError, match="current_score is"):
+        evaluate_gate("new", 1.0, "cur", held, "best", 0.7, 1, 3)
+    with pytest.raises(TypeError, match="best_score is"):
+        evaluate_gate("new", 1.0, "cur", 0.5, "best", held, 1, 3)
 
 
 def test_a_gate_result_is_frozen():

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from doors import ALL_RULES, Coach, Walker, look, resumed, trained, write_tasks
+from doors import ALL_RULES, Coach, Veteran, Walker, look, resumed, trained, write_tasks
 from skillwright.config.run import validated
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Health
@@ -387,5 +387,5 @@ async def test_an_adapter_that_fails_more_often_than_it_may_stops_the_run(tmp_pa
         "rollout": {"max_failure_share": None},
     }
     config = adapter_config(tmp_path, Unsteady, train=train, evaluation=STRICT, **patient)
-    _, report = await trained(config, Walker(), Coach([]))
+    _, report = await trained(config, Walker(), Veteran([]))
     assert report.state.finished

@@ -3,15 +3,25 @@
 import asyncio
 import decimal
 import fractions
+import sys
 from typing import ClassVar
 
 import pytest
 
 from doors import ALL_RULES, Coach, Walker, look, resumed, trained
+from skillwright.config.run import validated
 from skillwright.core import ModelError, ModelRefused
 from skillwright.envs import EnvAdapter
 from skillwright.rollout import EngineDown
-from somebodys import CALLS, Chosen, Seeded, adapter_config, rollouts
+from somebodys import (
+    CALLS,
+    Chosen,
+    Documented,
+    Seeded,
+    adapter_config,
+    adapter_settings,
+    rollouts,
+)
 
 PAIRED = {"gate": {"kind": "paired", "draws": 3}}
 
@@ -183,3 +193,108 @@ async def test_an_item_that_never_gives_a_row_is_drawn_again_alone_and_stops_not
     assert ALL_RULES in report.best_skill
     with look(path) as store:
         assert {e.task_id for e in store.episodes() if e.failure} == {"val-03"}
+
+
+class Knotted(Odd):
+    """Returns rows that hold themselves, an open file and code."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        rows = Chosen.rollout(self, env_manager, skill_content, out_dir, **kwargs)
+        for row in rows:
+            row |= {"knot": rows, "log": sys.stderr, "call": lambda: 1, "blob": {b"x", b"y"}}
+        return rows
+
+    def attach_reference_context(self, results, items):
+        return [{**row, "reference_text": "a knot"} for row in results]
+
+
+@pytest.mark.parametrize("compat", [None, "skillopt"])
+async def test_a_row_that_holds_itself_loses_no_batch(tmp_path, compat):
+    settings = adapter_settings(tmp_path, Knotted)
+    settings["env"]["compat"] = compat
+    path, report = await trained(validated(settings, "adapter"), Walker(), Coach([[ALL_RULES]]))
+    assert report.state.final.accepted
+    with look(path) as store:
+        episodes = store.episodes()
+        assert not [e for e in episodes if e.failure]
+        stored = store.load_episode(episodes[0].id).row
+    assert "(a value that holds itself)" in str(stored["knot"])
+    assert stored["blob"] == ["b'x'", "b'y'"]
+
+
+class Careless(Chosen):
+    """Changes its items in place, as an adapter does that keeps its notes in them."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        rows = super().rollout(env_manager, skill_content, out_dir, **kwargs)
+        for item in env_manager:
+            item["id"], item["room"] = "changed", "nowhere"
+        return rows
+
+
+class CarelessAtOnce(Careless, Documented):
+    """Asks its own loader for items."""
+
+    build_env_from_batch = EnvAdapter.build_env_from_batch
+
+
+@pytest.mark.parametrize("adapter", [Careless, CarelessAtOnce])
+async def test_an_adapter_that_changes_its_items_gets_copies(tmp_path, adapter):
+    path, report = await trained(
+        adapter_config(tmp_path, adapter, train={"epochs": 2}), Walker(), Coach([])
+    )
+    assert report.state.final.accepted
+    with look(path) as store:
+        assert not [e for e in store.episodes() if e.failure]
+        assert "changed" not in {e.task_id for e in store.episodes()}
+
+
+def yields(answer):
+    """Return the ways in which a method may hand out a list."""
+
+    def generator(self, *args, **kwargs):
+        yield from answer(self, *args, **kwargs)
+
+    async def awaited(self, *args, **kwargs):
+        return answer(self, *args, **kwargs)
+
+    async def stream(self, *args, **kwargs):
+        for one in answer(self, *args, **kwargs):
+            yield one
+
+    def as_tuple(self, *args, **kwargs):
+        return tuple(answer(self, *args, **kwargs))
+
+    def mapped(self, *args, **kwargs):
+        return map(dict, filter(None, answer(self, *args, **kwargs)))
+
+    return [generator, awaited, stream, as_tuple, mapped]
+
+
+@pytest.mark.parametrize("method", ["reflect", "rollout"])
+@pytest.mark.parametrize("way", range(5), ids=["generator", "async", "stream", "tuple", "map"])
+async def test_a_method_may_hand_out_its_list_piece_by_piece(tmp_path, monkeypatch, method, way):
+    monkeypatch.setattr(Pieces, method, yields(getattr(Chosen, method))[way])
+    path, report = await trained(adapter_config(tmp_path, Pieces), Walker(), Coach([]))
+    assert report.state.steps[0].action == "accept"
+    assert report.state.final.accepted
+    with look(path) as store:
+        assert not [e for e in store.episodes() if e.failure]
+    threads = {facts["thread"] for name, facts in CALLS if name == method}
+    assert threads == ({"MainThread"} if way in (1, 2) else {"skillwright-Pieces"})
+
+
+class Pieces(Chosen):
+    reflect = Chosen.reflect
+    rollout = Chosen.rollout
+
+
+async def test_a_generator_that_raises_midway_is_a_fault_of_its_step(tmp_path, monkeypatch, caplog):
+    def broken(self, *args, **kwargs):
+        yield {"patch": {"edits": [{"op": "append", "content": ALL_RULES}]}}
+        raise LookupError("the second minibatch is gone")
+
+    monkeypatch.setattr(Pieces, "reflect", broken)
+    _, report = await trained(adapter_config(tmp_path, Pieces), Walker(), Coach([]))
+    assert report.state.steps[0].action == "skip_analyst_faults"
+    assert "reflect failed for s1: LookupError: the second minibatch is gone" in caplog.text

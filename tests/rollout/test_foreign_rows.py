@@ -3,11 +3,15 @@
 import math
 import re
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
+from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pytest
 
 from skillwright.core import ContractError, FailureCause, RolloutResult
+from skillwright.core.jsonio import dumps
 from skillwright.rollout.foreign_rows import (
     RowsAbout,
     all_failed,
@@ -180,6 +184,108 @@ def test_what_json_cannot_carry_is_told_in_words():
 
     told = as_json({"a": math.nan, 1: (1, 2), "n": Number(), "t": Thing(), "e": EOFError})
     assert told == {"a": None, "1": [1, 2], "n": 0.5, "t": "<thing>", "e": "<class 'EOFError'>"}
+
+
+def cycle():
+    inner: dict = {}
+    inner["self"] = [inner]
+    return inner
+
+
+def deep(levels):
+    value: list = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def wide():
+    """Two references a level: 2**60 values, of which each is small."""
+    value: list = []
+    for _ in range(60):
+        value = [value, value]
+    return value
+
+
+class Grumpy(dict):
+    def items(self):
+        raise OSError("not today")
+
+
+class Mute:
+    def __str__(self):
+        raise RecursionError
+
+
+class Endless:
+    def to_dict(self):
+        return {"more": Endless()}
+
+
+@dataclass
+class Pair:
+    left: object
+    right: object
+
+
+UNSTORABLE = {
+    "cycle": (cycle(), {"self": ["(a value that holds itself)"]}),
+    "grumpy": (Grumpy(), "(a Grumpy that raises OSError when it is read)"),
+    "mute": (Mute(), "(a Mute that raises RecursionError when it is read)"),
+    "bits": (1 << 20_000, "(an integer too large)"),
+    "infinity": (-math.inf, None),
+    "bytes": (b"\x00\xff", "b'\\x00\\xff'"),
+    "set": ({"b", "a"}, ["a", "b"]),
+    "frozen": (frozenset({2, 1}), [1, 2]),
+    "array": (np.zeros(3), "[0. 0. 0.]"),
+    "number": (np.float32(0.5), 0.5),
+    "flag": (np.bool_(True), True),
+    "date": (date(2026, 2, 3), "2026-02-03"),
+    "path": (PurePosixPath("a/b"), "a/b"),
+    "fields": (Pair(1, {2}), {"left": 1, "right": [2]}),
+    "class": (Pair, "<class 'test_foreign_rows.Pair'>"),
+    "keys": ({(1, 2): 3, None: 4}, {"(1, 2)": 3, "None": 4}),
+}
+
+
+@pytest.mark.parametrize("name", UNSTORABLE)
+def test_what_cannot_be_stored_is_stored_in_words(name):
+    value, stored = UNSTORABLE[name]
+    [result] = read_batch([row("a", odd=value)], about("a")).results
+    assert (result.reward, result.row["odd"]) == (0.5, stored)
+
+
+@pytest.mark.parametrize("value", [deep(5_000), wide(), Endless(), "x" * 100_000, [1] * 1_200_000])
+def test_a_huge_value_loses_no_row(value):
+    [result] = read_batch([row("a", odd=value)], about("a")).results
+    assert result.reward == 0.5
+    assert len(dumps(result.row)) < 10_000_000
+
+
+def test_a_value_in_words_is_the_same_in_another_process():
+    with Path(__file__).open() as log:
+        told = as_json({"call": lambda: 1, "thing": object(), "log": log, "rows": iter([1])})
+    assert "lambda" in told["call"]
+    assert told["thing"] == "<object object>"
+    assert "0x" not in dumps(told)
+
+
+def test_a_row_that_is_an_object_may_hold_what_cannot_be_copied():
+    @dataclass
+    class Result:
+        id: str
+        hard: int
+        soft: float
+        log: object
+
+    with Path(__file__).open() as log:
+        [result] = read_batch([Result("a", 1, 0.5, [log])], about("a")).results
+    assert result.reward == 0.5
+
+
+def test_a_score_too_large_for_a_float_costs_its_row_only():
+    read = read_batch([row("a", hard=10**400), row("b")], about("a", "b"))
+    assert scores(read) == {"a": None, "b": 0.5}
 
 
 def test_families_come_from_the_row_or_else_from_its_item():

@@ -161,7 +161,10 @@ async def test_7_4_173_answers_that_cannot_be_read_do_not_look_like_a_rejection(
         def _answer(self, user):
             return "I would rather not"
 
-    path, report = await trained(doors_config(tmp_path), Walker(), Mumbler([]))
+    # Too few to stop the run.
+    few = {"train": {"batch_size": 12}, "gradient": {"minibatch_size": 12}}
+    config = doors_config(tmp_path, **few)
+    path, report = await trained(config, Walker(), Mumbler([]))
     assert {step.action for step in report.state.steps} == {"skip_analyst_faults"}
     with look(path) as store:
         faults = [patch.failure for patch in store.patches()]

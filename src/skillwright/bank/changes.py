@@ -374,8 +374,7 @@ def apply(
         changes: The proposed changes.
         caps: Growth limits; ``None`` sets none.
         weakest: The category with the lowest success rate, which may grow by `weakest_extra` more;
-            ""
-            means the general skills.
+            "" means the general skills.
         is_near: Whether two skills of one kind, category and scope have the same meaning.
 
     Returns:

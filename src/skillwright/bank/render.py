@@ -92,8 +92,7 @@ def render(retrieved: Retrieved, budget: RenderBudget = RenderBudget()) -> Rende
     """Render retrieved skills within a budget.
 
     Skills are dropped, and logged, from the end of their part: general skills over their own
-    budget,
-    then task-specific skills while the text is too long, then lessons.
+    budget, then task-specific skills while the text is too long, then lessons.
 
     Args:
         retrieved: Skills, best first in each part.

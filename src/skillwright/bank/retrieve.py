@@ -24,10 +24,8 @@ from skillwright.core.settings import Settings
 Rows = npt.NDArray[np.intp]
 
 # Rows are sorted by scope, category and id, so a search multiplies contiguous blocks without
-# copies.
-# The product only selects candidates. Each candidate is scored again, in double precision and row
-# by
-# row, and rounded, so a score depends on the query and the skill alone.
+# copies. The product only selects candidates. Each candidate is scored again, in double precision
+# and row by row, and rounded, so a score depends on the query and the skill alone.
 
 
 DECIMALS: Final = 4
@@ -231,10 +229,8 @@ def retrieve(
 
     All general skills that hold in its scope. At most ``k_task`` skills of its category (of all
     categories if it is unknown) with a similarity strictly above delta. At most ``k_lessons``
-    lessons:
-    those of its category, then others above delta. Skills without a category belong to every
-    category.
-    Ties are broken by id.
+    lessons: those of its category, then others above delta. Skills without a category belong to
+    every category. Ties are broken by id.
 
     Args:
         index: The bank.
@@ -265,8 +261,8 @@ def utilities(bank: Bank) -> Mapping[str, float]:
 
     Returns:
         By id: the skill's win rate, smoothed by `NEUTRAL_EPISODES`, minus that of all active
-        skills,
-        both over the episodes with them. In [-1, 1], rounded; 0 for a skill without episodes.
+        skills, both over the episodes with them. In [-1, 1], rounded; 0 for a skill without
+        episodes.
     """
     counts = {one.id: bank.stats[one.id] for one in bank.active if one.id in bank.stats}
     episodes = sum(one.episodes for one in counts.values())

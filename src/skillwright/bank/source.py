@@ -249,8 +249,7 @@ def _nearest(goal: str, skills: list[BankSkill], words: Encoder) -> Named:
     if not skills:
         return Named()
     # Lexical, whatever the bank's embedder: a goal's words name its category, and an embedder of
-    # meanings
-    # gives "heat" and "cool" nearly the same vector.
+    # meanings gives "heat" and "cool" nearly the same vector.
     scores = words.skills(skills) @ words.queries([goal])[goal]
     by_category: defaultdict[str, list[float]] = defaultdict(list)
     for skill, score in zip(skills, scores.tolist(), strict=True):

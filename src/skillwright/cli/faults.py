@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import typer
 
 from skillwright.cli.json_log import wants_json_log, write_line
-from skillwright.cli.streams import others_to_stderr, stop_code
+from skillwright.cli.streams import ending_in_time, others_to_stderr, stop_code
 from skillwright.cli.waits import waits_shown
 from skillwright.cli.words import make_console, print_words
 from skillwright.core.errors import BudgetSpent, NotMeasured, SkillwrightError
@@ -29,8 +29,13 @@ def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
     What others print meanwhile goes to standard error: print results after it, or on a console.
     """
     larger = ""
+
+    def ended() -> None:
+        say("Stopped before everything had ended.")
+        _say_how_to_continue(resume)
+
     try:
-        with others_to_stderr(), waits_shown(err):
+        with ending_in_time(ended), others_to_stderr(), waits_shown(err):
             yield
     except KeyboardInterrupt:
         say("Stopped.")
@@ -51,9 +56,13 @@ def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
         code = ASKED_WRONGLY
     else:
         return
+    _say_how_to_continue(resume, larger)
+    raise typer.Exit(code)
+
+
+def _say_how_to_continue(resume: str | Callable[[], str], larger: str = "") -> None:
     if command := resume() if callable(resume) else resume:
         say(f"Everything that finished is saved; continue with:  {command}{larger}")
-    raise typer.Exit(code)
 
 
 def say(text: str, style: str = "") -> None:

@@ -16,7 +16,6 @@ from rich.text import Text
 
 from skillwright.cli.json_events import JsonLog
 from skillwright.cli.json_log import wants_json_log
-from skillwright.cli.tables import decision_text
 from skillwright.cli.waits import drawn, hand_over
 from skillwright.cli.words import clock_text, counted, filled, print_words
 from skillwright.core import Usage
@@ -34,6 +33,7 @@ from skillwright.jobs.run import (
     consumed,
     money_text,
 )
+from skillwright.jobs.text import decision_text
 from skillwright.jobs.weights import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
@@ -258,12 +258,14 @@ def narrate(event: RlEvent) -> list[str]:
         case Scored():
             return [f"{escape(event.label)} on {event.split}: {score_text(event.score)}"]
         case StepDecided():
-            return [_decision(f"step {event.step}", event)]
+            return [_decision(f"step {event.step}", event), *_remarks(event)]
         case ReleaseTested():
             style = "green" if event.verdict.accepted else "yellow"
             return [f"[{style}]release test[/]: {escape(event.verdict.reason)}"]
         case EpochEnded() if event.action:
-            return [_decision(f"slow update of epoch {event.epoch}", event)]
+            return [_decision(f"slow update of epoch {event.epoch}", event), *_remarks(event)]
+        case EpochEnded() if event.remarks:
+            return [f"[yellow]meta skill of epoch {event.epoch}[/]:", *_remarks(event)]
         case _:
             return []
 
@@ -281,7 +283,12 @@ def _introduce(event: RunStarted) -> list[str]:
 
 def _decision(what: str, event: StepDecided | EpochEnded) -> str:
     color = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
-    return f"[{color}]{what}[/]: {escape(decision_text(event.action, event.verdict))}"
+    said = decision_text(event.action, event.verdict, event.remarks)
+    return f"[{color}]{what}[/]: {escape(said)}"
+
+
+def _remarks(event: StepDecided | EpochEnded) -> list[str]:
+    return [f"  {escape(remark)}" for remark in event.remarks]
 
 
 def _score(tally: Tally) -> str:

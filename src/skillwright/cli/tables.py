@@ -12,7 +12,7 @@ from rich.text import Text
 
 from skillwright.cli.words import counted, print_words
 from skillwright.core import Purpose, StopReason, Usage
-from skillwright.evaluation import Score, ScoreTable, SplitReport, Verdict
+from skillwright.evaluation import Score, ScoreTable, SplitReport
 from skillwright.jobs.inspect import (
     ForkOutcome,
     FoundEpisode,
@@ -20,7 +20,14 @@ from skillwright.jobs.inspect import (
     points,
 )
 from skillwright.jobs.run import SHOWN_AS, Cause, EnvFindings, PricedModel, TurnEnds, money_text
-from skillwright.jobs.text import EpochRecord, EvalReport, StepRecord, TrainReport, TrainState
+from skillwright.jobs.text import (
+    EpochRecord,
+    EvalReport,
+    StepRecord,
+    TrainReport,
+    TrainState,
+    decision_text,
+)
 from skillwright.textopt import TriedEdit, was_applied
 
 _TITLES = {
@@ -59,6 +66,8 @@ def show_state(console: Console, state: TrainState) -> None:
 
 def _endings(state: TrainState) -> Iterator[str]:
     """Yield messages about an unusual state or end of a run."""
+    if unusable := state.all_replies.line:
+        yield f"[yellow]{unusable}[/]; the steps above say why"
     if state.ran_out_of_patience:
         idle = counted(state.idle_steps, "step")
         yield f"[yellow]stopped early[/]: nothing was accepted in {idle}"
@@ -189,7 +198,7 @@ def show_decisions(console: Console, state: TrainState) -> None:
     """List decisions with the gate's reasons."""
     decisions = [
         *map(_of_step, state.steps),
-        *(_of_epoch(one) for one in state.epochs if one.action),
+        *(_of_epoch(one) for one in state.epochs if one.action or one.remarks),
     ]
     for title, accepted in (("Accepted", True), ("Not accepted", False)):
         chosen = [one for one in decisions if one.accepted is accepted]
@@ -198,46 +207,37 @@ def show_decisions(console: Console, state: TrainState) -> None:
         console.print(f"\n[bold]{title}[/]")
         for one in chosen:
             print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
+            for remark in one.remarks:
+                print_indented(console, 4, Text(remark, style="yellow"))
             for edit in one.edits:
                 print_indented(console, 4, Text(edit, style="dim"))
-
-
-def decision_text(action: str, verdict: Verdict | None) -> str:
-    """Format the outcome of a candidate with its reason."""
-    reason = verdict.reason if verdict else ""
-    match action:
-        case "accept" if reason.startswith("Accepted as current"):
-            return reason
-        case "accept":
-            return f"{reason.removesuffix('.')}; current, but the best skill stays"
-        case "force_accept" if verdict:
-            return f"current without a gate; against the best skill: {reason}"
-        case "force_accept":
-            return "current without a gate; the best skill stays"
-        case "inject_placeholder":
-            return "an empty region for guidance was added to the current skill"
-    return reason or action.replace("_", " ")
 
 
 class _Decision(NamedTuple):
     what: str
     accepted: bool
     reason: str
+    remarks: tuple[str, ...]
     edits: tuple[str, ...] = ()
 
 
 def _of_step(step: StepRecord) -> _Decision:
     edits = tuple(_edit(edit) for edit in step.entry.edits)
-    return _Decision(f"step {step.step}", step.enters or step.is_best, _reason(step), edits)
+    is_in = step.enters or step.is_best
+    return _Decision(f"step {step.step}", is_in, _reason(step), step.remarks, edits)
 
 
 def _of_epoch(epoch: EpochRecord) -> _Decision:
     is_in = epoch.enters or epoch.is_best
-    return _Decision(f"slow update of epoch {epoch.epoch}", is_in, _reason(epoch))
+    if not epoch.action:
+        reason = "the optimizer's reply could not be used"
+        return _Decision(f"meta skill of epoch {epoch.epoch}", False, reason, epoch.remarks)
+    what = f"slow update of epoch {epoch.epoch}"
+    return _Decision(what, is_in, _reason(epoch), epoch.remarks)
 
 
 def _reason(record: StepRecord | EpochRecord) -> str:
-    return decision_text(record.action, next(iter(record.verdicts), None))
+    return decision_text(record.action, next(iter(record.verdicts), None), record.remarks)
 
 
 def print_indented(console: Console, columns: int, text: Text) -> None:

@@ -1,4 +1,4 @@
-"""What may be said in a configuration: its schema, and how files are read."""
+"""The configuration: its schema, and reading files."""
 
 from skillwright.config.bank_settings import StudySettings, study_settings
 from skillwright.config.load import (

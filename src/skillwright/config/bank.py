@@ -1,4 +1,4 @@
-"""What a configuration may say of a skill bank: how it is injected, distilled and evolved."""
+"""The schema of a skill bank's injection, distillation and evolution."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ _RENDER, _CAPS = RenderBudget(), GrowthCaps()
 
 
 class BankSection(RetrievalSettings):
-    """How much of a bank is injected, in training and in evaluation alike."""
+    """Retrieval and injection of a bank, in training and in evaluation."""
 
     embedder: Annotated[str, Field(min_length=1)] = "lexical"
     """Embedder: ``lexical``, a sentence-transformers model, or ``URL#model``."""
@@ -27,12 +27,12 @@ class BankSection(RetrievalSettings):
 
     @property
     def budget(self) -> RenderBudget:
-        """How long the text may be."""
+        """Limits on the injected text."""
         return RenderBudget(self.max_tokens, min(_RENDER.max_general_tokens, self.max_tokens))
 
 
 class DistillSection(DistillAmounts):
-    """A bank written by a teacher from base trajectories."""
+    """Distillation of a bank by a teacher from base trajectories."""
 
     tasks: PositiveInt | None = None
     """Number of training tasks outside the evolution split; unset, all."""
@@ -40,17 +40,17 @@ class DistillSection(DistillAmounts):
     """Base episodes per task."""
 
     def settings(self, success_threshold: float, step: int | None = None) -> DistillSettings:
-        """Return what a distillation is given.
+        """Return the settings of a distillation.
 
         Args:
-            success_threshold: The reward from which an episode counts as solved.
+            success_threshold: Minimum reward of a success.
             step: The training step, for the provenance.
         """
         return DistillSettings.of(self, success_threshold=success_threshold, step=step)
 
 
 class EvolveSection(EvolveTrigger):
-    """How a bank is updated from what still fails, on tasks of its own."""
+    """Updates of the bank from failures on the evolution split."""
 
     nth: Annotated[int, Field(ge=2)] = 5
     """Every n-th training task of a type and place belongs to the evolution split."""
@@ -60,10 +60,10 @@ class EvolveSection(EvolveTrigger):
     """Maximum additions per update, 3 per category plus 1 for the weakest."""
 
     def settings(self, success_threshold: float, step: int) -> EvolveSettings:
-        """Return what an update is given.
+        """Return the settings of a bank update.
 
         Args:
-            success_threshold: The reward from which an episode counts as solved.
+            success_threshold: Minimum reward of a success.
             step: The epoch or round, for the provenance.
         """
         caps = GrowthCaps(self.per_checkpoint)

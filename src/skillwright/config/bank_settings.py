@@ -1,4 +1,4 @@
-"""Settings of commands about a bank: the teacher, and how much it reads and writes."""
+"""Settings of the bank commands: the teacher, distillation, evolution, retrieval."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,22 +24,22 @@ from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.settings import Settings
 from skillwright.models import ModelConfig
 
-_WHO = (
-    "Say who writes skills: --teacher BACKEND:MODEL, such as openai_chat:NAME, or a YAML file with "
+_TEACHER_HINT = (
+    "Name the teacher: --teacher BACKEND:MODEL, such as openai_chat:NAME, or a YAML file with "
     "the settings of a model"
 )
-_PLACE = ("base_url", "api_key_env", "server", "region", "headers", "transport", "path")
+_ENDPOINT_KEYS = ("base_url", "api_key_env", "server", "region", "headers", "transport", "path")
 
 
 class StudyModels(Settings):
-    """Who is asked about episodes that were played already."""
+    """Models of commands that learn from stored episodes."""
 
     teacher: ModelConfig
-    """Writes the skills."""
+    """Model that writes the skills."""
 
 
 class StudySettings(Settings):
-    """How a teacher learns from episodes that were played already."""
+    """Settings of a teacher that learns from stored episodes."""
 
     models: StudyModels
     distill: DistillSection = DistillSection()
@@ -49,17 +49,18 @@ class StudySettings(Settings):
 
 
 class SearchSettings(Settings):
-    """How a bank is searched."""
+    """Settings of bank search."""
 
     bank: BankSection = Field(default_factory=BankSection)
 
 
 def read_teacher(said: str, models: Mapping[str, Any] = {}) -> Values:
-    """Read who the teacher is: ``backend:model``, a YAML file with a model's settings, or these.
+    """Read the teacher's settings from ``backend:model``, a YAML file, or inline YAML or JSON.
 
     Args:
-        said: What the command was given.
-        models: The models of the run; ``backend:model`` is asked where one of that backend is.
+        said: The value of ``--teacher``.
+        models: The models of the run. ``backend:model`` uses the endpoint of a model with the
+            same backend.
 
     Raises:
         ConfigError: It is none of these.
@@ -68,25 +69,25 @@ def read_teacher(said: str, models: Mapping[str, Any] = {}) -> Values:
     if path.suffix.lower() in (".yaml", ".yml"):
         values = _parsed(read_text(path, "teacher"), said) if path.is_file() else None
         if values is None:
-            raise ConfigError(f"--teacher: there is no file {said!r}. {_WHO}")
+            raise ConfigError(f"--teacher: there is no file {said!r}. {_TEACHER_HINT}")
         inner = values.get("models", values)
         found = inner.get("teacher", inner) if isinstance(inner, Mapping) else None
     elif said.lstrip().startswith("{"):
         found = _parsed(said, "--teacher")
     else:
         backend, colon, model = said.partition(":")
-        found = {**_place(backend, models), "model": model} if colon and model else None
+        found = {**_endpoint(backend, models), "model": model} if colon and model else None
     if not isinstance(found, Mapping) or "backend" not in found:
-        raise ConfigError(f"--teacher {said!r} names no backend. {_WHO}")
+        raise ConfigError(f"--teacher {said!r} names no backend. {_TEACHER_HINT}")
     return dict(found)
 
 
-def _place(backend: str, models: Mapping[str, Any]) -> Values:
-    """Return where the run's own model of a backend is asked; the vendor's address for none."""
+def _endpoint(backend: str, models: Mapping[str, Any]) -> Values:
+    """Return the endpoint settings of the run's model with this backend, or only the backend."""
     roles = (models.get(role) for role in ("teacher", "optimizer", "target"))
     same = [one for one in roles if isinstance(one, Mapping) and one.get("backend") == backend]
     known = same[0] if same else {}
-    return {"backend": backend, **{name: known[name] for name in _PLACE if name in known}}
+    return {"backend": backend, **{name: known[name] for name in _ENDPOINT_KEYS if name in known}}
 
 
 def _parsed(text: str, where: str) -> Values:
@@ -95,19 +96,20 @@ def _parsed(text: str, where: str) -> Values:
     except yaml.YAMLError as error:
         raise ConfigError(f"{where} is no YAML: {error}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"{where} holds no settings of a model. {_WHO}")
+        raise ConfigError(f"{where} holds no settings of a model. {_TEACHER_HINT}")
     return values
 
 
 def study_settings(
     teacher: str | None, run_config: Path | None, overrides: Sequence[str]
 ) -> StudySettings:
-    """Return how a teacher learns from the episodes of runs, or from exported rollouts.
+    """Return the settings of a teacher that learns from runs or from exported rollouts.
 
     Args:
-        teacher: Who is asked (`read_teacher`); else who was in the first of the runs.
-        run_config: The configuration file of that run; ``None`` where no run is studied.
-        overrides: ``models.teacher.max_tokens=4096``, ``distill.lessons=8`` and their like.
+        teacher: The value of ``--teacher`` (`read_teacher`); ``None`` takes the teacher, or else
+            the optimizer, of ``run_config``.
+        run_config: Configuration file of the first run; ``None`` without a run.
+        overrides: Settings such as ``distill.lessons=8``.
 
     Raises:
         ConfigError: No teacher is named, or a setting is unknown or wrong.
@@ -117,13 +119,13 @@ def study_settings(
     values = merge(base, parse_overrides(overrides, StudySettings))
     llm = values.get("models", {}).get("teacher")
     if not llm:
-        raise ConfigError(f"no teacher is named. {_WHO}")
+        raise ConfigError(f"no teacher is named. {_TEACHER_HINT}")
     values["models"]["teacher"] = settings_from_environment(llm, "teacher")
     return validated_section(StudySettings, values)
 
 
 def search_settings(overrides: Sequence[str]) -> SearchSettings:
-    """Return how a bank is searched, by ``bank.delta=0.4`` and its like.
+    """Return the settings of bank search, with overrides such as ``bank.delta=0.4``.
 
     Raises:
         ConfigError: A setting is unknown or wrong.
@@ -132,7 +134,7 @@ def search_settings(overrides: Sequence[str]) -> SearchSettings:
 
 
 def load_with_teacher(path: Path, teacher: str | None, overrides: Sequence[str]) -> RunConfig:
-    """Read a run's configuration, and put the teacher that the command names into it.
+    """Read a run's configuration with the teacher that the command names.
 
     Raises:
         ConfigError: The file, the teacher or a setting is wrong.
@@ -143,17 +145,17 @@ def load_with_teacher(path: Path, teacher: str | None, overrides: Sequence[str])
 
 
 def teacher_of(config: RunConfig) -> ModelConfig:
-    """Return who writes skills: the teacher, or else the optimizer's model.
+    """Return the model that writes skills: the teacher, or else the optimizer.
 
     Raises:
-        ConfigError: The optimizer is a script, which writes no skills.
+        ConfigError: There is no teacher, and the optimizer is scripted and writes no skills.
     """
     if config.models.teacher is not None:
         return config.models.teacher
     if config.models.optimizer.backend == "scripted":
         raise ConfigError(
             f"models.teacher is unset, and the scripted {config.models.optimizer.model!r} writes "
-            f"no skills. {_WHO}"
+            f"no skills. {_TEACHER_HINT}"
         )
     return config.models.optimizer
 

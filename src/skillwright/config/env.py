@@ -1,4 +1,4 @@
-"""The environment and its tasks, as a configuration names them."""
+"""The schema of the environment and its tasks in a configuration."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     NonNegativeInt,
     PositiveInt,
@@ -17,7 +18,7 @@ from pydantic import (
 from skillwright.config.yaml_files import kind_unless_given
 from skillwright.core import DataError
 from skillwright.core.settings import Settings
-from skillwright.datasets import parse_ratio
+from skillwright.datasets import USUAL_RATIO, parse_ratio
 from skillwright.envs import spec
 
 BENCHMARKS: Final = {
@@ -28,16 +29,16 @@ BENCHMARKS: Final = {
     "searchqa": "SearchQAAdapter",
     "spreadsheetbench": "SpreadsheetBenchAdapter",
 }
-"""SkillOpt's name of a benchmark -> its adapter. By the first of them there is one of ours, too."""
+"""SkillOpt's benchmarks and their adapters. We also have an environment ``alfworld``."""
 
 
-def how_to_play(name: str) -> str:
-    """Say how a benchmark of SkillOpt's is played by its own adapter; ``""`` for other names."""
+def skillopt_hint(name: str) -> str:
+    """Say how to run a SkillOpt benchmark with its own adapter; ``""`` for other names."""
     if name not in BENCHMARKS:
         return ""
     adapter = f"skillopt.envs.{name}.adapter:{BENCHMARKS[name]}"
     return (
-        f" It is a benchmark of SkillOpt's: where its package is installed, say --adapter {adapter}"
+        f" It is a benchmark of SkillOpt's: install its package, and add --adapter {adapter}"
         " --compat skillopt."
     )
 
@@ -45,6 +46,10 @@ def how_to_play(name: str) -> str:
 def _check_ratio(text: str) -> str:
     parse_ratio(text)
     return text
+
+
+def _or_usual(given: Any) -> Any:
+    return USUAL_RATIO if given in ("", None) else given
 
 
 class SeededData(Settings):
@@ -72,32 +77,32 @@ class LimitedData(Settings):
 
 
 class GeneratedData(SeededData):
-    """Houses of our own: seeded, solvable, and never the same in two splits."""
+    """Generated ALFWorld games: solvable, and different in every split."""
 
     kind: Literal["generated"] = "generated"
     household: NonNegativeInt | None = None
-    """Household that all games share; unset, each game has its own."""
+    """Number of the household that all games share; unset, each game has its own."""
 
 
 class HouseholdsData(SeededData):
-    """Houses of homes whose habits only a skill can tell, with too few turns to search them all."""
+    """Generated games in households with habits that only a skill can teach within the turns."""
 
     kind: Literal["households"] = "households"
     train: PositiveInt = 300
     val: PositiveInt = 60
     test: PositiveInt = 120
     homes: PositiveInt = 20
-    """Households of the training games; six consecutive games share one."""
+    """Households of the training games, six consecutive games each."""
     new_homes: NonNegativeInt = 0
     """Separate households for val and test; 0 uses those of train."""
     survey: NonNegativeInt = 0
-    """Training games in the new households, for the bank only, not for weights."""
+    """Training games in the new households, for the bank only, not for the weights."""
 
     @model_validator(mode="after")
-    def _new_homes_can_be_known(self) -> "HouseholdsData":
+    def _check_new_homes(self) -> "HouseholdsData":
         if bool(self.survey) != bool(self.new_homes):
             raise ValueError(
-                f"new_homes is {self.new_homes} and survey {self.survey}; a bank knows the new "
+                f"new_homes is {self.new_homes} and survey {self.survey}; a bank learns about new "
                 "homes from the games of the survey: set both, or neither"
             )
         return self
@@ -112,7 +117,7 @@ class AlfworldData(LimitedData):
 
 
 class SplitDirData(Settings):
-    """Items that are split already: a folder with ``train``, ``val`` and ``test``."""
+    """Items in a folder with the splits ``train``, ``val`` and ``test``."""
 
     kind: Literal["split_dir"] = "split_dir"
     path: Annotated[str, Field(min_length=1)]
@@ -120,19 +125,19 @@ class SplitDirData(Settings):
 
 
 class RatioData(Settings):
-    """Items in one file, shuffled and cut into three splits."""
+    """Items in one file, shuffled and split by shares."""
 
     kind: Literal["ratio"] = "ratio"
     path: Annotated[str, Field(min_length=1)]
     """JSON, JSONL, CSV, TSV or Parquet file, or a folder with one JSON or JSONL file."""
-    ratio: Annotated[str, AfterValidator(_check_ratio)] = "2:1:7"
+    ratio: Annotated[str, BeforeValidator(_or_usual), AfterValidator(_check_ratio)] = USUAL_RATIO
     """Shares of train, val and test."""
     seed: NonNegativeInt = 42
     """Seed of the shuffle."""
 
 
 class AdapterData(Settings):
-    """Tasks that an `EnvAdapter` brings itself."""
+    """Tasks that an `EnvAdapter` provides."""
 
     kind: Literal["adapter"] = "adapter"
     train: PositiveInt | None = None
@@ -144,26 +149,26 @@ class AdapterData(Settings):
 
 
 class TauBenchData(LimitedData):
-    """Customers of tau-bench: of its retail store or its airline, as ``env.config.domain`` says.
+    """Tasks of tau-bench, retail or airline as ``env.config.domain`` says.
 
-    Where the data has a test split and no other, as the airline's, ``train`` and ``val`` say how
-    many tasks are cut off it; unset, there is nothing to train on.
+    The airline data has only a test split: ``train`` and ``val`` are the numbers of tasks taken
+    from it; unset, there are no training tasks.
     """
 
     kind: Literal["tau_bench"] = "tau_bench"
 
 
 class QaData(SeededData):
-    """Questions of our own over passages: seeded, and about other things in every split."""
+    """Generated questions over passages, about different things in every split."""
 
     kind: Literal["qa"] = "qa"
     val: PositiveInt = 60
 
 
 class WebShopData(SeededData):
-    """Customers of a shop; ``env.config.catalogue`` says which, the built-in one by default.
+    """WebShop goals for the catalogue ``env.config.catalogue``, by default the built-in one.
 
-    Another seed gives other prices and splits, and other products of the built-in shop.
+    The seed determines prices and splits, and the products of the built-in catalogue.
     """
 
     kind: Literal["webshop"] = "webshop"
@@ -178,7 +183,7 @@ class WebShopData(SeededData):
 
 
 class VerifiersData(LimitedData):
-    """The data set of an environment of verifiers; its eval set is test, where it has one."""
+    """The data set of a verifiers environment; its eval set, if any, is the test split."""
 
     kind: Literal["verifiers"] = "verifiers"
     ratio: Annotated[str, AfterValidator(_check_ratio)] = "1:1:1"
@@ -209,10 +214,10 @@ class TableData(LimitedData):
     """Maximum number of tasks; unset, all."""
 
     @model_validator(mode="after")
-    def _one_way_to_split(self) -> "TableData":
+    def _check_split(self) -> "TableData":
         ways = [name for name in ("ratio", "split_column") if getattr(self, name) is not None]
         if len(ways) > 1:
-            raise ValueError(f"{' and '.join(ways)} both say which rows are for train; give one")
+            raise ValueError(f"{' and '.join(ways)} both define the splits; give one")
         return self
 
 
@@ -232,6 +237,7 @@ DataConfig = Annotated[
     kind_unless_given("generated"),
 ]
 
+# Kind of data -> the only environment for it, and what its tasks are.
 _OWN_DATA = {
     "generated": ("alfworld", "games"),
     "households": ("alfworld", "games"),
@@ -242,22 +248,20 @@ _OWN_DATA = {
     "table": ("table", "rows of a file"),
     "verifiers": ("verifiers:NAME", "rows of an environment's own data set"),
 }
-"""Kind of data -> the only environment that plays it, and what it gives."""
 
 
 def _refuse_unknown(name: str) -> None:
-    """Speak of a misspelled name or file before of data that do not fit it."""
     file = name.rpartition(":")[0]
     if file.endswith(".py") and not Path(file).is_file():
         raise ValueError(f"env.name is {name!r}, and there is no file {file!r}")
     try:
         spec(name)
     except DataError as error:
-        raise ValueError(f"{error}{how_to_play(name)}") from error
+        raise ValueError(f"{error}{skillopt_hint(name)}") from error
 
 
-# Environment -> the turns of its own (30 are those of tau-bench's runs, 15 those of WebShop's, and
-# another number is another score), and its own kind of data.
+# Environment -> default turn limit (30 in tau-bench's runs, 15 in WebShop's; scores depend on it),
+# and default kind of data.
 _OWN_DEFAULTS = {
     "tau_bench": (30, "tau_bench"),
     "qa": (1, "qa"),
@@ -268,8 +272,8 @@ _OWN_DEFAULTS = {
 _TRIES = 3
 
 
-def _owner(name: str) -> str:
-    """Return under which name defaults and data of an environment are found."""
+def _table_key(name: str) -> str:
+    """Return an environment's key in the two tables above."""
     return "verifiers:NAME" if name.startswith("verifiers:") else name
 
 
@@ -298,8 +302,8 @@ class EnvSection(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _some_have_defaults_of_their_own(cls, values: Any) -> Any:
-        named = _owner(str(values.get("name"))) if isinstance(values, Mapping) else ""
+    def _with_defaults_of_environment(cls, values: Any) -> Any:
+        named = _table_key(str(values.get("name"))) if isinstance(values, Mapping) else ""
         own = _OWN_DEFAULTS.get(named)
         if own is None:
             return values
@@ -318,33 +322,33 @@ class EnvSection(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _adapters_bring_their_data(cls, values: Any) -> Any:
+    def _with_data_of_adapter(cls, values: Any) -> Any:
         if not isinstance(values, Mapping) or not values.get("compat") or "data" in values:
             return values
         return {**values, "data": {"kind": "adapter"}}
 
     @property
     def given_turns(self) -> int | None:
-        """`max_turns`, or ``None`` where an adapter's own default holds."""
-        brings_its_own = self.compat is not None or self.data.kind == "adapter"
-        unset = brings_its_own and "max_turns" not in self.model_fields_set
+        """`max_turns`, or ``None`` where the adapter's own default applies."""
+        is_adapter = self.compat is not None or self.data.kind == "adapter"
+        unset = is_adapter and "max_turns" not in self.model_fields_set
         return None if unset else self.max_turns
 
     @model_serializer(mode="wrap")
-    def _leave_turns_to_the_adapter(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unset_turns(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         found: dict[str, Any] = write(self)
-        if self.given_turns is None:  # read back, it would look like a given number
+        if self.given_turns is None:  # otherwise it would be a given number when read back
             found.pop("max_turns", None)
         return found
 
     @model_validator(mode="after")
-    def _data_fits(self) -> "EnvSection":
+    def _check_data(self) -> "EnvSection":
         owner, what = _OWN_DATA.get(self.data.kind, (self.name, ""))
-        if owner not in (self.name, _owner(self.name)):
-            _refuse_unknown(self.name)
+        if owner not in (self.name, _table_key(self.name)):
+            _refuse_unknown(self.name)  # a misspelled name is the likelier mistake
             raise ValueError(
                 f"data.kind {self.data.kind!r} gives {what} of {owner!r}, and the environment is "
                 f"{self.name!r}; use data.kind 'split_dir' or 'ratio', or 'adapter' for an "
-                "EnvAdapter that brings its own tasks"
+                "EnvAdapter that provides its own tasks"
             )
         return self

@@ -1,4 +1,4 @@
-"""Reads the configuration of a training, ours or SkillOpt's, or of the recipe for weights."""
+"""Load configuration files of text training (ours or SkillOpt's) and of RL."""
 
 import logging
 import re
@@ -35,20 +35,20 @@ _TRAINING_ONLY = (
 def load_config(
     path: str | Path, overrides: Sequence[str] = (), their_options: Sequence[str] = ()
 ) -> RunConfig:
-    """Read a configuration file.
+    """Read a configuration file of text training.
 
-    A file of SkillOpt's is translated, and what it sets without effect here is logged as a
-    warning. Where no file names the run, it is called after the file.
+    A file of SkillOpt's is translated; its keys without effect here are logged as warnings. A run
+    without a name is named after the file.
 
     Args:
         path: A YAML file, ours or SkillOpt's (structured or flat).
-        overrides: ``section.key=value`` settings, laid over the file in order; in our names, or
-            in SkillOpt's where ours has no such name.
-        their_options: The same in SkillOpt's names, as its ``--cfg-options`` takes them.
+        overrides: ``section.key=value`` settings that override the file, in order; in our names,
+            or in SkillOpt's where there is no such name of ours.
+        their_options: The same in SkillOpt's names, as in its ``--cfg-options``.
 
     Raises:
-        ConfigError: A file is missing or malformed, inherits from itself, or sets something that
-            is unknown or wrong; one line per problem, each with the nearest right name.
+        ConfigError: A file is missing or malformed, inherits from itself, or has an unknown key
+            or a wrong value; one line per problem, each with the nearest right name.
     """
     path = Path(path)
     layers = _read(path)
@@ -61,15 +61,15 @@ def load_config(
 
 
 def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
-    """Read a configuration file of the recipe; where it does not name the run, the file does.
+    """Read a configuration file of RL; a run without a name is named after the file.
 
     Args:
         path: A YAML file.
-        overrides: ``section.key=value`` settings, laid over the file in order.
+        overrides: ``section.key=value`` settings that override the file, in order.
 
     Raises:
-        ConfigError: A file is missing or malformed, inherits from itself, or sets something that
-            is unknown or wrong; one line per problem, each with the nearest right name.
+        ConfigError: A file is missing or malformed, inherits from itself, or has an unknown key
+            or a wrong value; one line per problem, each with the nearest right name.
     """
     path = Path(path)
     values = merge_layers(_read(path))
@@ -78,14 +78,15 @@ def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
 
 
 def config_of(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig | RlConfig:
-    """Read a configuration that is a mapping: what a file would say.
+    """Read a configuration given as a mapping.
 
     Args:
-        values: Sections, as a file has them.
-        overrides: ``section.key=value`` settings, laid over them in order.
+        values: Sections, as in a file.
+        overrides: ``section.key=value`` settings that override them, in order.
 
     Raises:
-        ConfigError: Something is unknown or wrong; one line per problem, with the nearest name.
+        ConfigError: A key is unknown or a value wrong; one line per problem, each with the nearest
+            right name.
     """
     where, named = Path("config"), merge({"run": {"name": "run"}}, values)
     if _RECIPE & values.keys():
@@ -94,7 +95,7 @@ def config_of(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunCo
 
 
 def is_rl_config(path: str | Path) -> bool:
-    """Tell whether a file configures the recipe: it has a section that nothing else has.
+    """Tell whether a file configures RL: it has a section that only RL has.
 
     Raises:
         ConfigError: The file is missing or malformed.
@@ -103,9 +104,9 @@ def is_rl_config(path: str | Path) -> bool:
 
 
 def dump_config(config: RunConfig | RlConfig) -> str:
-    """Return the whole configuration as YAML, defaults included and API keys left out.
+    """Return the whole configuration as YAML, with defaults and without API keys.
 
-    Reading it gives an equal configuration, but for those keys.
+    Reading it gives an equal configuration, apart from those keys.
     """
     return dump_yaml(config.model_dump(mode="json"))
 
@@ -114,16 +115,12 @@ dump_rl_config = dump_config
 
 
 def _read(path: Path) -> list[Layer]:
-    """Read a file and the files that it inherits from.
-
-    Raises:
-        ConfigError: It belongs to `skillwright serve`.
-    """
+    """Read a file and the files it inherits from; refuse a file of `skillwright serve`."""
     layers = read_layers(path)
     if "serve" in merge_layers(layers):
         raise ConfigError(
-            f"{path}: these are conversations of `skillwright serve`, and nothing of them can be "
-            f"played again; `skillwright bank distill {path.parent}` learns from them"
+            f"{path}: these are conversations of `skillwright serve`, which cannot be "
+            f"trained on; `skillwright bank distill {path.parent}` learns from them"
         )
     return layers
 
@@ -131,8 +128,8 @@ def _read(path: Path) -> list[Layer]:
 def _refuse_other_kind(
     path: Path, values: Values, theirs: Iterable[str], ours: Iterable[str], command: str
 ) -> None:
-    found = _said_of(values, theirs)
-    if found and not _said_of(values, ours):
+    found = _keys_in(values, theirs)
+    if found and not _keys_in(values, ours):
         kind = "the weights of a policy" if command == "rl" else "a skill"
         raise ConfigError(
             f"{path}: this file trains {kind} (it has {found[0]!r}); run "
@@ -140,23 +137,23 @@ def _refuse_other_kind(
         )
 
 
-def _said_of(values: Values, paths: Iterable[str]) -> list[str]:
+def _keys_in(values: Values, paths: Iterable[str]) -> list[str]:
     models = values.get("models")
-    said = {*values, *(f"models.{role}" for role in models or () if isinstance(models, Mapping))}
-    return [path for path in paths if path in said]
+    keys = {*values, *(f"models.{role}" for role in models or () if isinstance(models, Mapping))}
+    return [path for path in paths if path in keys]
 
 
 def _completed(
     path: Path, values: Values, overrides: Sequence[str], model: type[BaseModel]
 ) -> Values:
-    """Lay overrides over a file's values, and fill in its name and the environment's settings."""
+    """Apply overrides; fill in the run's name and settings from environment variables."""
     values = merge(values, parse_overrides(overrides, model))
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-._") or "run"
     return _with_environment(merge({"run": {"name": name}}, values))
 
 
 def _with_environment(values: Values) -> Values:
-    """Fill in what the settings of models leave open and environment variables say."""
+    """Fill in unset settings of models from environment variables."""
     models = values.get("models")
     if not isinstance(models, Mapping):
         return values

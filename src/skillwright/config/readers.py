@@ -1,7 +1,8 @@
-"""Configuration files of other systems: what a reader of them provides, and how it is found.
+"""Readers of other systems' configuration files.
 
 A package adds a reader by an entry point of ``skillwright.config_readers`` that names its class.
-Every reader sees every file of a training; it changes what is its own and returns the rest.
+Every reader gets every file of text training; it translates files of its own system and returns
+others unchanged.
 """
 
 import os
@@ -16,17 +17,17 @@ from skillwright.core.settings import Settings
 from skillwright.entry_points import entry_points
 
 READERS = "skillwright.config_readers"
-"""The entry points of readers."""
+"""Entry-point group of readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A configuration while it is read.
+    """A configuration that is being read.
 
     Attributes:
-        layers: The file and those that it inherits from, the base first.
-        values: What they say together, in our sections after the reading.
-        overrides: ``section.key=value`` settings over the file.
+        layers: The file and those it inherits from, the base first.
+        values: The merged layers; after reading, in our sections.
+        overrides: ``section.key=value`` settings that override the file.
         their_options: The same in the names of another system (``--cfg-options``).
     """
 
@@ -42,7 +43,8 @@ class Mode(NamedTuple):
     """How the defaults of a run relate to those of another system.
 
     Attributes:
-        lines: The mode in a line, then the settings that differ.
+        lines: One line for the mode, then one per setting that differs.
+        facts: The same as JSON values by name.
     """
 
     lines: tuple[str, ...] = ()
@@ -61,7 +63,7 @@ class ConfigReader(Protocol):
         ...
 
     def fill_in(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Lay the other system's defaults under values whose ``run.parity`` is true."""
+        """Add the other system's defaults for keys that are not given, if ``run.parity``."""
         ...
 
     def model_settings(
@@ -70,12 +72,12 @@ class ConfigReader(Protocol):
         """Fill in unset settings of a role's model from the other system's variables.
 
         Raises:
-            ConfigError: A variable asks for what is not supported, or has a wrong value.
+            ConfigError: A variable has a wrong or unsupported value.
         """
         ...
 
     def ignored_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the other system's variables that are set and have no effect, with the reason."""
+        """Return the other system's variables that are set without effect, with the reason."""
         ...
 
     def mode(self, config: Any) -> Mode:
@@ -83,11 +85,11 @@ class ConfigReader(Protocol):
         ...
 
     def tables(self, config: Any) -> Sequence[Any]:
-        """Return what `rich` prints of a `RunConfig` for ``doctor --parity``."""
+        """Return the `rich` tables of a `RunConfig` for ``doctor --parity``."""
         ...
 
     def flat_names(self) -> Mapping[str, str]:
-        """Return the flat names that its adapters know, each with the path of our key."""
+        """Return the flat names that its adapters use, each with the path of our key."""
         ...
 
 
@@ -113,7 +115,7 @@ def read_with_all(reading: Reading) -> Reading:
 
 
 def fill_in(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Lay another system's defaults under given values, where ``run.parity`` asks for them."""
+    """Add another system's defaults for keys that are not given, if ``run.parity`` is true."""
     run = values.get("run")
     asked = run.get("parity") if isinstance(run, Mapping) else getattr(run, "parity", False)
     if asked is not True:
@@ -134,13 +136,13 @@ def settings_from_environment(settings: Mapping[str, Any], role: str) -> Mapping
 
 
 def ignored_variables() -> dict[str, str]:
-    """Return the variables of other systems that are set and have no effect, with the reason."""
+    """Return the variables of other systems that are set without effect, with the reason."""
     found = [reader.ignored_variables(os.environ) for reader in config_readers()]
     return {name: why for each in found for name, why in each.items()}
 
 
 def mode_of(config: Settings) -> Mode:
-    """Return how the defaults of a run relate to those of all other systems that are known."""
+    """Return how the defaults of a run relate to those of all systems with a reader."""
     modes = [reader.mode(config) for reader in config_readers()]
     facts = {name: fact for mode in modes for name, fact in mode.facts.items()}
     return Mode(tuple(line for mode in modes for line in mode.lines), facts)

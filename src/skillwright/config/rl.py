@@ -1,8 +1,8 @@
-"""What the configuration of the recipe may say. Frozen; unknown keys are refused.
+"""The schema of an RL configuration: frozen sections that refuse unknown keys.
 
     base trajectories -> bank -> cold start -> [rollouts -> update] x iterations -> sealed test
 
-A section that is ``null`` leaves its stage out: no ``distill``, no ``cold_start``, no ``evolve``.
+A section that is ``null`` skips its stage: no ``distill``, no ``cold_start``, no ``evolve``.
 """
 
 import math
@@ -55,7 +55,7 @@ class ScorerPolicyConfig(Settings):
 
     kind: Literal["scorer"] = "scorer"
     start: str = ""
-    """Run whose released weights are the start; unset, new weights."""
+    """Run whose released weights are the initial ones; unset, new weights."""
     width: PositiveInt = 64
     """Vector size, a multiple of ``heads``."""
     hidden: PositiveInt = 128
@@ -63,12 +63,12 @@ class ScorerPolicyConfig(Settings):
 
     @property
     def label(self) -> str:
-        """What a run says of its policy."""
+        """Name of the policy in output."""
         return "a command scorer"
 
 
 ENGINE_SHARE: Final = 0.3
-"""Of a GPU's memory, that vLLM or SGLang takes."""
+"""Share of a GPU's memory that vLLM or SGLang takes."""
 
 
 class HfPolicyConfig(LanguageModelTerms):
@@ -86,7 +86,7 @@ class HfPolicyConfig(LanguageModelTerms):
 
     @property
     def label(self) -> str:
-        """What a run says of its policy."""
+        """Name of the policy in output."""
         return self.model
 
 
@@ -122,24 +122,24 @@ class InternalizeSection(SupervisedSection):
     """Distillation of skills into the weights."""
 
     skills: list[str] = Field(default=[])
-    """Ids, categories or places; empty, all skills."""
+    """Ids, categories or scopes; empty, all skills."""
     by: Literal["policy", "expert"] = "policy"
     """Source of successes with skills: the policy or the expert."""
     rest: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    """Share of other tasks, against forgetting."""
+    """Share of other tasks, to prevent forgetting."""
     margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    """Maximum loss of success that must be excluded before skills are retired."""
+    """Loss of success rate that must be ruled out before skills are retired."""
 
 
 class StepAdvantageSection(Settings):
-    """GiGPO's second advantage: a turn among those that saw the same."""
+    """GiGPO's step-level advantage: turns with equal observations are compared."""
 
     weight: PositiveFloat = 1.0
     """Weight of the step-level advantage."""
 
 
 class GrpoSection(GrpoTerms):
-    """Reinforcement: groups of episodes of the same task, compared with each other."""
+    """GRPO: groups of episodes of the same task, compared with each other."""
 
     iterations: NonNegativeInt = 100
     """Rollout and update iterations; 0 keeps the cold start."""
@@ -152,7 +152,7 @@ class GrpoSection(GrpoTerms):
     harder: bool = False
     """Sample task types in proportion to their failures."""
     again: Share = 0.0
-    """Share of tasks that were partly solved last time."""
+    """Share of tasks whose latest group had both successes and failures."""
     temperature: PositiveFloat = 1.0
     """Sampling temperature."""
     schedule: Schedule = Schedule(shape="constant", warmup=0.0)
@@ -160,13 +160,13 @@ class GrpoSection(GrpoTerms):
     kl_weight: NonNegativeFloat = 0.01
     """Weight of the KL divergence from the cold start."""
     statistics: Literal["trajectories", "rows"] = "trajectories"
-    """Unit of a group's mean; SkillRL's code uses ``rows``."""
+    """What a group's mean is taken over; SkillRL's code uses ``rows``."""
     step_advantage: StepAdvantageSection | None = None
     """GiGPO's step-level advantage; unset, off."""
     penalty: NonNegativeFloat = 0.01
-    """Penalty on the advantage of a turn with an action that was not offered."""
+    """Penalty on the advantage of a turn whose action was not admissible."""
     checkpoint_every: PositiveInt = 10
-    """Iterations between checkpoints; validations, evolution and the end also save one."""
+    """Iterations between checkpoints; validation, evolution and the end also save one."""
     keep_rollouts: bool = False
     """Store training episodes."""
 
@@ -213,14 +213,14 @@ class RlDistillSection(DistillSection):
 
 
 class RlEvolveSection(EvolveSection):
-    """Updates of the bank from failures on tasks of its own."""
+    """Updates of the bank from failures on the evolution split."""
 
     every: PositiveInt = 5
     """Iterations between updates."""
 
 
 class RlEvaluationSection(Reported):
-    """What decides, and what is reported."""
+    """The gate, validation and the test."""
 
     val_every: PositiveInt = 10
     """Iterations between validations."""
@@ -234,7 +234,7 @@ class RlEvaluationSection(Reported):
 
     @field_validator("gate")
     @classmethod
-    def _refuses(cls, gate: Gate) -> Gate:
+    def _check_gate(cls, gate: Gate) -> Gate:
         if gate.accepts_all:
             raise ValueError(f"a gate of kind {gate.kind!r} refuses nothing; use 'explore' here")
         return gate
@@ -248,7 +248,7 @@ class RlRolloutSection(PlayedEpisodes):
 
 
 class RlConfig(Settings):
-    """A run of the recipe; every key has a default but the models that its stages need."""
+    """An RL run. Only the models that its stages need must be given."""
 
     run: NamedRun = NamedRun()
     env: EnvSection = EnvSection()
@@ -266,26 +266,26 @@ class RlConfig(Settings):
 
     @property
     def has_bank(self) -> bool:
-        """Whether the policy or the expert gets skills of a bank."""
+        """Whether skills of a bank are injected for the policy or the expert."""
         expert = self.cold_start is not None and self.cold_start.expert_reads == "skills"
         return expert or self.bank.inject not in ("trajectories", "none")
 
     @property
     def evolutions(self) -> int:
-        """How often the bank may change."""
+        """Number of bank updates."""
         if self.evolve is None:
             return 0
         return self.grpo.iterations // self.evolve.every
 
     @property
     def policy_steps(self) -> int:
-        """How often the gate judges weights."""
+        """Number of gate decisions about weights."""
         every = self.grpo.gate_every
         return 0 if every is None else math.ceil(self.grpo.iterations / every)
 
     @property
     def ledger(self) -> AlphaLedger:
-        """How alpha is shared: over changes of bank and weights alike, and over what is tested."""
+        """The alpha ledger: over updates of bank and weights, and retirement."""
         retires = self.internalize is not None
         judged = self.evolutions + self.policy_steps + retires
         again = retires and self.grpo.iterations > 0
@@ -293,7 +293,7 @@ class RlConfig(Settings):
 
     @property
     def retirement(self) -> NonInferiorityTest | None:
-        """The test of whether internalized skills are retired; ``None`` where none are."""
+        """The test that decides about retiring internalized skills; ``None`` without any."""
         if self.internalize is None:
             return None
         gate = self.evaluation.gate
@@ -301,7 +301,7 @@ class RlConfig(Settings):
         return NonInferiorityTest(self.internalize.margin, like)
 
     def retirement_power(self, val_tasks: int) -> float:
-        """Return in which share of runs skills that the weights do not need are retired."""
+        """Estimate the power of the retirement test, in [0, 1], if the weights need no skill."""
         test, ledger = self.retirement, self.ledger
         if test is None:
             return 0.0
@@ -310,12 +310,12 @@ class RlConfig(Settings):
 
     @property
     def llms(self) -> dict[str, ModelConfig]:
-        """The models that are asked, by role."""
+        """The configured models by role."""
         named = {role: getattr(self.models, role) for role in self.models.scripted}
         return {role: llm for role, llm in named.items() if llm is not None}
 
     def why_hopeless(self, val_tasks: int) -> str:
-        """Say why no change could pass the gate on so few val tasks, or return ""."""
+        """Say why no change could pass the gate on ``val_tasks`` tasks, or return ""."""
         if self.evolutions or self.policy_steps:
             problem = why_hopeless(self.evaluation.gate, self.ledger, val_tasks)
             hint = "Add val tasks, evolve less often, or use evaluation.gate.kind 'strict'"
@@ -333,7 +333,7 @@ class RlConfig(Settings):
         return f"no skill could be retired: {problem}. {hint}" if problem else ""
 
     @model_validator(mode="after")
-    def _stages_have_their_models(self) -> "RlConfig":
+    def _check_models_of_stages(self) -> "RlConfig":
         inject = self.bank.inject
         if inject == "trajectories" and self.distill is None:
             raise ValueError(
@@ -348,7 +348,7 @@ class RlConfig(Settings):
         asks = (self.distill is not None and self.has_bank) or self.evolve is not None
         if asks and self.models.teacher is None:
             raise ValueError(
-                "distill and evolve need models.teacher, who writes the skills; name one, or set "
+                "distill and evolve need models.teacher, which writes the skills; name one, or set "
                 "both to null"
             )
         internalize = self.internalize
@@ -366,15 +366,15 @@ class RlConfig(Settings):
         cold = self.cold_start
         if cold is not None and self.models.expert is None and not cold.demonstrations:
             raise ValueError(
-                "cold_start needs models.expert, who shows how it is done; name one, or "
+                "cold_start needs models.expert, which plays the demonstrations; name one, or "
                 "cold_start.demonstrations, or set cold_start: null"
             )
         return self
 
     @model_validator(mode="after")
-    def _policy_can_do_it(self) -> "RlConfig":
-        taught = [one for one in (self.cold_start, self.internalize) if one is not None]
-        joins = self.grpo.rows == "trajectories" or any(one.join_turns for one in taught)
+    def _check_policy(self) -> "RlConfig":
+        supervised = [one for one in (self.cold_start, self.internalize) if one is not None]
+        joins = self.grpo.rows == "trajectories" or any(one.join_turns for one in supervised)
         if joins and self.policy.kind == "scorer":
             raise ValueError(
                 "a scorer learns from single turns; use grpo.rows 'steps', and join_turns false in "

@@ -1,7 +1,6 @@
-"""What a training's configuration may say. Frozen; unknown keys are refused; every key is read.
+"""The schema of a training configuration: frozen sections that refuse unknown keys.
 
-The classes are the schema. Keys that only ``run.parity`` changes are left out of it
-(`SkipJsonSchema`).
+Keys that only ``run.parity`` changes are left out of the JSON schema (`SkipJsonSchema`).
 """
 
 import re
@@ -44,10 +43,10 @@ def _check_folder_name(name: str) -> str:
 
 
 FolderName = Annotated[str, AfterValidator(_check_folder_name)]
-"""A text that can name a run's folder."""
+"""A valid name of a run's folder."""
 
 TRACKERS = "skillwright.trackers"
-"""The entry points of experiment trackers."""
+"""Entry-point group of experiment trackers."""
 
 
 def _check_tracker(name: str) -> str:
@@ -65,13 +64,13 @@ def _check_known(name: str, kind: str, known: Collection[str]) -> str:
 
 
 TrackerName = Annotated[str, AfterValidator(_check_tracker)]
-"""The name of a tracker that is installed."""
+"""Name of an installed tracker."""
 EngineName = Annotated[str, AfterValidator(_check_engine)]
-"""``local``, or the name of an engine that is installed."""
+"""``local``, or the name of an installed engine."""
 
 
 class NamedRun(Settings):
-    """What the run is called, where it is kept, and the seed that everything derives from."""
+    """Name, folder and seed of a run."""
 
     name: FolderName = "run"
     """Name of the run's folder; unset, the name of the configuration file."""
@@ -89,13 +88,13 @@ class PricedModels(Settings):
     prices: dict[str, Prices] = Field(default_factory=dict)
     """Prices by model name; a model's own ``prices`` come first."""
 
-    # Role -> the scripted models that can have it, the usual one first.
+    # Role -> the scripted models that can take it, the default one first.
     scripted: ClassVar[Mapping[str, tuple[str, ...]]] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _priced(cls, values: Any) -> Any:
-        """Give each model the prices that the table has under its name."""
+        """Add the prices that the table lists for each model."""
         table = values.get("prices") if isinstance(values, Mapping) else None
         if not isinstance(table, Mapping):
             return values
@@ -103,7 +102,7 @@ class PricedModels(Settings):
         return {**values, **{role: _with_prices(model, table) for role, model in roles.items()}}
 
     @model_validator(mode="after")
-    def _scripted_models_know_their_role(self) -> Self:
+    def _check_scripted_roles(self) -> Self:
         for role, known in self.scripted.items():
             model = getattr(self, role)
             if isinstance(model, ScriptedConfig) and model.model not in known:
@@ -129,14 +128,14 @@ class PlayedEpisodes(PlayLimits):
     ray: Cluster = Cluster()
     """Cluster for ``engine: ray``."""
     history_turns: PositiveInt | None = None
-    """Turns that the prompt holds after the opening; unset, all."""
+    """Latest turns in the prompt, after the opening; unset, all."""
 
 
 class Reported(Settings):
-    """What decides, and what is reported."""
+    """The gate and the test."""
 
     gate: Gate = ExploreGate()
-    """Judges every candidate on the val split: a skill, a change of a bank, weights."""
+    """Gate that judges candidates on the val split: skills, bank changes, weights."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """Maximum probability of a release without a real gain, for ``explore`` and ``paired``."""
     val_tasks: PositiveInt | None = None
@@ -148,9 +147,9 @@ class Reported(Settings):
 
 
 class BudgetSection(Settings):
-    """Bounds of the whole run, over all its resumes; what is reached first stops it, resumable.
+    """Limits of a run, resumed sessions included; the first that is reached stops it, resumable.
 
-    In a study of several seeds each seed's run has the whole budget.
+    In a study of several seeds, each seed's run has the whole budget.
     """
 
     usd: PositiveFloat | None = None
@@ -162,12 +161,12 @@ class BudgetSection(Settings):
 
     @property
     def is_set(self) -> bool:
-        """Whether there is any bound."""
+        """Whether any limit is set."""
         return any(bound is not None for bound in (self.usd, self.tokens, self.minutes))
 
 
 class TrainSection(Settings):
-    """How much is trained, and in what portions."""
+    """Epochs and batch sizes."""
 
     epochs: PositiveInt = 4
     """Passes over the training split."""
@@ -179,21 +178,21 @@ class TrainSection(Settings):
     """Steps without an accepted change before training stops; unset, no limit."""
 
     def steps_per_epoch(self, train_tasks: int) -> int:
-        """Return the steps of an epoch over ``train_tasks`` tasks; the last may be a short one."""
+        """Return the steps per epoch over ``train_tasks`` tasks; the last step may be smaller."""
         return -(-train_tasks // (self.batch_size * self.accumulation))
 
 
 class GradientSection(ReflectTerms):
-    """How trajectories become proposals."""
+    """How trajectories become proposed edits."""
 
     success_threshold: SkipJsonSchema[Annotated[float, Field(gt=0, le=1)] | None] = None
-    """The reward from which analysts are shown a success; unset, ``env.success_threshold``."""
+    """Minimum reward of a success for analysts; unset, ``env.success_threshold``."""
     analyst_budget: SkipJsonSchema[Literal["scheduled", "initial"]] = "scheduled"
-    """Edits that one analyst may propose: the step's budget, or ``optimizer.learning_rate``."""
+    """Maximum edits per analyst: the step's budget, or ``optimizer.learning_rate``."""
 
 
 class OptimizerSection(EditTerms):
-    """How proposals change the skill, how many a step may make, and what an epoch ends with."""
+    """How edits change the skill, how many per step, and the epoch update."""
 
     learning_rate: PositiveInt = 4
     """Maximum edits per step at the start."""
@@ -205,38 +204,38 @@ class OptimizerSection(EditTerms):
     """``fixed`` follows the schedule, ``autonomous`` asks the optimizer; ``none`` and full
     rewrites have no limit."""
     rank_fallback: SkipJsonSchema[Literal["support", "order"]] = "support"
-    """Where a ranking fails: the edits most trajectories speak for, or the first, as there."""
+    """Which edits to keep if ranking fails: those most trajectories support, or the first ones."""
     skill_update_mode: Literal["patch", "rewrite_from_suggestions", "full_rewrite_minibatch"] = (
         "patch"
     )
     """``patch`` applies edits; the others rewrite the document, from merged suggestions or per
     analyst."""
     use_slow_update: bool = True
-    """Write guidance at the end of each epoch from the second on."""
+    """Write slow-update guidance at the end of each epoch from the second on."""
     slow_update_samples: PositiveInt = 20
-    """Training tasks that compare the skills of two epochs."""
+    """Training tasks on which the skills of two epochs are compared."""
     gate_slow_update: bool = True
-    """Judge the guidance by the gate; if false, it enters the current skill unmeasured."""
+    """Gate the guidance; if false, it enters the current skill unmeasured."""
     longitudinal_pair_policy: Literal["mixed", "changed", "unchanged"] = "mixed"
-    """Pairs that are analyzed: all, changed or unchanged results."""
+    """Which pairs to analyze: all, or those with changed or unchanged results."""
     use_meta_skill: bool = True
-    """Keep notes of the optimizer for the next epoch, from the second epoch on."""
+    """Keep the optimizer's notes for the next epoch, from the second epoch on."""
     memory_across_epochs: SkipJsonSchema[bool] = True
-    """A new epoch still knows the old one's steps."""
+    """Show analysts the steps of earlier epochs, too."""
 
     @property
     def updates_epoch(self) -> bool:
-        """Whether an epoch ends with an epoch update over it."""
+        """Whether epochs end with an epoch update."""
         return self.use_slow_update or self.use_meta_skill
 
     @property
-    def lets_in_unmeasured(self) -> bool:
-        """Whether something enters the current skill that no gate has judged."""
-        forces = self.use_slow_update and not self.gate_slow_update
-        return forces or (self.skill_aware is not None and not self.skill_aware.gated)
+    def has_ungated_changes(self) -> bool:
+        """Whether text can enter the current skill without the gate."""
+        ungated_slow_update = self.use_slow_update and not self.gate_slow_update
+        return ungated_slow_update or (self.skill_aware is not None and not self.skill_aware.gated)
 
     @model_validator(mode="after")
-    def _decays(self) -> "OptimizerSection":
+    def _check_decay(self) -> "OptimizerSection":
         if self.lr_scheduler != "constant" and self.min_learning_rate > self.learning_rate:
             raise ValueError(
                 f"min_learning_rate ({self.min_learning_rate}) exceeds learning_rate "
@@ -251,19 +250,19 @@ class EvaluationSection(Reported):
     empty_baseline: bool = True
     """Also test the empty skill, if the initial skill is not empty."""
     inherit_scores: SkipJsonSchema[bool] = False
-    """What enters the current skill unmeasured has the score of the text before, as in SkillOpt,
-    until the end; else it is played. For gates without fresh draws."""
+    """Give ungated changes the score of the text before them, as in SkillOpt, until the end; if
+    false, measure them. For gates without fresh draws."""
     placebo: bool = False
     """Also test an irrelevant text of equal length."""
     confirm_tasks: NonNegativeInt = 0
-    """Val tasks that are kept from the gate and confirm the best skill once."""
+    """Val tasks held out from the gate to confirm the best skill once."""
 
 
 class RunSection(NamedRun):
-    """The name of the run, its folder and its seed."""
+    """Name, folder and seed of a run, and SkillOpt's defaults."""
 
     parity: bool = False
-    """Use SkillOpt's defaults; keys that are given keep their values."""
+    """Use SkillOpt's defaults for all keys that are not given."""
 
 
 class ModelsSection(PricedModels):
@@ -289,7 +288,7 @@ class ModelsSection(PricedModels):
     }
 
     @model_validator(mode="after")
-    def _an_optimizer_can_propose(self) -> "ModelsSection":
+    def _check_optimizer(self) -> "ModelsSection":
         backend = self.optimizer.backend
         if "optimizer" not in find_backend(backend).roles:
             raise ValueError(
@@ -307,7 +306,7 @@ class RolloutSection(PlayedEpisodes):
 
 
 class SkillSection(Settings):
-    """The document that is trained, and a bank in addition."""
+    """The skill document to train, and an optional bank."""
 
     init: str = ""
     """Initial skill file; empty, no skill."""
@@ -333,51 +332,50 @@ class RunConfig(Settings):
     budget: BudgetSection = BudgetSection()
 
     def decisions(self, train_tasks: int) -> int:
-        """Return how often a training on ``train_tasks`` >= 1 tasks may ask the gate."""
+        """Return the maximum number of gate decisions of a training on ``train_tasks`` >= 1."""
         steps = self.train.epochs * self.train.steps_per_epoch(train_tasks)
-        judges = self.optimizer.use_slow_update and self.optimizer.gate_slow_update
-        candidates = steps + (self.train.epochs - 1 if judges else 0)
+        gated_slow_update = self.optimizer.use_slow_update and self.optimizer.gate_slow_update
+        candidates = steps + (self.train.epochs - 1 if gated_slow_update else 0)
         gate = self.evaluation.gate
         if gate.accepts_all:
-            return candidates + 1  # each meets the best skill only, and so does the last one
+            return candidates + 1  # every candidate, and the last skill, is compared to the best
         if gate.release is not None:
             return candidates
-        # What enters unmeasured parts the current skill from the best: then a candidate may have
-        # to beat both, and so may the last skill.
-        return 2 * candidates + 1 if self.optimizer.lets_in_unmeasured else candidates
+        # After an ungated change the current skill differs from the best one: a candidate may
+        # then have to beat both, and so may the last skill.
+        return 2 * candidates + 1 if self.optimizer.has_ungated_changes else candidates
 
     def ledger(self, train_tasks: int) -> AlphaLedger:
-        """Return how alpha is shared in a training on ``train_tasks`` >= 1 tasks."""
+        """Return the alpha ledger of a training on ``train_tasks`` >= 1 tasks."""
         evaluation = self.evaluation
         return evaluation.gate.ledger(evaluation.alpha, self.decisions(train_tasks), again=True)
 
     def power(self, train_tasks: int, val_tasks: int) -> str:
-        """Say which gain the gate finds, with tasks >= 1."""
+        """Describe the smallest gain that the gate can detect, for task counts >= 1."""
         return power_text(self.evaluation.gate, self.ledger(train_tasks), val_tasks)
 
     @property
-    def parts_skills(self) -> bool:
-        """Whether the current skill may become another one than the best."""
+    def current_may_differ_from_best(self) -> bool:
+        """Whether the current skill may differ from the best one."""
         gate = self.evaluation.gate
-        return gate.accepts_all or gate.release is not None or self.optimizer.lets_in_unmeasured
+        return gate.accepts_all or gate.release is not None or self.optimizer.has_ungated_changes
 
     def why_hopeless(self, train_tasks: int, val_tasks: int) -> str:
         """Say why no candidate could ever pass the gate, or return "".
 
         Args:
-            train_tasks: The least number of tasks to train on, from 1.
-            val_tasks: Tasks that the gate may draw.
+            train_tasks: Training tasks, at least 1; the smallest number, where it is uncertain.
+            val_tasks: Val tasks for the gate.
         """
         return why_hopeless(self.evaluation.gate, self.ledger(train_tasks), val_tasks)
 
     @model_validator(mode="before")
     @classmethod
-    def _parity(cls, values: Any) -> Any:
-        """Lay SkillOpt's defaults under what is given, where ``run.parity`` asks for them."""
+    def _with_parity_defaults(cls, values: Any) -> Any:
         return fill_in(values) if isinstance(values, Mapping) else values
 
     @model_validator(mode="after")
-    def _can_be_played_elsewhere(self) -> "RunConfig":
+    def _check_engine_of_target(self) -> "RunConfig":
         problem = self.models.target.why_here_only
         if problem and self.rollout.engine != "local":
             raise ValueError(
@@ -387,8 +385,8 @@ class RunConfig(Settings):
         return self
 
     @model_validator(mode="after")
-    def _gate_can_accept(self) -> "RunConfig":
-        """Refuse a gate that knows of noise on so few games that no candidate could pass it."""
+    def _check_gate_can_accept(self) -> "RunConfig":
+        """Refuse a statistical gate with too few val tasks for any candidate to pass."""
         data, evaluation = self.env.data, self.evaluation
         if isinstance(data, GeneratedData | QaData | WebShopData):
             have = min(data.val, evaluation.val_tasks or data.val) - evaluation.confirm_tasks

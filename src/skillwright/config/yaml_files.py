@@ -1,4 +1,4 @@
-"""YAML files as plain values: inheritance by ``_base_``, merging, and dotted overrides."""
+"""Read YAML files as plain values: inheritance by ``_base_``, merging, dotted overrides."""
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,12 @@ S = TypeVar("S", bound=BaseModel)
 
 
 def validated_section(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
-    """Check plain values against a schema; ``where`` they come from is said in messages.
+    """Validate plain values against a schema.
+
+    Args:
+        kind: The schema.
+        values: Sections and keys.
+        where: Source of the values, which begins each message.
 
     Raises:
         ConfigError: A key is unknown, missing or wrong; one line per problem.
@@ -33,7 +38,7 @@ def validated_section(kind: type[S], values: Mapping[str, Any], where: str = "")
 
 
 def kind_unless_given(kind: str) -> BeforeValidator:
-    """Let the members of a union be distinguished where nothing says which one is meant."""
+    """Return a validator that adds a default ``kind`` to a mapping without one."""
 
     def fill(value: Any) -> Any:
         return {"kind": kind, **value} if isinstance(value, Mapping) else value
@@ -42,7 +47,7 @@ def kind_unless_given(kind: str) -> BeforeValidator:
 
 
 class KeyPath(NamedTuple):
-    """A dotted place such as ``train.batch_size``; any key may stand below an open one."""
+    """A dotted path such as ``train.batch_size``; below an open one any key is allowed."""
 
     path: str
     is_open: bool = False
@@ -50,7 +55,7 @@ class KeyPath(NamedTuple):
 
 @cache
 def key_paths(model: type[BaseModel]) -> tuple[KeyPath, ...]:
-    """List every path of a model, sections included, those of all members of a union too."""
+    """List the paths of all sections and keys of a model, including all members of unions."""
     schema = model.model_json_schema()
     found = {place.path: place for place in _below(schema, schema.get("$defs", {}), "")}
     return tuple(found.values())
@@ -85,20 +90,20 @@ def _is_open(schema: Mapping[str, Any]) -> bool:
 BASE_KEY = "_base_"
 _SUFFIXES = (".yaml", ".yml")
 
-# YAML 1.1, which PyYAML reads, takes 1e-3 for a text; YAML 1.2 and everybody else for a number.
+# PyYAML implements YAML 1.1, in which 1e-3 is a string; in YAML 1.2 it is a number.
 _FLOAT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)")
 _FLOAT_STARTS = list("-+.0123456789")
-# YAML 1.1 takes 1:1:1 for a number to the base of 60; YAML 1.2 and everybody else for a text.
+# In YAML 1.1, 1:1:1 is a number to the base of 60; in YAML 1.2 it is a string.
 _BASE_60 = re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?")
 
-# Where one of these differs, a child's mapping describes another kind of thing than its base's.
+# Mappings that differ in one of these keys are not merged.
 _DISCRIMINATORS = ("kind", "backend")
 
 Values = dict[str, Any]
 
 
 class Layer(NamedTuple):
-    """What one file of a chain says, without its ``_base_``."""
+    """The values of one file in an inheritance chain, without its ``_base_``."""
 
     path: Path
     values: Values
@@ -106,7 +111,7 @@ class Layer(NamedTuple):
 
 class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Build a mapping with text keys, none of them twice."""
+        """Build a mapping; refuse keys that are no text or occur twice."""
         seen: set[str] = set()
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
@@ -125,7 +130,7 @@ class _Loader(yaml.SafeLoader):
 
 class _Dumper(yaml.SafeDumper):
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        """Escape unusual line breaks, which PyYAML writes in a form that it reads as spaces."""
+        """Quote texts with unusual line breaks; PyYAML would read them back as spaces."""
         style = None if text.isprintable() else '"'
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -134,7 +139,7 @@ _Dumper.add_representer(str, _Dumper.represent_text)
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FLOAT_STARTS)
 for _start in "-+0123456789":
-    # First, because the first that fits wins.
+    # First, because PyYAML takes the first resolver that matches.
     _Loader.yaml_implicit_resolvers[_start].insert(0, ("tag:yaml.org,2002:str", _BASE_60))
 
 
@@ -169,10 +174,9 @@ def read_layers(path: Path) -> list[Layer]:
 
 
 def merge(base: Mapping[str, Any], child: Mapping[str, Any]) -> Values:
-    """Lay ``child`` over ``base``: mappings are merged key by key, anything else is replaced.
+    """Merge ``child`` into ``base``: mappings key by key; any other value is replaced.
 
-    A mapping whose ``kind`` or ``backend`` differs from its base's is replaced as a whole, because
-    the base's other keys belong to another kind of thing.
+    A mapping whose ``kind`` or ``backend`` differs from that in ``base`` is replaced as a whole.
     """
     merged = dict(base)
     for key, value in child.items():
@@ -185,7 +189,7 @@ def merge(base: Mapping[str, Any], child: Mapping[str, Any]) -> Values:
 
 
 def merge_layers(layers: Iterable[Layer]) -> Values:
-    """Lay every layer over those before it."""
+    """Merge layers in order; later ones override."""
     merged: Values = {}
     for layer in layers:
         merged = merge(merged, layer.values)
@@ -193,9 +197,9 @@ def merge_layers(layers: Iterable[Layer]) -> Values:
 
 
 def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
-    """Read ``section.key=value`` settings into nested values, later ones laid over earlier ones.
+    """Read ``section.key=value`` settings into nested values; later ones override.
 
-    Values are read as YAML, and nothing after ``=`` is the empty text. The schema knows the paths.
+    Values are read as YAML; an empty value is the empty string. ``model`` defines the paths.
 
     Raises:
         ConfigError: A setting has no ``=``, its value is no YAML, or its path is unknown (the
@@ -218,7 +222,7 @@ def parse_overrides(overrides: Sequence[str], model: type[BaseModel]) -> Values:
 
 
 def nested(path: str, value: Any) -> Values:
-    """Return a value under its dotted path: ``nested("a.b", 1)`` is ``{"a": {"b": 1}}``."""
+    """Nest a value under its dotted path: ``nested("a.b", 1)`` is ``{"a": {"b": 1}}``."""
     key, dot, rest = path.partition(".")
     return {key: nested(rest, value) if dot else value}
 
@@ -226,7 +230,7 @@ def nested(path: str, value: Any) -> Values:
 def dump_yaml(values: Mapping[str, Any]) -> str:
     """Return YAML text that `read_layers` reads as the same values, in the same order."""
     text = yaml.dump(dict(values), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
-    # PyYAML leaves what sets the direction of writing; a scalar that holds it is in double quotes.
+    # PyYAML does not escape bidirectional controls; scalars with them are in double quotes.
     return escaped_controls(text)
 
 
@@ -268,15 +272,15 @@ def _nearest_file(path: Path) -> str:
 
 
 def nearest_path(path: str, known: Iterable[str]) -> str:
-    """Name the known dotted path that was probably meant: by its last part, or by similarity."""
+    """Suggest a known dotted path, by its last part or by similarity."""
     paths = set(known)
     section, _, leaf = path.rpartition(".")
     same_leaf = [one for one in paths if one.rpartition(".")[2] == leaf]
     near = get_close_matches(path, sorted(paths), n=1, cutoff=0.75)
     if same_leaf or near:
         return did_you_mean(path, near or same_leaf)
-    beside = [one for one in paths if one.rpartition(".")[0] == section]
-    return did_you_mean(path, beside or [one for one in paths if "." not in one])
+    same_section = [one for one in paths if one.rpartition(".")[0] == section]
+    return did_you_mean(path, same_section or [one for one in paths if "." not in one])
 
 
 def _are_alike(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Who acts in an environment, and what an action is: text in tags, or native tool calls."""
+"""The agent protocol, and actions: text in tags, or native tool calls."""
 
 import json
 import math
@@ -11,17 +11,15 @@ from typing import Any, Final, Protocol, Self
 from skillwright.core.chat import Completion, Message, ToolCall, Usage
 from skillwright.core.jsonio import dumps
 
-# Native tool calls in a conversation: as a model wrote them, and as any endpoint takes them back.
-#
-# A strict endpoint refuses a whole conversation for one call in it whose id is missing or there
-# twice, whose name has a blank in it, or whose arguments are no JSON object. What a model wrote is
-# kept as it is in the record of its turn; later requests carry what `sendable` makes of it.
+# A strict endpoint refuses a whole conversation for one tool call in it with a missing or repeated
+# id, a blank in its name, or arguments that are no JSON object. The record of a turn keeps calls as
+# the model wrote them; later requests carry the result of `sendable`.
 
 
 MAX_CALL_CHARS: Final = 65_536
-"""A call with a longer name and arguments is not carried out."""
+"""Maximum characters of a call's arguments; longer calls are not executed."""
 MAX_DEPTH: Final = 32
-"""Nor is one whose arguments are nested deeper."""
+"""Maximum nesting of a call's arguments; deeper calls are not executed."""
 
 _ID: Final = re.compile(r"[!-~]{1,64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -31,11 +29,11 @@ _SHOWN_CHARS: Final = 500
 
 
 def sendable(calls: Sequence[ToolCall], earlier: Iterable[Message]) -> tuple[ToolCall, ...]:
-    """Return calls in a form that every endpoint takes; what is well-formed stays as it is.
+    """Return calls in a form that every endpoint accepts; well-formed calls stay unchanged.
 
     Args:
-        calls: Those of one answer.
-        earlier: The conversation before it, whose ids are taken.
+        calls: The calls of one answer.
+        earlier: The conversation before it; its call ids are not used again.
     """
     taken = {call["id"] for message in earlier for call in message.get("tool_calls") or ()}
     made = []
@@ -47,25 +45,25 @@ def sendable(calls: Sequence[ToolCall], earlier: Iterable[Message]) -> tuple[Too
 
 
 def with_ids_of(calls: Sequence[ToolCall], sent: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """Return calls as the model wrote them, under the ids that their results have to name."""
+    """Return calls as the model wrote them, with the ids that were sent."""
     return tuple(replace(call, id=one.id) for call, one in zip(calls, sent, strict=True))
 
 
 def tagged(text: str, calls: Sequence[ToolCall]) -> str:
-    """Write an answer down as one text: what was said, and each call in ``<tool_call>`` tags."""
+    """Join an answer's text and its calls, each in ``<tool_call>`` tags, into one text."""
     written = [f"<tool_call>{_written(call)}</tool_call>" for call in calls]
     return "\n".join(part for part in (text, *written) if part)
 
 
 def untagged(action: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Read what `tagged` wrote: what was said, and the calls; a block that is none has no name."""
-    said, *blocks = action.split("<tool_call>")
+    """Split a text written by `tagged` into text and calls; a malformed call has no name."""
+    text, *blocks = action.split("<tool_call>")
     calls = []
     for number, block in enumerate(blocks):
-        written, _, behind = block.partition("</tool_call>")
-        said += behind
+        written, _, rest = block.partition("</tool_call>")
+        text += rest
         calls.append(_read(f"call_{number}", written))
-    return said.strip(), tuple(calls)
+    return text.strip(), tuple(calls)
 
 
 def _read(call_id: str, written: str) -> ToolCall:
@@ -139,28 +137,27 @@ def _no_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
-# Built once: making a decoder takes longer than decoding a call.
+# Built once: creating a decoder takes longer than decoding a call.
 STRICT_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
-"""Reads what a model wrote as JSON; NaN and numbers without end are none."""
+"""Decodes JSON that a model wrote; refuses NaN and infinite numbers."""
 
 
-# How models that are served without a parser for their calls write them.
+# Marks of calls in the text, where a server does not parse them.
 _CALL_MARKS: Final = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """All that an agent may look at to choose its next action.
+    """The input of an agent's turn.
 
     Attributes:
         messages: The rendered prompt, exactly as it will be stored.
-        seed: The randomness of this turn; two agents given equal contexts answer equally.
-        metadata: What the environment offers besides its text (``admissible_commands`` for
-            policies that score commands). A chat agent does not read it.
-        skill: The skill text by itself, which is in ``messages`` too; an executor mounts it as
-            files.
-        tools: What may be called natively, in OpenAI's form; none where an action is a text.
-        turn: Which turn of its episode this is, from 0.
+        seed: Seed of this turn; agents give equal answers to equal contexts.
+        metadata: The environment's metadata (``admissible_commands`` for policies that score
+            commands). A chat agent does not read it.
+        skill: The skill text, which is in ``messages`` too; an executor mounts it as files.
+        tools: Tools for native calls, in OpenAI's format; empty where an action is text.
+        turn: Number of the turn in its episode, from 0.
     """
 
     messages: Sequence[Message]
@@ -172,29 +169,29 @@ class TurnContext:
 
 
 class Lapse(StrEnum):
-    """How an answer ended that cannot be what the model meant; a turn's finish reason."""
+    """Finish reason of an answer without a usable action."""
 
     CUT = "length"
-    """The bound on its length fell into it."""
+    """Cut off at the token limit."""
     NATIVE_CALLS = "tool_calls"
-    """It called tools natively, which an environment that reads text does not see."""
+    """Native tool calls, where the environment reads text."""
     WRITTEN_CALLS = "written_calls"
-    """It wrote a call as text, which an environment that takes native calls does not see."""
+    """Tool calls written as text, where the environment reads native calls."""
     REASONING = "reasoning"
-    """It holds reasoning and no text."""
+    """Reasoning without text."""
     EMPTY = "empty"
-    """It holds nothing."""
+    """An empty answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What an agent did: text, and for policies the tokens that were sampled.
+    """An agent's turn: text, native tool calls, and the sampled tokens of a policy.
 
     Attributes:
-        text: What it said; its action, where it was offered no tools.
+        text: The text; without tools, it is the action.
         finish_reason: ``stop``, ``content_filter``, ``other``, or a `Lapse`.
-        tool_calls: What it called natively, as it wrote it; none where it was offered no tools.
-        native: `Completion.native` of an answer that was offered tools.
+        tool_calls: Native calls as the model wrote them; empty if no tools were offered.
+        native: `Completion.native`, if tools were offered.
     """
 
     text: str
@@ -207,7 +204,7 @@ class Act:
 
     @classmethod
     def of(cls, answer: Completion, *, offered_tools: bool = False) -> Self:
-        """Return the turn of an agent whose answer is its action."""
+        """Convert a model's answer into a turn."""
         if not offered_tools:
             return cls(answer.text, answer.usage, finish_reason=_ending(answer))
         return cls(
@@ -220,7 +217,7 @@ class Act:
 
     @property
     def written(self) -> str:
-        """All that was done, as one text; native calls are in ``<tool_call>`` tags."""
+        """The text and the native calls in ``<tool_call>`` tags, as one text."""
         return tagged(self.text, self.tool_calls) if self.tool_calls else self.text
 
 
@@ -239,7 +236,7 @@ def _ending(answer: Completion) -> str:
         return Lapse.CUT.value
     if not answer.text.strip():
         return (Lapse.REASONING if answer.reasoning.strip() else Lapse.EMPTY).value
-    # Some servers end with "tool_calls" where the text is all that there is.
+    # Some servers report "tool_calls" for answers with only text.
     return "stop" if answer.finish_reason == Lapse.NATIVE_CALLS else answer.finish_reason
 
 
@@ -248,31 +245,31 @@ class Agent(Protocol):
 
     @property
     def identity(self) -> str:
-        """Name what acts, for records and rollout reuse."""
+        """Identify the agent, for records and rollout reuse."""
 
     async def act_batch(self, contexts: Sequence[TurnContext]) -> list[Act]:
         """Choose one action per context, in order.
 
         Raises:
-            ModelError: The endpoint behind the agent failed; nothing was chosen for any context.
+            ModelError: The agent's endpoint failed; no action was chosen for any context.
         """
 
 
-# An inner tag closes itself: of "<action><action>look</action>" the action is "look".
+# The innermost tag counts: in "<action><action>look</action>" the action is "look".
 ACTION_TAG: Final = re.compile(
     r"<action>((?:(?!</?action>).)*)</action>", re.DOTALL | re.IGNORECASE
 )
-"""A complete tag; its group is what is in it."""
+"""Matches a complete tag; group 1 is its content."""
 
 
 def tagged_action(answer: str) -> str | None:
-    """Return what is in the last complete ``<action>`` tag, or ``None`` without one."""
+    """Return the content of the last complete ``<action>`` tag, or ``None`` without one."""
     found = ACTION_TAG.findall(answer)
     return found[-1].strip() if found else None
 
 
 def action_in(answer: str) -> str:
-    """Return what is in the last complete ``<action>`` tag, or else all of it.
+    """Return the content of the last complete ``<action>`` tag, or else the whole answer.
 
     Source: the reply protocol of SkillRL and of SkillOpt's ALFWorld (reasoning, then one tag).
     """

@@ -1,4 +1,4 @@
-"""One entry of a skill bank: a triple of name, principle and applicability, and where it is from.
+"""One skill of a bank: name, principle, applicability, and provenance.
 
 Source: SkillRL (arXiv 2602.08234), requirements R2-R4.
 """
@@ -10,25 +10,25 @@ from skillwright.core.jsonio import digest
 
 
 class SkillKind(StrEnum):
-    """What a skill is about."""
+    """Kind of a skill."""
 
     GENERAL = "general"
-    """It helps in every task; it has no category."""
+    """A principle for all tasks; it has no category."""
     TASK_SPECIFIC = "task_specific"
-    """A decision principle for one category of tasks."""
+    """A principle for one category of tasks."""
     LESSON = "lesson"
-    """What a failure taught; it has a `Counterfactual`."""
+    """A lesson from a failure; it has a `Counterfactual`."""
 
 
 class SkillStatus(StrEnum):
     """Whether a skill may be retrieved."""
 
     ACTIVE = "active"
-    """It may be retrieved."""
+    """Retrieved."""
     RETIRED = "retired"
-    """It was taken out; its id is never used again."""
+    """Removed from retrieval; its id is never used again."""
     PENDING = "pending"
-    """It came from outside and has not passed lint and gate."""
+    """Imported; not retrieved before lint and gate."""
 
 
 class SkillOrigin(StrEnum):
@@ -42,10 +42,10 @@ class SkillOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """What went wrong, and what would have gone right; the preventive rule is the principle.
+    """A failure and its correction; the lesson's principle is the preventive rule.
 
     Attributes:
-        failure_point: The moment at which the episode was lost.
+        failure_point: The moment at which the episode failed.
     """
 
     failure_point: str
@@ -58,9 +58,9 @@ class Provenance:
     """The evidence behind a version of a skill.
 
     Attributes:
-        turns: The turns that caused it: (episode key, turn from 0).
-        prompt_digest: SHA-256 of the prompt that the teacher was given; "" without one.
-        step: The training step or epoch at which it was written, where there was one.
+        turns: The turns it is based on: (episode key, turn from 0).
+        prompt_digest: SHA-256 of the teacher's prompt; "" without one.
+        step: The training step or epoch at which it was written.
     """
 
     origin: SkillOrigin = SkillOrigin.SEED
@@ -76,12 +76,12 @@ class BankSkill:
     """A skill of a bank, at one version.
 
     Attributes:
-        id: Unique over the whole bank and never used again, whatever becomes of the skill.
+        id: Unique in the bank and never used again.
         name: One to five words.
-        principle: What to do, in one or two sentences; of a lesson, the preventive rule.
-        category: The category of tasks that it is for; "" for every one.
-        scope: The one place that it holds in (``household 3``); "" holds everywhere.
-        counterfactual: What the failure was; for lessons, and only for them.
+        principle: What to do, in one or two sentences; for a lesson, the preventive rule.
+        category: Category of tasks; "" for all.
+        scope: Place to which the skill is limited (``household 3``); "" for everywhere.
+        counterfactual: The failure, for lessons only.
         version: From 1; a refinement adds 1.
 
     Raises:
@@ -112,12 +112,12 @@ class BankSkill:
 
     @property
     def text(self) -> str:
-        """What is embedded and searched: name, principle and applicability."""
+        """The text that is embedded and searched: name, principle and applicability."""
         return f"{self.name}. {self.principle} {self.applicability}".strip()
 
     @property
     def content_digest(self) -> str:
-        """What it says, and to whom: equal for equal content, whatever its id and history."""
+        """Digest of the content, without id, version and provenance."""
         return digest(
             {
                 "name": self.name,

@@ -1,4 +1,4 @@
-"""What is said to a model, and what it answers."""
+"""Messages, sampling settings, completions and usage of chat models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -7,10 +7,10 @@ from typing import Any, Protocol, Required, TypedDict
 
 
 class Message(TypedDict, total=False):
-    """One chat message, in the shape that every OpenAI-compatible endpoint takes.
+    """One chat message in OpenAI's format.
 
-    ``native`` is what `Completion.native` held: a model that thinks wants its own words back as it
-    wrote them. The dialect that wrote it sends it; every other leaves it out.
+    ``native`` is `Completion.native`: some models need their reasoning back unchanged. Only the
+    dialect that wrote it sends it.
     """
 
     role: Required[str]
@@ -22,7 +22,7 @@ class Message(TypedDict, total=False):
 
 
 class Purpose(StrEnum):
-    """What a model call is for; money and tokens are counted by it."""
+    """Purpose of a model call, by which cost and tokens are counted."""
 
     ROLLOUT = "rollout"
     """The agent acts."""
@@ -37,36 +37,36 @@ class Purpose(StrEnum):
     BUDGET = "lr_autonomous"
     """A step's edit budget is decided."""
     REPAIR = "repair"
-    """Edits whose anchor is not in the document get another."""
+    """Edits whose anchor is not in the document get another anchor."""
     REWRITE = "rewrite"
     """A skill document is rewritten as a whole."""
     SLOW_UPDATE = "slow_update"
     """Epoch-end guidance is written."""
     META_SKILL = "meta_skill"
-    """The optimizer's own memory is written."""
+    """The optimizer's notes for later epochs are written."""
     APPENDIX = "appendix_consolidate"
-    """Execution notes are made fewer."""
+    """Execution notes are consolidated."""
     JUDGE = "judge"
     """An answer is graded."""
     TEACHER = "teacher"
     """Skills are distilled or demonstrations written."""
     EMBED = "embed"
-    """Texts are embedded, so that skills can be found by meaning."""
+    """Texts are embedded for retrieval."""
     CHECK = "check"
-    """`skillwright doctor` asks whether an endpoint answers."""
+    """`skillwright doctor` checks an endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to decode. ``None`` leaves a setting to the endpoint.
+    """Decoding settings; ``None`` means the endpoint's default.
 
     Attributes:
-        temperature: At least 0; some models take none, and then refuse the call.
+        temperature: At least 0; models without this setting refuse the call.
         top_p: In (0, 1].
-        max_tokens: Bound on the answer with its reasoning.
-        seed: Best effort: it is not sent to an endpoint without seeds.
-        logprobs: Ask for the log-probability of each token and of this number of alternatives.
-        json_schema: Ask the endpoint to hold the answer to this JSON Schema.
+        max_tokens: Maximum tokens of the answer, reasoning included.
+        seed: Best effort; not sent to endpoints that do not support seeds.
+        logprobs: Request the log-probability of each token and of this number of alternatives.
+        json_schema: Request an answer that satisfies this JSON Schema.
     """
 
     temperature: float | None = None
@@ -80,20 +80,19 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one or more calls consumed.
+    """Tokens, cost and time of one or more calls.
 
     Attributes:
-        calls: Requests that were answered.
-        input_tokens: Prompt tokens, cached ones included.
-        output_tokens: Completion tokens, reasoning included.
-        cached_tokens: The part of ``input_tokens`` that the endpoint had cached.
-        failed_calls: Attempts that an endpoint did not answer.
-        cost_usd: Money, or ``None`` where a price is unknown. Unknown is never 0.
-        cache_write_tokens: The part of ``input_tokens`` that the endpoint put into its cache.
-        reasoning_tokens: The part of ``output_tokens`` that was reasoning.
-        cache_hits: Answers out of our own reply cache; they are no calls and cost nothing.
-        seconds: Time from being sent to being answered, retries included; it says nothing about
-            the answer, so usages that differ in it only are equal.
+        calls: Answered requests.
+        input_tokens: Prompt tokens, including cached ones.
+        output_tokens: Completion tokens, including reasoning.
+        cached_tokens: Tokens of ``input_tokens`` that were read from the endpoint's cache.
+        failed_calls: Unanswered attempts.
+        cost_usd: Cost in US dollars; ``None``, not 0, if a price is unknown.
+        cache_write_tokens: Tokens of ``input_tokens`` written to the endpoint's cache.
+        reasoning_tokens: Reasoning tokens of ``output_tokens``.
+        cache_hits: Answers from our own reply cache, which are no calls and cost nothing.
+        seconds: Time from sending to the answer, retries included; not compared by ``==``.
     """
 
     calls: int = 0
@@ -124,7 +123,7 @@ class Usage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        # Not `asdict`, which takes ten times as long: this is called for every turn.
+        # `asdict` takes ten times as long, and this is called for every turn.
         counts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {**counts, "seconds": round(self.seconds, 3)}
 
@@ -138,14 +137,14 @@ class ToolCall:
     arguments: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the call as an assistant message carries it."""
+        """Return the call in the format of an assistant message."""
         function = {"name": self.name, "arguments": self.arguments}
         return {"id": self.id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """A token of an answer and its natural log-probability, with the likeliest alternatives."""
+    """A token, its natural log-probability, and the likeliest alternatives."""
 
     token: str
     logprob: float
@@ -159,11 +158,11 @@ class Completion:
     Attributes:
         text: The visible answer; empty when the model only called tools.
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter`` or ``other``.
-        model: The name that the endpoint reports, which may be a dated one.
-        reasoning: Reasoning text where the endpoint shows it.
-        logprobs: One per token, where they were asked for.
-        native: ``{"dialect", "content"}``: the answer as its dialect wrote it, where a later
-            request has to carry it unchanged; ``None`` where the text and the calls are all of it.
+        model: The name that the endpoint reports, possibly with a date.
+        reasoning: Reasoning text, if the endpoint returns it.
+        logprobs: One per token, if requested.
+        native: ``{"dialect", "content"}``: the answer in the dialect's own format, for later
+            requests that must repeat it unchanged; ``None`` where text and calls suffice.
     """
 
     text: str
@@ -176,7 +175,7 @@ class Completion:
     native: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def message(self) -> Message:
-        """Return the answer as a message of the conversation that continues after it."""
+        """Return the answer as an assistant message of the conversation."""
         said: Message = {"role": "assistant", "content": self.text}
         if self.tool_calls:
             said["tool_calls"] = [call.to_dict() for call in self.tool_calls]
@@ -186,11 +185,11 @@ class Completion:
 
 
 class ChatModel(Protocol):
-    """A model behind an endpoint, or a scripted one. Its role is where it is used."""
+    """A model at an endpoint, or a scripted one; its role depends on where it is passed."""
 
     @property
     def identity(self) -> str:
-        """Name what answers, for records and reuse: backend, model, and settings that matter."""
+        """Identify the model for records and reuse: backend, model, relevant settings."""
 
     async def complete(
         self,
@@ -213,7 +212,7 @@ def question(
     tools: Sequence[dict[str, Any]],
     sampling: Sampling,
 ) -> dict[str, Any]:
-    """Return all that can change an answer, as a JSON object: its digest names the question."""
+    """Return everything that can change an answer, as a JSON object for a digest."""
     return {
         "model": identity,
         "messages": [dict(message) for message in messages],

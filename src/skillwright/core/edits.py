@@ -4,9 +4,12 @@ An edit is applied byte for byte, except where it would forge or break into a pr
 such an edit is skipped. Source: SkillOpt (microsoft/SkillOpt), API reference.
 """
 
+import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
+from skillwright.core.errors import ContractError
 from skillwright.core.jsonio import encode, encode_fields
 from skillwright.core.skill import protected_regions, without_markers
 
@@ -49,7 +52,12 @@ class Edit:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read an edit: no ``op`` means ``append``, unknown keys are dropped, nothing is cast."""
+        """Read an edit: no ``op`` means ``append``, unknown keys are dropped, nothing is cast.
+
+        Raises:
+            ContractError: ``data`` is not a mapping.
+        """
+        refuse_other(data, "an edit")
         known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         return cls(**{"op": "append", **known})
 
@@ -71,15 +79,30 @@ class Patch:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read a patch; edits that are not objects are kept as they are."""
+        """Read a patch; edits that are not objects are kept as they are.
+
+        Raises:
+            ContractError: ``data`` is not a mapping, or its ``edits`` are not a list.
+        """
+        refuse_other(data, "a patch")
+        edits = data.get("edits", [])
+        if not isinstance(edits, list | tuple):
+            raise ContractError(f"the edits of a patch are {_shown(edits)}, not a list")
         return cls(
-            edits=[
-                Edit.from_dict(edit) if isinstance(edit, dict) else edit
-                for edit in data.get("edits", [])
-            ],
+            edits=[Edit.from_dict(edit) if isinstance(edit, dict) else edit for edit in edits],
             reasoning=data.get("reasoning", ""),
             ranking_details=data.get("ranking_details"),
         )
+
+
+def refuse_other(data: object, what: str) -> None:
+    """Raise a ContractError where what should be an object of a model's or an adapter's is not."""
+    if not isinstance(data, Mapping):
+        raise ContractError(f"{what} must be a mapping of its fields, not {_shown(data)}")
+
+
+def _shown(value: object) -> str:
+    return f"{reprlib.repr(value)} ({type(value).__name__})"
 
 
 def apply_edit(skill: str, edit: Edit) -> str:

@@ -16,9 +16,9 @@
     │   └── JudgeError          the model that scores did not answer, or gave no verdict
     └── ContractError           an adapter or environment returned what its contract forbids
 
-Faults of the world (ModelError, EnvError) are recorded as a `Failure` and never as a score.
-Bugs are none of these: they cancel concurrent work and escape with a traceback.
-Every error is built from its message alone, so that it survives pickling between processes.
+Faults of the world (ModelError, EnvError) are recorded as a `Failure` and never as a score. Bugs
+are none of these: they cancel concurrent work and escape with a traceback. Every error is built
+from its message alone, so that it survives pickling between processes.
 """
 
 import os

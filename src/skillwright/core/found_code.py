@@ -1,4 +1,4 @@
-"""Code that a setting names: ``package.module:Name`` or ``path/to/file.py:Name``."""
+"""Load code that a setting names: ``package.module:Name`` or ``path/to/file.py:Name``."""
 
 import importlib
 import importlib.util
@@ -17,15 +17,15 @@ from skillwright.core.errors import DataError, did_you_mean
 from skillwright.core.jsonio import text_digest
 
 SESSION = "skillwright_session"
-"""The module of functions that only this process has: of a notebook, or a lambda."""
+"""Module for functions that only this process can import, such as those of a notebook."""
 
 
 def keep_code(code: Any) -> str:
-    """Return an entry point by which `find_code` finds a function or class in this process.
+    """Return an entry point for `find_code` that names a function or class.
 
-    One that an import finds is named by its module, and is found by every process. Any other, of a
-    notebook or a lambda, is kept for as long as this process lives; a digest of its text is part of
-    its name, so that a changed one is another.
+    Importable code is named by its module. Other code (a notebook's function, a lambda) is
+    registered in this process under a name with a digest of its source, so that a changed function
+    has another name.
     """
     name = getattr(code, "__qualname__", type(code).__qualname__)
     module = getattr(code, "__module__", None) or SESSION
@@ -45,35 +45,35 @@ def _is_importable(module: str) -> bool:
 
 
 def _text_of(code: Any) -> str:
-    """Return the text of code, with what it was made with: another value makes another."""
+    """Return the source of code and the simple values it is bound to or closes over."""
     if isinstance(code, partial):
         return repr([_text_of(code.func), code.args, code.keywords])
-    made_with = [one for one in _enclosed(code) if isinstance(one, str | int | float | tuple)]
+    closure = [one for one in _closure(code) if isinstance(one, str | int | float | tuple)]
     for one in (code, type(code)):
         with suppress(OSError, TypeError):
-            return repr([inspect.getsource(one), made_with])
-    compiled = getattr(code, "__code__", None)  # typed in where no text is kept
+            return repr([inspect.getsource(one), closure])
+    compiled = getattr(code, "__code__", None)  # an interpreter prompt keeps no source
     if compiled is None:
         return repr(code)
-    return repr((compiled.co_code, compiled.co_consts, compiled.co_names, made_with))
+    return repr((compiled.co_code, compiled.co_consts, compiled.co_names, closure))
 
 
-def _enclosed(code: Any) -> Iterator[Any]:
+def _closure(code: Any) -> Iterator[Any]:
     for cell in getattr(code, "__closure__", None) or ():
-        with suppress(ValueError):  # it has no value yet
+        with suppress(ValueError):  # an empty cell
             yield cell.cell_contents
 
 
 def find_code(entry_point: str, what: str) -> Any:
-    """Import what an entry point names, whatever it is.
+    """Import the object that an entry point names.
 
     Args:
         entry_point: ``package.module:Name``, or ``path/to/file.py:Name``, relative to the working
             directory.
-        what: What is loaded, for messages, such as ``environment 'guess'``.
+        what: Name of the object in messages, such as ``environment 'guess'``.
 
     Raises:
-        DataError: The module or what is in it is missing; the message carries the import error.
+        DataError: The module or the name is missing; the message contains the import error.
     """
     module_name, _, name = entry_point.rpartition(":")
     try:
@@ -97,9 +97,9 @@ def _next_move(module_name: str, name: str, error: Exception) -> str:
             "It was made in a Python session that is over: run what made it there again, and then "
             "the same call of skillwright, which continues."
         )
-    if isinstance(error, SyntaxError):  # it was found, and says where
+    if isinstance(error, SyntaxError):  # its message names the line
         return "Correct it there."
-    # The folder that a command is called in is not on Python's path.
+    # The working directory is not on Python's path.
     file = Path(f"{module_name.replace('.', '/')}.py")
     if not module_name.endswith(".py") and file.is_file():
         return f"It is no installed package; name the file: '{file.as_posix()}:{name}'."
@@ -112,19 +112,19 @@ def _next_move(module_name: str, name: str, error: Exception) -> str:
 
 
 def import_code(module_name: str) -> ModuleType:
-    """Import a module by its name, or a file by its path, once.
+    """Import a module by name, or a file by path; a second call returns the same module.
 
-    Other files in its folder are found from it: relatively (``from .loader import Loader``), by its
-    name (``from loader import Loader``), and, in a folder with an ``__init__.py``, by that of the
-    package (``from my_bench.loader import Loader``). What is installed goes before it.
+    A file can import other files of its folder: relatively (``from .loader import Loader``), by
+    name (``from loader import Loader``), and, in a folder with an ``__init__.py``, by package
+    (``from my_bench.loader import Loader``). Installed packages take precedence.
 
     Raises:
-        Exception: Whatever the import raises; `OSError` for a file that cannot be read.
+        Exception: Any error of the import; `OSError` for an unreadable file.
     """
     if not module_name.endswith(".py"):
         return importlib.import_module(module_name)
     path = Path(module_name).resolve()
-    # The whole path tells folders apart: there is an env.py in many.
+    # The digest of the folder distinguishes files of the same name.
     package = f"_skillwright_folder_{text_digest(str(path.parent))[:8]}"
     name = f"{package}.{path.stem.replace('.', '_')}"
     if name in sys.modules:
@@ -135,14 +135,14 @@ def import_code(module_name: str) -> ModuleType:
 
 
 def _add_folder(folder: Path, package: str) -> None:
-    """Let modules of one folder import each other for the life of the process."""
+    """Make the modules of a folder importable from each other in this process."""
     spec = ModuleSpec(package, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
     sys.modules[package] = importlib.util.module_from_spec(spec)
     outside = folder
     while (outside / "__init__.py").is_file():
         outside = outside.parent
-    # At the end, so that nothing that is installed is hidden by a file of the same name.
+    # At the end, so that no installed package is shadowed by a file of the same name.
     sys.path.extend(one for one in {str(folder): 0, str(outside): 0} if one not in sys.path)
 
 

@@ -1,4 +1,4 @@
-"""Servers for this machine alone: their address, their port, and the token that opens them."""
+"""Servers on the loopback interface: address, port, and access token."""
 
 import re
 import secrets
@@ -7,18 +7,18 @@ import socket
 from skillwright.core.errors import RunError
 
 HOST = "127.0.0.1"
-"""Where a server listens, so that no other machine reaches it."""
+"""Address that no other machine can reach."""
 _NAMED = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
 
 
 def port_named(host: str) -> str | None:
-    """Return the port in a ``Host`` header that names this machine, "" for none.
+    """Return the port in a ``Host`` header that names this machine.
 
-    A page elsewhere can give this machine a name of its own and have a browser ask it; the header
-    then has that name.
+    Other names are refused because of DNS rebinding: a web page can point its own host name at
+    this machine and let a browser send requests to it.
 
     Returns:
-        ``None`` where it names another machine.
+        The port, ``""`` without one, ``None`` if the header names another host.
     """
     named = _NAMED.fullmatch(host)
     return None if named is None else named["port"] or ""
@@ -30,12 +30,12 @@ def new_token() -> str:
 
 
 def same_token(given: str, token: str) -> bool:
-    """Tell whether a token was given, in the same time however much of it is right."""
+    """Compare tokens in constant time."""
     return secrets.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 def bound_socket(port: int, host: str = HOST) -> socket.socket:
-    """Return a socket that is bound to a port; 0 takes a free one.
+    """Bind a socket to a port; 0 chooses a free one.
 
     Raises:
         RunError: The port is taken, or the address is not this machine's.

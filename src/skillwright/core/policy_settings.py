@@ -18,7 +18,7 @@ RowForm = Literal["steps", "trajectories"]
 
 
 class Schedule(Settings):
-    """How a learning rate rises and falls: a linear rise, then a fall."""
+    """A learning rate schedule: linear warmup, then decay."""
 
     shape: Literal["cosine", "linear", "constant"] = "cosine"
     """Decay after the warmup."""
@@ -31,16 +31,16 @@ class Schedule(Settings):
         """Return the learning rate of a step.
 
         Args:
-            highest: What the rise ends at, above 0.
-            step: From 0; beyond ``steps`` the rate stays at the floor.
-            steps: How many there are in all, at least 1.
+            highest: Peak learning rate, above 0.
+            step: Number of the step, from 0; beyond ``steps`` the rate stays at the floor.
+            steps: Total steps, at least 1.
 
         Returns:
             A rate in [0, ``highest``], and above 0 before step ``steps``.
         """
         rising = math.ceil(self.warmup * steps)
         if step < rising:
-            # Not from zero: a first step of nothing is a step lost.
+            # Start above zero, so that the first step has an effect.
             return highest * (step + 1) / rising
         if self.shape == "constant":
             return highest
@@ -50,7 +50,7 @@ class Schedule(Settings):
 
 
 class SftSettings(Settings):
-    """How demonstrations are learned from."""
+    """Settings of supervised training."""
 
     steps: PositiveInt = 300
     """Optimizer steps."""
@@ -67,7 +67,7 @@ class SftSettings(Settings):
 
 
 class GrpoTerms(Settings):
-    """How the rows of an iteration are learned from."""
+    """Settings of the policy updates of an iteration."""
 
     learning_rate: PositiveFloat = 1e-6
     """Peak learning rate; use about 5e-4 for a scorer."""
@@ -89,7 +89,7 @@ class Lora(Settings):
 
 
 class LanguageModelTerms(Settings):
-    """How a language model is run and trained."""
+    """Settings of a language model's sampling and training."""
 
     lora: Lora | None = None
     """LoRA; unset, train all weights."""
@@ -98,7 +98,7 @@ class LanguageModelTerms(Settings):
     optimizer: OptimizerKind = "adamw"
     """``adamw8bit`` keeps moments in 2 bytes per weight instead of 8."""
     device: SkipJsonSchema[str] = "auto"
-    """``auto`` takes a GPU where there is one; set by code that exports weights."""
+    """``auto`` uses a GPU if there is one; set by code that exports weights."""
     max_new_tokens: PositiveInt = 512
     """Maximum answer tokens."""
     context_tokens: PositiveInt | None = None
@@ -106,7 +106,7 @@ class LanguageModelTerms(Settings):
     micro_tokens: PositiveInt = 16_384
     """Tokens per forward and backward pass; shared prefixes count once."""
     restrict: bool = True
-    """Hold answers to the commands on offer, where the environment lists them."""
+    """Constrain answers to the admissible commands, where the environment lists them."""
     gradient_checkpointing: bool = False
     """Recompute activations instead of storing them."""
     template: Mapping[str, Any] = {}

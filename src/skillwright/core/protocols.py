@@ -27,17 +27,17 @@ class SkillContext:
 
 
 class SkillSource(Protocol):
-    """Gives each task its skill text: one document for all, or a bank that retrieves."""
+    """Provides the skill text of each task: one document for all, or retrieval from a bank."""
 
     @property
     def waits(self) -> bool:
-        """Whether an answer may take long (a model, an endpoint): an engine asks in a thread."""
+        """Whether retrieval may take long (a model, an endpoint), so that it runs in a thread."""
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is given for ``task``."""
+        """Return the skill text for a task."""
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is given for each task; asking for all at once may be cheaper."""
+        """Return the skill text for each task; one batch may be cheaper than single calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PlainSkill:
     text: str
 
     def context(self, task: Task) -> SkillContext:
-        """Return the document, whatever the task."""
+        """Return the document."""
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
@@ -66,49 +66,49 @@ class Pair:
 
     @property
     def task_id(self) -> str:
-        """The task that both attempted."""
+        """Id of the task of both episodes."""
         return self.candidate.task_id
 
     @property
     def gain(self) -> float | None:
-        """Candidate minus incumbent, or ``None`` where a side has a Failure."""
+        """Candidate's minus incumbent's reward, or ``None`` if either episode failed."""
         if self.candidate.reward is None or self.incumbent.reward is None:
             return None
         return self.candidate.reward - self.incumbent.reward
 
 
 class Duel(Protocol):
-    """Draws paired results on demand; a gate decides how many it needs."""
+    """Draws paired episodes of incumbent and candidate for a gate."""
 
     @property
     def task_ids(self) -> Sequence[str]:
-        """The held-out tasks that may be drawn, in a fixed order."""
+        """Ids of the held-out tasks, in a fixed order."""
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         """Draw the next ``n`` pairs of each task, in order of ``task_ids``.
 
-        A task's draws are numbered; drawing it again gives fresh ones, never a stored one twice.
+        Draws of a task are numbered; every call returns new ones.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectRequest:
-    """One call of `EnvAdapter.reflect`, as the default implementation hands it on.
+    """The arguments of `EnvAdapter.reflect`'s default implementation.
 
     Attributes:
         results: Rows of `rollout`, as the adapter returned them.
-        skill: The skill text that the rows were rolled out with.
-        prediction_dir: Where ``<id>/conversation.json`` lies per row.
-        seed: Shuffles rows into minibatches; ``None`` keeps the input order.
-        step_buffer_context: What earlier steps tried, for the analysts.
-        meta_skill_context: The optimizer's own memory, for the analysts.
+        skill: The skill text of the rollouts.
+        prediction_dir: Folder with ``<id>/conversation.json`` per row.
+        seed: Seed that shuffles rows into minibatches; ``None`` keeps the input order.
+        step_buffer_context: Summary of earlier steps, for the analysts.
+        meta_skill_context: The optimizer's notes, for the analysts.
         minibatch_size: Trajectories per analyst call.
-        edit_budget: Edits that one analyst may propose.
-        failure_only: Successes are not analyzed.
-        analyst_workers: Analyst calls in flight at once.
-        patches_dir: Where each minibatch's answer is kept for people to read; ``None`` keeps none.
+        edit_budget: Maximum edits per analyst.
+        failure_only: Analyze failures only.
+        analyst_workers: Maximum concurrent analyst calls.
+        patches_dir: Folder for each minibatch's answer; ``None`` stores none.
         prompts: Environment-specific analyst prompts by name (``analyst_error``,
-            ``analyst_success``); an absent one means the generic prompt.
+            ``analyst_success``); without one the generic prompt is used.
     """
 
     results: Sequence[dict[str, Any]]
@@ -129,7 +129,4 @@ class Reflector(Protocol):
     """Reads trajectories and proposes edits; provided by `textopt`, called by adapters."""
 
     def reflect(self, request: ReflectRequest) -> list[dict[str, Any] | None]:
-        """Return raw patch payloads, in minibatch order; ``None`` for a dropped slot.
-
-        Blocks; adapters call it from their own thread.
-        """
+        """Return raw patches in minibatch order, ``None`` for a dropped one; blocking."""

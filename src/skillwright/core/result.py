@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from skillwright.core.agent import Act
 from skillwright.core.chat import Message, Usage
-from skillwright.core.edits import Patch
+from skillwright.core.edits import Patch, refuse_other
 from skillwright.core.errors import (
     ContractError,
     EnvError,
@@ -22,36 +22,36 @@ from skillwright.core.jsonio import JsonRecord, encode_fields
 
 
 class FailureCause(StrEnum):
-    """The boundary that a fault crossed."""
+    """The component that failed."""
 
     MODEL = "model"
-    """The policy's endpoint failed after its retries."""
+    """The agent's endpoint failed after its retries."""
     MODEL_REFUSED = "model_refused"
     """The endpoint refused the request (key, model name, context length)."""
     REPLY = "reply"
-    """The model's answer did not have the form that was asked for."""
+    """The model's answer did not have the requested form."""
     ENVIRONMENT = "environment"
     """The environment raised, or broke its contract."""
     USER = "user"
-    """A simulated user could not be reached."""
+    """The endpoint of a simulated user failed."""
     JUDGE = "judge"
-    """The model that scores could not be reached, or gave no verdict."""
+    """The endpoint of the judge failed, or gave no verdict."""
     TIMEOUT = "timeout"
     """A deadline passed."""
     WORKER = "worker"
-    """The process on another machine that played it was lost, again and again."""
+    """The remote worker was lost repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure(JsonRecord):
-    """Why an episode has no reward. It is retried, reported apart, and never a zero or a pass."""
+    """Why an episode has no reward. Failures are retried and reported separately, never scored."""
 
     cause: FailureCause
     message: str
 
     @classmethod
     def of(cls, fault: BaseException) -> Self:
-        """Charge an exception to the boundary that it crossed."""
+        """Convert an exception into a failure with its cause."""
         return cls(_cause(fault), str(fault) or type(fault).__name__)
 
 
@@ -75,13 +75,13 @@ def _cause(fault: BaseException) -> FailureCause:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job in an environment.
+    """A task of an environment.
 
     Attributes:
-        id: Unique over all splits of its data set, and stable.
-        env: The name under which the environment is registered.
-        extras: What the environment needs to build this task; plain JSON values.
-        task_type: The task type that results are broken down by; ``""`` for none.
+        id: Stable, and unique over all splits of the data set.
+        env: Registered name of the environment.
+        extras: Arguments from which the environment builds the task; plain JSON values.
+        task_type: Task type, by which results are grouped; ``""`` for none.
         split: ``train``, ``val`` or ``test``.
     """
 
@@ -98,9 +98,9 @@ class EpisodeSpec:
     """One attempt at a task.
 
     Attributes:
-        draw: Which of several attempts at the same task this is, from 0.
-        phase: What the attempt is for (``train``, ``gate``, ``test``, ...); recorded only.
-        step: The training step that asks for it, or ``None``; recorded only.
+        draw: Number of the attempt at the same task, from 0.
+        phase: Purpose of the attempt (``train``, ``gate``, ``test``, ...); for the record only.
+        step: The training step, or ``None``; for the record only.
     """
 
     task: Task
@@ -111,22 +111,22 @@ class EpisodeSpec:
 
 
 USER_TURN: Final = "user_simulator"
-"""Where an environment with a simulated user reports that user's turn in its metadata."""
+"""Metadata key under which an environment reports the turn of its simulated user."""
 
 
 class StopReason(StrEnum):
     """Why an episode ended."""
 
     DONE = "done"
-    """The environment said so: solved, lost, or left."""
+    """The environment ended it."""
     MAX_TURNS = "max_turns"
-    """The turn limit was reached: a truncation, counted apart from a loss."""
+    """The turn limit was reached, which counts as a truncation, not as a loss."""
     TIMEOUT = "timeout"
     """The episode's deadline passed."""
     CONTEXT = "context"
-    """The prompt would not fit the agent's context window."""
+    """The next prompt exceeded the agent's context window."""
     FAILURE = "failure"
-    """A fault ended it; the episode has no reward."""
+    """A failure; the episode has no reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,10 @@ class Turn:
 
     Attributes:
         index: From 0.
-        prompt: The messages that the agent was shown, exactly.
-        observation: The environment's raw text, without what was added for the prompt.
-        metadata: Facts that the environment reported besides its text.
-        messages: The environment's reply as it enters the next prompt.
+        prompt: The exact messages of the agent's prompt.
+        observation: The environment's raw text, without additions for the prompt.
+        metadata: The environment's metadata.
+        messages: The environment's reply as in the next prompt.
     """
 
     index: int
@@ -156,7 +156,7 @@ class Trajectory:
     """An episode's turns.
 
     Attributes:
-        opening: The environment's first raw text (the task statement is in it).
+        opening: The environment's first raw text, which includes the task statement.
     """
 
     opening: str
@@ -165,18 +165,16 @@ class Trajectory:
 
     @property
     def usage(self) -> Usage:
-        """What the agent consumed over all turns."""
+        """The agent's usage over all turns."""
         total = Usage()
         for turn in self.turns:
             total = total + turn.act.usage
         return total
 
 
-# What rollouts, analysts and slow updates return.
-#
-# `RolloutResult`, `RawPatch`, `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire
-# types of adapters (source: SkillOpt, microsoft/SkillOpt, API reference). `EpisodeResult` is what
-# our own engine returns; it cannot confuse a fault with a score.
+# `EpisodeResult` is the result type of our engine. `RolloutResult`, `RawPatch`,
+# `FailureSummaryEntry` and `SlowUpdateResult` are the documented wire types of adapters (source:
+# SkillOpt, microsoft/SkillOpt, API reference).
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +183,20 @@ class EpisodeResult:
 
     Attributes:
         reward: The episode's reward in [0, 1], or ``None`` with a failure.
-        trajectory: What happened; of the last attempt, where there were several.
-        attempts: Fresh environments that were tried, at least 1.
-        skill_version: The version of the skill that the agent was given.
-        skill_ids: Injected skills of a bank, in order; none for a plain document.
-        skill_scores: How well each of them fits the task, one per id, or none.
-        key: The content address under which the result may be used again.
-        wall_s: Seconds from the start to the end, waiting in a queue not counted.
-        hard: Pass or fail as the benchmark itself says it, 0 or 1 or a smoothed value between;
-            ``None`` where the reward says it, against a threshold. A failure has none.
-        row: An adapter's row as it came, a JSON object; ``None`` for our own episodes.
-        lost_usage: What was consumed for nothing: by earlier attempts, and by a call that failed.
-            The ledger has it; an episode that is read back does not.
-        side_usage: What others than the agent consumed in all attempts, by purpose: a simulated
-            user. The ledger has it too.
+        trajectory: The turns of the last attempt.
+        attempts: Number of attempts in fresh environments, at least 1.
+        skill_version: Version of the injected skill.
+        skill_ids: Injected skills of a bank, in order; empty for a plain document.
+        skill_scores: Retrieval scores, one per id, or empty.
+        key: Content address under which the result can be reused.
+        wall_s: Seconds from start to end, without waiting in a queue.
+        hard: The benchmark's own pass or fail, 0 or 1 or a smoothed value between; ``None`` if the
+            reward against a threshold decides, and with a failure.
+        row: The row of an adapter, a JSON object; ``None`` for our own episodes.
+        lost_usage: Usage of earlier attempts and of failed calls. It is in the ledger, and not in
+            an episode that is read back.
+        side_usage: Usage of other models than the agent in all attempts, by purpose, such as a
+            simulated user. It is in the ledger, too.
     """
 
     spec: EpisodeSpec
@@ -233,27 +231,24 @@ class EpisodeResult:
 
     @property
     def task_id(self) -> str:
-        """The id of the task that was attempted."""
+        """Id of the task."""
         return self.spec.task.id
 
     @property
     def task_type(self) -> str:
-        """The task type of the task that was attempted."""
+        """Task type of the task."""
         return self.spec.task.task_type
 
     def is_success(self, threshold: float = 1.0) -> bool:
-        """Tell whether ``hard``, or else the reward, reaches ``threshold``.
-
-        A failure is neither success nor loss.
-        """
+        """Tell whether ``hard``, or else the reward, reaches ``threshold``; false for a failure."""
         score = self.reward if self.hard is None else self.hard
         return score is not None and score >= threshold
 
     def hard_score(self, threshold: float = 1.0) -> float:
-        """Return ``hard``, or else 1 or 0: whether the reward reaches ``threshold``.
+        """Return ``hard``, or else 1 if the reward reaches ``threshold`` and 0 if not.
 
         Raises:
-            ValueError: The episode failed, and a failure has no score.
+            ValueError: The episode has a failure and thus no score.
         """
         if self.reward is None:
             raise ValueError(f"task {self.task_id!r}: a failure has no score; leave it out")
@@ -289,13 +284,13 @@ class RolloutResult:
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Normalize a row: ``id`` to str, scores to float, texts to str, the rest to ``extras``.
 
-        ``n_turns`` may be missing or ``None``: many benchmarks do not count turns.
+        ``n_turns`` may be missing or ``None``.
 
         Raises:
             ContractError: ``hard`` or ``soft`` is missing; or one of them, or ``n_turns``, is not
-                a number, or not finite. The original lets such a row crash the run with a
-                TypeError.
+                a finite number. (SkillOpt raises a TypeError there.)
         """
+        refuse_other(data, "a row of a rollout")
         row_id = str(data.get("id", ""))
         known = set(cls.__dataclass_fields__)
         extras = {key: value for key, value in data.items() if key not in known}
@@ -319,7 +314,7 @@ class RolloutResult:
         for name in ("n_turns", *_RESULT_TEXTS):
             if getattr(self, name):
                 data[name] = getattr(self, name)
-        # An extra that is called like a field must not overwrite a score.
+        # An extra with the name of a field must not overwrite a score.
         own = self.__dataclass_fields__.keys() - {"extras"}
         return {**data, **{key: value for key, value in self.extras.items() if key not in own}}
 
@@ -334,7 +329,7 @@ def _number(row: dict[str, Any], name: str, row_id: str) -> float:
         raise ContractError(
             f"rollout row {row_id!r} has no {name!r}; every row needs id, hard and soft"
         ) from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ContractError(
             f"rollout row {row_id!r}: {name} is {row[name]!r}, not a number"
         ) from None
@@ -354,6 +349,7 @@ class FailureSummaryEntry:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read an entry; the count is cast to int."""
+        refuse_other(data, "an entry of failure_summary")
         return cls(
             failure_type=data.get("failure_type", ""),
             count=int(data.get("count", 0)),
@@ -367,10 +363,10 @@ class FailureSummaryEntry:
 
 @dataclass
 class RawPatch:
-    """What one analyst call proposes.
+    """The edits that one analyst call proposes.
 
     Attributes:
-        source_type: ``failure`` or ``success``: which minibatch the analyst read.
+        source_type: ``failure`` or ``success``: the minibatch that the analyst read.
     """
 
     patch: Patch
@@ -383,13 +379,14 @@ class RawPatch:
         """Read a raw patch.
 
         Returns:
-            ``None`` for ``None`` (a dropped slot) and where the inner patch is no object.
+            ``None`` for ``None`` (a dropped slot), or if the inner patch is no object.
 
         Raises:
             TypeError: ``batch_size`` is ``None``.
         """
         if data is None:
             return None
+        refuse_other(data, "a raw patch")
         inner = data.get("patch") or data
         if not isinstance(inner, dict):
             return None
@@ -411,7 +408,7 @@ class RawPatch:
 
 @dataclass
 class SlowUpdateResult:
-    """What an epoch-end slow update decided."""
+    """Result of a slow update at the end of an epoch."""
 
     reasoning: str = ""
     slow_update_content: str = ""
@@ -428,10 +425,11 @@ class SlowUpdateResult:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read a result; unknown keys are dropped."""
+        refuse_other(data, "the result of a slow update")
         return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return reasoning and content always, other fields where they are set."""
+        """Return reasoning and content, and all other fields that are set."""
         always = ("reasoning", "slow_update_content")
         return {
             name: value

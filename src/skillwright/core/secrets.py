@@ -1,8 +1,8 @@
-"""Keys, tokens and passwords are taken out of whatever is written down.
+"""Redact keys, tokens and passwords in everything that is written.
 
-By pattern, where the value is not known: secret names (``api_key``, ``HF_TOKEN``) and values that
-look like a secret (``sk-...``, credentials in an URL). By value, where it is (`Redactor`): the keys
-of the run and of the process's environment. Names that only sound like secrets keep their values:
+Unknown secrets are found by pattern: secret names (``api_key``, ``HF_TOKEN``), and values that
+look like a secret (``sk-...``, credentials in a URL). Known ones, the keys of the run and of the
+environment, are found by value (`Redactor`). Names that only resemble secrets keep their values:
 ``max_tokens``, ``api_key_env``, ``episode_key``, ``eos_token``.
 """
 
@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 REDACTED = "<redacted>"
 
-# In the environment a name alone says less: many hold a word, a number or a path.
+# Many environment variables with secret-like names hold a word, a number or a path.
 _SHORTEST_IN_ENVIRONMENT = 8
-# A value this short is more likely a word than a key, and replacing it would shred texts.
+# Shorter values are likely words, and replacing them would garble texts.
 _SHORTEST_SECRET = 6
 
 _REFERENCE = re.compile(r"\$\{\w+\}")
@@ -41,7 +41,7 @@ _SECRET_ANYWHERE = frozenset(
 )
 _SECRET_AT_THE_END = frozenset({"auth", "bearer", "cookie", "token"})
 _PLURALS = {"keys": "key", "tokens": "token"}
-# What follows a secret's name in the name of something harmless.
+# Last words of names that describe a secret and do not hold it.
 _ABOUT_A_SECRET = frozenset(
     {"env", "file", "path", "name", "id", "mode", "scope", "type", "url", "var", "count", "limit"}
 )
@@ -82,13 +82,13 @@ _SHAPES = tuple(
         (r"(?<![A-Za-z0-9])A(?:KI|SI)A[A-Z0-9]{16}(?![A-Z0-9])", REDACTED),
         (r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", REDACTED),
         (r"(?<=://)[^/\s@\"']+(?=@)", REDACTED),
-        # The word alone may be prose ("bearer credentials"); a digit or its length gives it away.
+        # "bearer" may be prose ("bearer credentials"); a token has a digit or is long.
         (r"(?i)\b(bearer\s+)(?=[a-z._~+/=-]*\d|[\w.~+/=-]{20})[\w.~+/=-]{8,}", rf"\1{REDACTED}"),
         (r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?\w+ +)[^\s\"',;<]+", rf"\1{REDACTED}"),
         (r"\b(key=)[A-Za-z0-9+/_=-]{16,}", rf"\1{REDACTED}"),
     )
 )
-# Names are taken as whole words; to begin again at every letter would take quadratic time.
+# Names match as whole words, because a match from every letter would take quadratic time.
 _ASSIGNED = re.compile(
     r"""(?<![A-Za-z0-9_.-])[0-9_.-]*+(?P<name>[A-Za-z][A-Za-z0-9_.-]*+)
         ["']?[ \t]*[:=][ \t]*
@@ -110,17 +110,17 @@ def is_secret_name(name: str) -> bool:
     if last in _PLURALS:
         return owner in _SECRET_PLURALS
     if last == "key":
-        # A bare "key" is often a content address here; its value's shape decides.
+        # A bare "key" is often a digest; `_SHAPES` finds real keys under it.
         return bool(before) and owner not in _HARMLESS_KEYS
     return last in _SECRET_AT_THE_END and owner not in _HARMLESS_TOKENS
 
 
 def redact(value: Any) -> Any:
-    """Take secrets out of a text, or out of every text inside a JSON value, by pattern.
+    """Redact secrets in a text, or in all texts of a JSON value, by pattern.
 
-    Under a secret name every text is replaced whole, and a number too, unless the name ends in
-    ``key``, ``token`` or the like, where it is a count. ``${NAME}`` only refers to a secret and
-    stays. Redacting twice changes nothing more.
+    Under a secret name every text is replaced whole, and every number, unless the name ends in
+    ``key``, ``token`` or the like, where a number is a count. ``${NAME}`` is a reference and
+    stays. Redacting is idempotent.
 
     Returns:
         A value of the same shape; tuples become lists, as in JSON.
@@ -140,11 +140,11 @@ def redact(value: Any) -> Any:
 
 
 def secrets_in(value: Any, name: str = "") -> list[str]:
-    """Return the texts that `redact` would replace because of the names that they stand under.
+    """Return the texts that `redact` would replace because of their names.
 
     Args:
         value: A JSON value, such as the settings of an environment.
-        name: The secret name that the whole value stands under, or ``""``.
+        name: The secret name of the whole value, or ``""``.
     """
     match value:
         case str():
@@ -159,10 +159,10 @@ def secrets_in(value: Any, name: str = "") -> list[str]:
 
 
 def environment_secrets(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Return the values of environment variables that are secrets by name, or that look like one.
+    """Return the values of environment variables that are secrets by name or by shape.
 
-    Left out is what texts are full of, whatever its variable is called: single words, numbers and
-    paths that exist (``PWD``, ``GOOGLE_APPLICATION_CREDENTIALS``).
+    Single words, numbers and existing paths (``PWD``, ``GOOGLE_APPLICATION_CREDENTIALS``) are left
+    out, because redacting them would garble texts.
     """
     found = (os.environ if environ is None else environ).items()
     values = ((name, value.strip()) for name, value in found)
@@ -181,10 +181,10 @@ def _may_be_secret(value: str) -> bool:
 
 
 class Redactor:
-    """Takes the very secrets of a run out of what it writes.
+    """Redacts the known secrets of a run.
 
     Args:
-        secrets: Their values: API keys and the like. Values under 6 characters are left alone.
+        secrets: API keys and other secret values. Values under 6 characters are ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -203,24 +203,24 @@ class Redactor:
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
     def exact(self, text: str) -> str:
-        """Replace known secrets, also where they stand JSON-escaped or percent-encoded."""
+        """Replace known secrets, including JSON-escaped and percent-encoded ones."""
         return self._pattern.sub(REDACTED, text) if self._pattern else text
 
     def clean(self, value: Any) -> Any:
-        """Replace known secrets and whatever looks like one, in a text or JSON value."""
+        """Replace known secrets and those found by pattern, in a text or JSON value."""
         return _each_text(redact(value), self.exact)
 
     def facts(self, value: Any) -> Any:
-        """Clean the texts in a JSON value of ours; its keys and numbers are data and stay.
+        """Clean the texts of a JSON value, ignoring its keys.
 
-        `clean` also hides what stands under a secret-sounding name, which is right for settings
-        and wrong here: a task type may be called ``reset_password``.
+        Unlike `clean`, which also redacts values under secret names: here a key may be a task type
+        such as ``reset_password``.
         """
         return _each_text(value, self.clean)
 
 
 def _each_text(value: Any, change: Callable[[str], Any]) -> Any:
-    """Change every text in a JSON value but its keys."""
+    """Apply a function to every text of a JSON value, but not to keys."""
     match value:
         case str():
             return change(value)
@@ -233,7 +233,7 @@ def _each_text(value: Any, change: Callable[[str], Any]) -> Any:
 
 
 def _hidden(value: Any, name: str) -> Any:
-    """Replace what stands under a secret name."""
+    """Redact a value under a secret name."""
     match value:
         case str():
             return _hide_text(value, name)

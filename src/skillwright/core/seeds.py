@@ -1,4 +1,4 @@
-"""Seeds are derived from names, never drawn: the same question always gets the same seed."""
+"""Derive seeds from names, so that equal names always give equal seeds."""
 
 import hashlib
 
@@ -18,12 +18,12 @@ def derive_seed(*parts: str | int) -> int:
 def evaluation_seed(seed: int, task_id: str, draw: int) -> int:
     """Derive the seed of one evaluation draw.
 
-    It depends on nothing else, so incumbent and candidate meet the same world and randomness:
-    their draws pair, and a stored draw can be used again.
+    Incumbent and candidate get the same seeds, so that their draws are paired, and stored draws
+    can be reused.
     """
     return derive_seed("evaluation", seed, task_id, draw)
 
 
 def training_seed(seed: int, epoch: int, step: int, task_id: str, draw: int = 0) -> int:
-    """Derive the seed of one training rollout: epoch and step make every visit a fresh one."""
+    """Derive the seed of one training rollout, which differs by epoch and step."""
     return derive_seed("training", seed, epoch, step, task_id, draw)

@@ -1,4 +1,4 @@
-"""The base classes of settings: what a learner declares, a configuration embeds."""
+"""Base classes of settings, which configuration sections inherit from."""
 
 from typing import Any, Self
 
@@ -6,22 +6,22 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Frozen(BaseModel):
-    """Settings that are read once. Unknown keys are refused, and no error shows a value."""
+    """Immutable settings. Unknown keys are refused, and no error shows a value."""
 
-    # Inputs are hidden because pydantic would print them, and one of them may be a key.
+    # Inputs are hidden because pydantic would print them, and one may be an API key.
     model_config = ConfigDict(
         frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
     )
 
 
 class Settings(Frozen):
-    """A mapping of a configuration: frozen, and closed to unknown keys."""
+    """A section of a configuration: immutable and strictly typed, unknown keys refused."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
     @classmethod
     def of(cls, *sections: "Settings", **facts: Any) -> Self:
-        """Take the fields that sections have too, and add facts of the run."""
+        """Copy the fields that sections have in common with this class, and add ``facts``."""
         shared = {
             name: getattr(section, name)
             for section in sections

@@ -83,7 +83,7 @@ def inject_empty_appendix(text: str) -> str:
 
 
 def _purged(text: str, markers: re.Pattern[str]) -> str:
-    # Again and again: taking a marker out of the middle of another would leave a whole one.
+    # Repeat, because removing a marker inside another one can leave a complete marker.
     while markers.search(text):
         text = markers.sub("", text)
     return text

@@ -1,4 +1,4 @@
-"""A bound on concurrent work, served first come, first served."""
+"""A first-come, first-served limit on concurrent work."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 
 class Slots:
-    """Lets in at most ``limit`` tasks of one event loop at a time, in order of arrival."""
+    """A semaphore of one event loop for at most ``limit`` tasks, in order of arrival."""
 
     def __init__(self, limit: int) -> None:
         self.in_flight = 0
@@ -16,11 +16,11 @@ class Slots:
 
     @property
     def limit(self) -> int:
-        """Tasks that may be in now."""
+        """Maximum number of tasks with a slot."""
         return self._limit
 
     def enter_at_once(self) -> bool:
-        """Take a slot if one is free and no task waits for it; end with `leave`."""
+        """Take a slot without waiting, if one is free and no task waits; `leave` returns it."""
         if self.in_flight >= self.limit or self._queue:
             return False
         self.in_flight += 1
@@ -28,7 +28,7 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
-        """Wait for a slot, and hand it over when the block ends."""
+        """Wait for a slot, and return it when the block ends."""
         await self._enter()
         try:
             yield
@@ -41,15 +41,15 @@ class Slots:
         ticket = asyncio.get_running_loop().create_future()
         self._queue.append(ticket)
         try:
-            await ticket  # the place is handed over, so it is counted already
+            await ticket  # `_let_in` has already counted this task
         except asyncio.CancelledError:
             # A cancelled ticket stays in the queue and is dropped when its turn comes.
             if not ticket.cancelled():
-                self.leave()  # cancelled between the hand-over and waking up
+                self.leave()  # cancelled after `_let_in` counted it
             raise
 
     def leave(self) -> None:
-        """Hand a place over to the next task."""
+        """Return a slot."""
         self.in_flight -= 1
         self._let_in()
 

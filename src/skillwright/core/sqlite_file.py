@@ -1,7 +1,7 @@
-"""Open one of our SQLite files: create or refuse it, read and write it.
+"""Create, check, read and write our SQLite files: a run's store and a bank.
 
-A run's store and a bank are such files. `PRAGMA user_version` holds the version of the schema; a
-file of another version is refused. Every commit outlives a killed process (WAL).
+`PRAGMA user_version` holds the schema's version; a file of another version is refused. Commits
+survive a killed process (WAL).
 """
 
 import os
@@ -17,10 +17,8 @@ from typing import Any
 
 from skillwright.core.errors import UsageError
 
-# The write-ahead log next to an SQLite file: the latest commits, which are not in the file yet.
-#
-# SQLite takes a log that it cannot read for an old one and removes it, and it removes the log of an
-# empty file. Callers can check here before they open one.
+# The write-ahead log (WAL) next to an SQLite file holds the latest commits. SQLite deletes a log
+# that it cannot read, and the log of an empty file; both cases are refused before opening.
 #
 # Source of the layout: "WAL File Format", section 4 of https://www.sqlite.org/fileformat2.html.
 
@@ -32,23 +30,23 @@ _WORD = 0xFFFFFFFF
 
 
 def log_of(path: Path) -> Path:
-    """Return where the log of a file is."""
+    """Return the path of a file's write-ahead log."""
     return path.with_name(f"{path.name}-wal")
 
 
 def log_size(path: Path) -> int:
-    """Return the bytes in the log of a file; 0 where there is none."""
+    """Return the size of a file's log in bytes; 0 without one."""
     log = log_of(path)
     return log.stat().st_size if log.is_file() else 0
 
 
 def has_valid_header(log: Path) -> bool:
-    """Tell whether SQLite will read a log; one that holds nothing yet is valid."""
+    """Tell whether SQLite can read a log; a missing or empty one is valid."""
     if not log.is_file():
         return True
     with log.open("rb") as file:
         header = file.read(_HEADER_BYTES)
-    if len(header) < _HEADER_BYTES:  # no frame can follow: a process was killed as it made the log
+    if len(header) < _HEADER_BYTES:  # a process was killed before it wrote a frame
         return True
     magic = struct.unpack_from(">I", header)[0]
     if magic not in (_LITTLE_ENDIAN, _BIG_ENDIAN):
@@ -70,10 +68,11 @@ class Schema:
     """The tables of a kind of file.
 
     Attributes:
-        holder: What it is called when it is closed: "store".
-        application_id: Marks the file for `file` and for us; other SQLite files are refused.
-        version: Version of the tables; a file of another one is refused.
-        error: Error that is raised for a file that cannot be used.
+        kind: Name of the kind of file in messages.
+        holder: Name of the open file in messages: "store".
+        application_id: SQLite's application id; files with another one are refused.
+        version: Version of the tables; files with another one are refused.
+        error: Type of the errors about unusable files.
         if_empty: End of the message about a file without tables.
     """
 
@@ -86,7 +85,7 @@ class Schema:
     if_empty: str
 
     def check(self, connection: sqlite3.Connection, where: str) -> None:
-        """Refuse a file that cannot be read, without changing it.
+        """Refuse an unreadable file without changing it.
 
         Raises:
             UsageError: `error`: the file is empty, of another kind, or of another version.
@@ -105,7 +104,7 @@ class Schema:
             return
         connection.execute("BEGIN IMMEDIATE")
         try:
-            # Check again under the lock: another process may have created them meanwhile.
+            # Check again under the lock, because another process may have created them.
             if not self._is_ours(connection, where):
                 for statement in self.tables:
                     connection.execute(statement)
@@ -118,7 +117,7 @@ class Schema:
         connection.execute("COMMIT")
 
     def _is_ours(self, connection: sqlite3.Connection, where: str) -> bool:
-        """Return whether the tables are there; a file of another kind or version is refused."""
+        """Tell whether the tables exist; refuse a file of another kind or version."""
         if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
             return False
         if connection.execute("PRAGMA application_id").fetchone()[0] != self.application_id:
@@ -136,26 +135,26 @@ class Schema:
 
 
 class Trouble(StrEnum):
-    """What is wrong with a file, as far as the next move depends on what it holds."""
+    """Faults of a file for which the advice depends on its kind."""
 
     FULL = "full"
-    """The disk is full or failing; what was begun is rolled back."""
+    """The disk is full or failing; the transaction is rolled back."""
     BUSY = "busy"
-    """Another process writes to it."""
+    """Another process is writing to it."""
     DAMAGED = "damaged"
-    """It cannot be read, or is something else."""
-    SEALED = "sealed"
-    """It is there, in a folder that nothing can be written to."""
+    """It is unreadable, or no SQLite file."""
+    READ_ONLY_FOLDER = "read_only_folder"
+    """Its folder is read-only."""
 
 
 class SqliteFile:
-    """A file, used from one thread; a subclass says what to do where it cannot be used.
+    """An open file for use in one thread; subclasses add advice to error messages.
 
     Args:
         path: The file; created unless ``read_only``.
-        schema: Its kind and version.
-        read_only: Change nothing; another process may be writing.
-        busy_timeout_s: How long to wait for another process that is writing.
+        schema: Its tables and version.
+        read_only: Open without write access; another process may be writing.
+        busy_timeout_s: Seconds to wait for another process that is writing.
 
     Raises:
         UsageError: The schema's ``error``: the file is missing, of another kind or version,
@@ -182,7 +181,7 @@ class SqliteFile:
             raise self._fault(error) from error
 
     def advice(self, trouble: Trouble) -> str:
-        """Say what became of the data, and the next move: the end of a message."""
+        """Return the end of an error message: the state of the data, and what to do."""
         raise NotImplementedError(f"{type(self).__name__} gives no advice for {trouble!r}")
 
     def close(self) -> None:
@@ -217,7 +216,7 @@ class SqliteFile:
         return self._connection
 
     def _refuse_loss(self, read_only: bool) -> None:
-        """Refuse what SQLite takes for a new file, or for an old log, and would remove."""
+        """Refuse an empty file with a log and an unreadable log: SQLite would delete the log."""
         log, size = log_of(self.path), log_size(self.path)
         is_empty = self.path.is_file() and self.path.stat().st_size == 0
         if is_empty and size:
@@ -235,12 +234,12 @@ class SqliteFile:
             )
 
     def _roll_back(self) -> None:
-        # After some faults, such as a full disk, SQLite has done it already.
+        # After some faults, such as a full disk, SQLite has already rolled back.
         if self._connection is not None and self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def _fault(self, error: sqlite3.Error) -> Exception:
-        """Say what a fault of the file means; any other fault is a bug and stays as it is."""
+        """Convert a fault of the file into our error; return any other fault, a bug, unchanged."""
         if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
             return error
         text, where, fault = str(error), str(self.path), self._schema.error
@@ -264,17 +263,18 @@ class SqliteFile:
         )
 
     def _not_opened(self, where: str) -> str:
-        if self._read_only or not is_sealed(self.path.parent):
+        if self._read_only or not is_read_only_folder(self.path.parent):
             return f"{where} cannot be opened. Check that it exists and may be read."
         if self.path.exists():
             return (
-                f"{where} cannot be written: its folder is read-only. {self.advice(Trouble.SEALED)}"
+                f"{where} cannot be written: its folder is read-only. "
+                f"{self.advice(Trouble.READ_ONLY_FOLDER)}"
             )
         return f"{where} cannot be made: its folder is read-only. Name another folder."
 
 
-def is_sealed(folder: Path) -> bool:
-    """Tell whether a folder is there and nothing can be written to it."""
+def is_read_only_folder(folder: Path) -> bool:
+    """Tell whether a folder exists and is not writable."""
     return folder.is_dir() and not os.access(folder, os.W_OK)
 
 
@@ -282,7 +282,7 @@ def _connect(path: Path, schema: Schema, busy_timeout_s: float) -> sqlite3.Conne
     connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None)
     try:
         _prepare(connection)
-        schema.create(connection, str(path))  # first, because it refuses other files
+        schema.create(connection, str(path))  # first, because it refuses other kinds of files
         connection.execute("PRAGMA journal_mode = WAL")
     except BaseException:
         connection.close()
@@ -292,21 +292,21 @@ def _connect(path: Path, schema: Schema, busy_timeout_s: float) -> sqlite3.Conne
 
 def _connect_read_only(path: Path, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:
     try:
-        return _look(path, "mode=ro", schema, busy_timeout_s)
+        return _open_uri(path, "mode=ro", schema, busy_timeout_s)
     except sqlite3.OperationalError:
-        # A folder that cannot be written has no room for the index of the write-ahead log. Where
-        # there is no log either, no process is writing, and the file can be read as it is.
+        # SQLite cannot create the log's index in a read-only folder. Without a log, no process is
+        # writing, and the file can be opened as immutable.
         if not os.access(path, os.R_OK):
             raise
         if not log_of(path).exists():
-            return _look(path, "immutable=1", schema, busy_timeout_s)
-        if not is_sealed(path.parent):
+            return _open_uri(path, "immutable=1", schema, busy_timeout_s)
+        if not is_read_only_folder(path.parent):
             raise
-        return _look_elsewhere(path, schema)
+        return _open_copy(path, schema)
 
 
-def _look_elsewhere(path: Path, schema: Schema) -> sqlite3.Connection:
-    """Read a copy of a file and its log: a process was killed, and its folder is read-only now."""
+def _open_copy(path: Path, schema: Schema) -> sqlite3.Connection:
+    """Open a copy of a file and its log, which a killed process left in a read-only folder."""
     with tempfile.TemporaryDirectory(prefix="skillwright-") as folder:
         copy = Path(folder) / path.name
         shutil.copyfile(path, copy)
@@ -315,12 +315,12 @@ def _look_elsewhere(path: Path, schema: Schema) -> sqlite3.Connection:
         try:
             _prepare(connection)
             schema.check(connection, str(path))
-            return _copy_of(connection)
+            return _backup(connection)
         finally:
             connection.close()
 
 
-def _look(path: Path, mode: str, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:
+def _open_uri(path: Path, mode: str, schema: Schema, busy_timeout_s: float) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
     try:
@@ -332,8 +332,8 @@ def _look(path: Path, mode: str, schema: Schema, busy_timeout_s: float) -> sqlit
     return connection
 
 
-def _copy_of(connection: sqlite3.Connection) -> sqlite3.Connection:
-    copy = sqlite3.connect("", isolation_level=None)  # a temporary file of SQLite's own
+def _backup(connection: sqlite3.Connection) -> sqlite3.Connection:
+    copy = sqlite3.connect("", isolation_level=None)  # a temporary file that SQLite deletes
     try:
         connection.backup(copy)
         _prepare(copy)

@@ -1,7 +1,4 @@
-"""Long waits that are no event of a run: the code that waits reports them here.
-
-Nothing depends on it; the command line looks at `waits` and shows what lasts.
-"""
+"""Long waits that are no event of a run, for display on the command line."""
 
 import time
 from collections.abc import Iterator
@@ -11,11 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Wait:
-    """Something that is being waited for.
+    """A wait in progress.
 
     Attributes:
-        what: What is done meanwhile, or who is asked: ``loading torch``.
+        what: The operation: ``loading torch``.
         then: What happens next, or "".
+        since_s: Start, by `time.monotonic`.
     """
 
     what: str
@@ -28,7 +26,7 @@ _waits: list[Wait] = []
 
 @contextmanager
 def waiting(what: str, then: str = "") -> Iterator[None]:
-    """Say for as long as it lasts that something is waited for."""
+    """Report a wait while the block runs."""
     one = Wait(what, then, time.monotonic())
     _waits.append(one)
     try:
@@ -38,5 +36,5 @@ def waiting(what: str, then: str = "") -> Iterator[None]:
 
 
 def waits() -> tuple[Wait, ...]:
-    """Return what is waited for just now, by any thread, the longest wait first."""
+    """Return the current waits of all threads, the oldest first."""
     return tuple(_waits)

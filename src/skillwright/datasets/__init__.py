@@ -3,6 +3,7 @@
 from skillwright.datasets.fetch import FetchError, FetchSettings, cache_dir, fetch_file
 from skillwright.datasets.on_disk import BaseDataLoader, SplitDataLoader
 from skillwright.datasets.split import (
+    USUAL_RATIO,
     BatchSpec,
     Counts,
     EvolutionTasks,
@@ -17,6 +18,7 @@ from skillwright.datasets.split import (
     ValTasks,
     by_split,
     canonical_split,
+    own_copies,
     parse_ratio,
     plan_epoch,
     split_counts,
@@ -24,6 +26,7 @@ from skillwright.datasets.split import (
 )
 
 __all__ = [
+    "USUAL_RATIO",
     "BaseDataLoader",
     "BatchSpec",
     "Counts",
@@ -44,6 +47,7 @@ __all__ = [
     "cache_dir",
     "canonical_split",
     "fetch_file",
+    "own_copies",
     "parse_ratio",
     "plan_epoch",
     "split_counts",

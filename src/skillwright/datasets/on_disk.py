@@ -14,6 +14,7 @@ from skillwright.datasets.rows import Table
 from skillwright.datasets.split import (
     EPOCH_STRIDE,
     SPLIT_NAMES,
+    USUAL_RATIO,
     BatchSpec,
     Item,
     Split,
@@ -22,6 +23,7 @@ from skillwright.datasets.split import (
     by_split,
     canonical_split,
     check_items,
+    own_copies,
     parse_ratio,
     plan_epoch,
     refuse_empty,
@@ -260,7 +262,7 @@ class SplitDataLoader(BaseDataLoader):
         split_dir: A folder with ``train/``, ``val/`` and ``test/``, for mode ``split_dir``.
         data_path: One data file, or a folder that holds one, for mode ``ratio``.
         split_mode: ``ratio`` or ``split_dir``.
-        split_ratio: Weights of train, val and test.
+        split_ratio: Weights of train, val and test; blank, those of `setup`, or 2:1:7.
         split_seed: Seed of the split; 0 means ``seed``.
         split_output_dir: Folder for a generated split. Empty means
             ``<out_root or the working folder>/_generated_splits/<env>_<2-1-7>_seed<split_seed>``.
@@ -278,7 +280,7 @@ class SplitDataLoader(BaseDataLoader):
         split_dir: str = "",
         data_path: str = "",
         split_mode: str = "ratio",
-        split_ratio: str = "2:1:7",
+        split_ratio: str | None = USUAL_RATIO,
         split_seed: int = 42,
         split_output_dir: str = "",
         seed: int = 42,
@@ -289,7 +291,7 @@ class SplitDataLoader(BaseDataLoader):
         self.split_dir = split_dir
         self.data_path = data_path
         self.split_mode = split_mode
-        self.split_ratio = split_ratio
+        self.split_ratio = split_ratio or ""
         self.split_seed = split_seed
         self.split_output_dir = split_output_dir
         self.seed = seed
@@ -417,7 +419,7 @@ class SplitDataLoader(BaseDataLoader):
             raise SplitError(f"env_num is {env_num}; give a number of items, or 0 for all")
         items = self.get_split_items(split)
         chosen = items[: env_num or len(items)]
-        return BatchSpec("eval", split, seed, batch_size=len(chosen), payload=chosen)
+        return BatchSpec("eval", split, seed, len(chosen), payload=own_copies(chosen))
 
     def _fill_from(self, cfg: Mapping[str, Any]) -> None:
         for name in _SETTINGS:
@@ -429,6 +431,7 @@ class SplitDataLoader(BaseDataLoader):
                 _log.warning(
                     "%s=%r of the loader beats %r of the configuration", name, mine, theirs
                 )
+        self.split_ratio = self.split_ratio or USUAL_RATIO
         self.split_seed = self.split_seed or self.seed
         self.out_root = self.out_root or str(cfg.get("out_root") or "")
         self.env_name = str(cfg.get("env") or "") or self.env_name
@@ -503,7 +506,7 @@ class SplitDataLoader(BaseDataLoader):
 
 
 def _train_batch(items: list[Item], seed: int) -> BatchSpec:
-    return BatchSpec("train", "train", seed, batch_size=len(items), payload=items)
+    return BatchSpec("train", "train", seed, batch_size=len(items), payload=own_copies(items))
 
 
 def _next_move(root: Path) -> str:

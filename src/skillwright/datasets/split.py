@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -12,6 +13,8 @@ from skillwright.core.jsonio import digest
 T = TypeVar("T")
 
 EPOCH_STRIDE = 1000
+USUAL_RATIO = "2:1:7"
+"""The shares of train, val and test where SkillOpt's ``split_ratio`` is blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,18 @@ def shuffled(values: Sequence[T], seed: int) -> list[T]:
     order = list(values)
     random.Random(seed).shuffle(order)
     return order
+
+
+def own_copies(items: Iterable[T]) -> list[T]:
+    """Return copies of items for code that may change them; one that cannot be copied is shared."""
+    return list(map(_own_copy, items))
+
+
+def _own_copy(item: T) -> T:
+    try:
+        return deepcopy(item)
+    except Exception:  # noqa: BLE001 - a foreign object, such as an open file
+        return copy(item) if isinstance(item, dict) else item
 
 
 def plan_epoch(

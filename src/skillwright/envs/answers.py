@@ -12,18 +12,30 @@ from typing import Final
 
 _ARTICLE: Final = re.compile(r"\b(a|an|the)\b")
 _TAGGED: Final = re.compile(r"<answer>((?:(?!</?answer>).)*)</answer>", re.DOTALL | re.IGNORECASE)
-_THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
+_OPEN_TAG: Final = re.compile(r"<answer>((?:(?!</?answer>).)*)\Z", re.DOTALL | re.IGNORECASE)
+_THOUGHT: Final = re.compile(
+    r"<(think(?:ing)?)>.*?(?:</\1>|\Z)|\A(?:(?!<think).)*</think(?:ing)?>",
+    re.DOTALL | re.IGNORECASE,
+)
 _PUNCTUATION: Final = frozenset(string.punctuation)
 
 
 def answer_in(reply: str) -> str:
-    """Return the text in the last complete ``<answer>`` tag, or else the reply without thoughts."""
-    tagged = _TAGGED.findall(reply)
-    return str(tagged[-1]).strip() if tagged else without_thoughts(reply)
+    """Return the text in the last ``<answer>`` tag, or else the reply, both without thoughts.
+
+    The last tag need not be closed. Of thoughts that are never closed, an answer at their very end
+    counts.
+    """
+    said = without_thoughts(reply)
+    if not said and reply.rstrip().lower().endswith("</answer>"):
+        said = reply
+    found = _OPEN_TAG.search(said)
+    tagged = [found[1]] if found else _TAGGED.findall(said)
+    return str(tagged[-1]).strip() if tagged else said
 
 
 def without_thoughts(reply: str) -> str:
-    """Return a reply without the text in ``<think>`` tags, also if it was cut off."""
+    """Return a reply without the text in ``<think>`` tags, also if one of the two is missing."""
     return _THOUGHT.sub("", reply).strip()
 
 

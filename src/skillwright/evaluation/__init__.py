@@ -4,6 +4,7 @@ from skillwright.evaluation.difference import PairedDifference, paired_differenc
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
+from skillwright.evaluation.gates.chosen import Choice, choices, chosen_p_value
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
 from skillwright.evaluation.gates.non_inferiority import (
     NonInferiorityTest,
@@ -13,8 +14,6 @@ from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
     ReleaseTest,
-    chosen_p_value,
-    differing,
     release_draws,
 )
 from skillwright.evaluation.gates.skillopt_gate import (
@@ -33,7 +32,6 @@ from skillwright.evaluation.intervals import (
     mean_above_p_value,
     mean_interval,
     paired_proportion_interval,
-    pass_at_1,
     pass_hat_k,
     pass_hat_k_interval,
     wilson_interval,
@@ -55,6 +53,7 @@ __all__ = [
     "RELEASE_PHASE",
     "AlphaLedger",
     "BoundedGain",
+    "Choice",
     "Decision",
     "DrawCount",
     "Draws",
@@ -80,12 +79,12 @@ __all__ = [
     "Verdict",
     "bound_gain",
     "bounded_mean_interval",
+    "choices",
     "chosen_p_value",
     "clustered_wilson_interval",
     "compute_score",
     "compute_semantic_density",
     "detectable_gain",
-    "differing",
     "evaluate_gate",
     "least_margin",
     "mean_above_p_value",
@@ -95,7 +94,6 @@ __all__ = [
     "paired_difference",
     "paired_p_value",
     "paired_proportion_interval",
-    "pass_at_1",
     "pass_hat_k",
     "pass_hat_k_interval",
     "power_text",

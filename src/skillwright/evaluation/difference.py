@@ -1,8 +1,8 @@
-"""How far two sides differ on the same tasks, where their attempts do not match one to one.
+"""Difference of two sides on the same tasks, whose attempts are not paired one to one.
 
-Each side's attempts at a task are averaged first. The tasks are the clusters and the independent
-unit: Student's t over the tasks' mean differences is the interval that clustered standard errors
-give with one mean per cluster, and the same as scipy's ``ttest_rel`` on the task means.
+Each side's attempts at a task are averaged first; tasks are the independent unit. The interval is
+Student's t over the tasks' mean differences, as with clustered standard errors and as in scipy's
+``ttest_rel`` on the task means.
 """
 
 from collections.abc import Sequence
@@ -21,25 +21,25 @@ from skillwright.evaluation.paired import paired_p_value
 
 IntervalMethod = Literal["student_t", "wilson"]
 
-_EQUAL_DIGITS = 9  # differences that agree to this many digits are equal, up to rounding
-MAX_EXACT_TASKS = 1000  # above it the exact test takes seconds and agrees with Student's t
+_EQUAL_DIGITS = 9  # differences are rounded to this many digits
+MAX_EXACT_TASKS = 1000  # for more tasks the exact test takes seconds and agrees with Student's t
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference(JsonRecord):
-    """How far the second side's scores lie above the first's.
+    """Difference of the second side's scores from the first's.
 
     Attributes:
         tasks: Tasks that were compared, at least 1.
         first: Mean over tasks of the first side's scores.
-        second: The same of the second side.
+        second: Mean over tasks of the second side's scores.
         effect: ``second - first``.
         interval: 95% confidence interval of the effect.
-        method: ``student_t``; ``wilson`` where all differences are equal, or there is one task, so
-            that Student's t has no spread to work with: the bound is then on the share of tasks
-            that would differ by another amount, each by as much as scores in [0, 1] can.
-        p_value: Two-sided paired t test; ``None`` for one task and where all differences are equal.
-        exact_p_value: Two-sided randomization test, see `paired_p_value`; ``None`` where more than
+        method: ``student_t``, or ``wilson`` for differences without variance (all equal, or a
+            single task): Wilson's bound on the share of tasks that would differ otherwise, each by
+            as much as scores in [0, 1] allow.
+        p_value: Two-sided paired t test; ``None`` for differences without variance.
+        exact_p_value: Two-sided randomization test, see `paired_p_value`; ``None`` if more than
             1,000 tasks differ.
         better: Tasks on which the second side scored higher.
         worse: Tasks on which it scored lower.
@@ -58,11 +58,11 @@ class PairedDifference(JsonRecord):
 
 
 def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference:
-    """Estimate how far the second side lies above the first.
+    """Estimate the difference of the second side from the first.
 
     Args:
         scores: ``(first, second)`` per task, each in [0, 1] and the mean over that side's attempts,
-            shape ``[tasks]``. Every task counts the same, however many attempts it had.
+            shape ``[tasks]``. Tasks have equal weights, regardless of their attempts.
 
     Raises:
         ValueError: There are no tasks.
@@ -86,7 +86,7 @@ def paired_difference(scores: Sequence[tuple[float, float]]) -> PairedDifference
 
 
 def _interval_without_spread(gains: Sequence[float]) -> Interval:
-    """Bound the mean of equal measurements: conservative, and never of width 0."""
+    """Bound the mean of equal measurements conservatively, with a width above 0."""
     gain = gains[0]
     others = wilson_interval(0, len(gains)).high
     return Interval(gain - others * max(0.0, 1 + gain), gain + others * max(0.0, 1 - gain))
@@ -102,6 +102,6 @@ def _t_p_value(gains: Sequence[float]) -> float | None:
 def _exact_p_value(gains: Sequence[float]) -> float | None:
     if sum(gain != 0 for gain in gains) > MAX_EXACT_TASKS:
         return None
-    # Under random signs the sum is symmetric around 0, so both tails are equally heavy.
+    # Under random signs the sum is symmetric around 0, so both tails are equal.
     tail = min(paired_p_value(gains), paired_p_value([-gain for gain in gains]))
     return min(1.0, 2 * tail)

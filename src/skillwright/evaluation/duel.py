@@ -1,4 +1,4 @@
-"""Draws paired results of two skills from an engine, with equal tasks and seeds."""
+"""Draw paired episodes of two skills, with equal tasks and seeds."""
 
 import asyncio
 from collections import Counter
@@ -13,11 +13,13 @@ from skillwright.rollout import Engine
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Which draws of its tasks a duel takes, and what they are recorded as.
+    """Seeds and labels of a duel's draws.
 
     Attributes:
         seed: The run's evaluation seed.
-        first: Number of each task's first draw. Another number means other seeds.
+        first: Number of each task's first draw; the draw's number determines its seed.
+        phase: Phase of the episodes, for the record.
+        step: Training step of the episodes, for the record.
     """
 
     seed: int
@@ -26,13 +28,13 @@ class Draws:
     step: int | None = None
 
     def spec(self, task: Task, number: int) -> EpisodeSpec:
-        """Return a task's draw of a number; both sides of a pair have the same."""
+        """Return the episode spec of a task's draw, the same for both sides of a pair."""
         seed = evaluation_seed(self.seed, task.id, number)
         return EpisodeSpec(task, seed, number, self.phase, self.step)
 
 
 class DrawCount:
-    """Numbers the draws of a duel's tasks, so that no draw of a task counts twice.
+    """Numbers the draws of each task consecutively.
 
     Args:
         first: The number of each task's first draw, by id.
@@ -56,21 +58,21 @@ class DrawCount:
 
 
 class SkillDuel:
-    """Draws paired results of two skills through an engine.
+    """Draws paired episodes of two skills through an engine.
 
-    Both sides of a pair have the same task, draw number and seed. Drawing a task again continues
-    its count, so no draw counts twice.
+    Both episodes of a pair have the same task, draw number and seed. Drawing a task again
+    continues its numbers, so that no draw is used twice.
 
-    A task that both sides give the same text cannot go differently: one episode is both sides'.
-    Its draws are numbered from 0, wherever the others begin, because those are the ones that were
-    played before: with a bank, where a change reaches few tasks, only these are played anew.
+    If both sides have the same skill text for a task, one episode serves both. Its draws are
+    numbered from 0, because earlier decisions have already played these: a bank update changes the
+    text of few tasks, and only those are played anew.
 
     Args:
         engine: Runs the episodes.
         tasks: The held-out tasks, with unique ids.
-        incumbent: The skill that stands.
-        candidate: The skill that wants its place.
-        draws: Where the count of draws begins.
+        incumbent: The current skill.
+        candidate: The skill that may replace it.
+        draws: Seed and first number of the draws.
 
     Raises:
         ValueError: Two tasks have the same id.
@@ -103,7 +105,7 @@ class SkillDuel:
 
         Raises:
             ValueError: A task is not part of the duel.
-            SkillwrightError: What stopped the engine (`Engine.run`); a Failure does not.
+            SkillwrightError: The engine stopped (`Engine.run`); failed episodes do not stop it.
         """
         if self._count is None:
             self._count = DrawCount(await self._first_draws())

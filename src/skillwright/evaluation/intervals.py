@@ -1,4 +1,4 @@
-"""Interval estimates, with the standard library alone; ``None`` where nothing shows a spread."""
+"""Confidence intervals and pass^k, with the standard library alone."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ DEFAULT_CONFIDENCE = 0.95
 
 _CONVERGED = 1e-15
 _MAX_TERMS = 500
-_TINY = 1e-300  # keeps a vanishing term of the continued fraction from dividing by zero
+_TINY = 1e-300  # replaces 0 in a denominator of the continued fraction
 
 
 class Interval(NamedTuple):
@@ -56,7 +56,7 @@ def student_t_quantile(p: float, df: float) -> float:
 def wilson_interval(
     successes: float, trials: float, confidence: float = DEFAULT_CONFIDENCE
 ) -> Interval:
-    """Estimate a proportion; right also near 0 and 1 and for few trials.
+    """Estimate a proportion; valid near 0 and 1 and for few trials, too.
 
     Args:
         successes: In ``[0, trials]``. Fractions are allowed, for an effective sample size.
@@ -88,10 +88,9 @@ def clustered_wilson_interval(
 ) -> Interval:
     """Estimate a success rate from several attempts at each of several tasks.
 
-    Attempts at one task are alike, so they count for less than as many tasks: Wilson's interval
-    is taken at the effective sample size, which lies between the tasks and the attempts and makes
-    up for a spread that few tasks show badly. With one attempt per task it is Wilson's interval
-    itself.
+    Attempts at one task are correlated. So this is Wilson's interval at the effective sample size,
+    which lies between the numbers of tasks and attempts and is corrected for few tasks. With one
+    attempt per task it equals Wilson's interval.
 
     Args:
         counts: ``(successes, attempts)`` per task, shape ``[tasks]``, with attempts >= 1; a sum
@@ -129,7 +128,7 @@ def mean_interval(
         confidence: Coverage, strictly between 0 and 1.
 
     Returns:
-        ``None`` for fewer than two values, or where all are equal: neither shows a spread.
+        ``None`` for fewer than two values, or if all are equal, because there is no variance.
     """
     if len(values) < 2 or min(values) == max(values):
         return None
@@ -138,8 +137,8 @@ def mean_interval(
     return Interval(mean - half, mean + half)
 
 
-# Bets as a share of the stake, with the weight of each. The largest bet has most of the weight,
-# because only it is informative for values that hardly vary.
+# Bets as a share of the stake, with their weights. The largest bet has most of the weight, because
+# it is the informative one for values that hardly vary.
 _BETS = ((1.0, 0.75), (0.5, 0.0625), (0.25, 0.0625), (0.125, 0.0625), (0.0625, 0.0625))
 
 
@@ -148,21 +147,21 @@ def bounded_mean_interval(
 ) -> Interval:
     """Estimate a mean of values in a known range, valid for any distribution.
 
-    Unlike Student's t it holds also for few or equal values: it accounts for unseen rare large
-    values. Against every mean outside of it, bets on the values would have multiplied their stake
-    by ``2 / (1 - confidence)``, which has at most the inverse probability.
+    Unlike Student's t it is valid for few or equal values, too, because it accounts for rare large
+    values that were not observed. A mean is excluded if bets against it would have multiplied
+    their stake by ``2 / (1 - confidence)``, which has at most the inverse probability.
 
     Args:
         values: Independent measurements, shape ``[n]``; without any, the range is returned.
-        low: The least that a value can be.
-        high: The most.
-        confidence: Coverage, strictly between 0 and 1; half of the rest lies on each side.
+        low: Minimum of a value.
+        high: Maximum of a value.
+        confidence: Coverage, strictly between 0 and 1; the error is split equally on both sides.
 
     Raises:
-        ValueError: A value lies outside of the range, or ``confidence`` does.
+        ValueError: A value or ``confidence`` is outside its range.
 
     Source: I. Waudby-Smith and A. Ramdas, Journal of the Royal Statistical Society B 86 (2024)
-    1-27; here the bets are a fixed mixture, so that the order of the values is of no account.
+    1-27; here with a fixed mixture of bets, so that the order of the values does not matter.
     """
     _check_probability(confidence)
     if values and not low <= min(values) <= max(values) <= high:
@@ -173,7 +172,7 @@ def bounded_mean_interval(
 
 
 def _largest_mean(values: Sequence[float], low: float, high: float, tail: float) -> float:
-    """Return the largest mean that bets on smaller values do not refute."""
+    """Return the largest mean that is not refuted by bets on smaller values, by bisection."""
     refuted = high
     for _ in range(40):  # halves the range each time
         middle = (low + refuted) / 2
@@ -196,8 +195,8 @@ def _logarithm_of_winnings(values: Sequence[float], mean: float, high: float) ->
     return most + math.log(sum(math.exp(one - most) for one in logs)) if logs else most
 
 
-# Values assumed before much was seen, when nothing changes; the cap keeps a tenth of the stake.
-# All three were chosen by simulated power.
+# Prior weight and variance of the values, for the first bets, and the cap on bets, which keeps a
+# tenth of the stake. All three were chosen by simulated power.
 _PRIOR_VALUES = 8
 _PRIOR_VARIANCE = 0.08
 _MOST_OF_A_STAKE = 0.9
@@ -207,13 +206,13 @@ def mean_above_p_value(values: Sequence[float], mean: float) -> float:
     """Test, one-sided, whether the mean of values in [-1, 1] is above ``mean``.
 
     It is valid for any number of values and any distribution: if the true mean is ``mean`` or less,
-    P(p <= alpha) is at most alpha. Bets are made on one value after another, each planned by the
-    previous ones; the p-value is the inverse of the largest wealth reached from a stake of 1
+    P(p <= alpha) is at most alpha. Bets are made on one value after another, with sizes based on
+    the previous values; the p-value is the inverse of the largest wealth reached from a stake of 1
     (Ville's inequality).
 
     Args:
         values: Independent measurements in [-1, 1], shape ``[n]``, in an order that does not depend
-            on them; another order gives another p-value, and each is valid.
+            on them. The p-value depends on the order, and is valid for each.
         mean: In (-1, 1).
 
     Returns:
@@ -246,8 +245,8 @@ def paired_proportion_interval(
         confidence: Coverage, strictly between 0 and 1.
 
     Returns:
-        Bounds, within [-1, 1], on the second rate minus the first. Right also where no task
-        went differently.
+        Bounds, within [-1, 1], on the second rate minus the first; valid without any differing
+        task, too.
 
     Raises:
         ValueError: There are no pairs.
@@ -293,7 +292,7 @@ def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
         return 0.0 if x <= 0 else 1.0
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(log_front + a * math.log(x) + b * math.log(y))
-    # The fraction converges quickly only on this side of the mean; the other is its mirror image.
+    # The fraction converges quickly only on this side of the mean; the other side is symmetric.
     if x < (a + 1) / (a + b + 2):
         return front * _beta_fraction(a, b, x) / a
     return 1 - front * _beta_fraction(b, a, y) / b
@@ -324,11 +323,11 @@ def _nonzero(x: float) -> float:
 
 
 def pass_hat_k(successes: Sequence[int], trials: int, k: int) -> float:
-    """Estimate pass^k: the chance that ``k`` fresh attempts at a task all succeed.
+    """Estimate pass^k: the probability that ``k`` fresh attempts at a task all succeed.
 
     Args:
         successes: Success count per task, shape ``[tasks]``, each in ``0..trials``.
-        trials: Scored attempts per task. Drop faulted attempts first; they are not zeros.
+        trials: Scored attempts per task, without failed ones.
         k: Attempts that must all succeed, in ``1..trials``.
 
     Returns:
@@ -345,18 +344,15 @@ def pass_hat_k(successes: Sequence[int], trials: int, k: int) -> float:
 def pass_hat_k_interval(successes: Sequence[int], trials: int, k: int) -> Interval:
     """Return the 95% confidence interval of `pass_hat_k`, with the same arguments and errors.
 
-    The tasks are the sample: attempts at one task are alike, so they narrow it only as far as the
-    tasks' own chances differ less than all-or-nothing would. With ``k = 1`` it is the interval of
-    the success rate.
-
-    Source: `clustered_wilson_interval`, on each task's chance as a smoothed count of successes.
+    It is the `clustered_wilson_interval` of the tasks' estimated probabilities as smoothed
+    successes. With ``k = 1`` it is the interval of the success rate.
     """
     chances = _chances(successes, trials, k)
     return clustered_wilson_interval([(chance * trials, trials) for chance in chances])
 
 
 def _chances(successes: Sequence[int], trials: int, k: int) -> list[float]:
-    """Return each task's own estimate of the chance that ``k`` attempts all succeed."""
+    """Estimate for each task the probability that ``k`` attempts all succeed."""
     if not successes:
         raise ValueError("pass^k of no tasks; score at least one")
     if not 1 <= k <= trials:
@@ -365,11 +361,3 @@ def _chances(successes: Sequence[int], trials: int, k: int) -> list[float]:
     if wrong:
         raise ValueError(f"{wrong[0]} successes in {trials} trials; drop faulted attempts first")
     return [comb(count, k) / comb(trials, k) for count in successes]
-
-
-def pass_at_1(successes: Sequence[int], trials: int) -> float:
-    """Estimate pass@1: the chance that one fresh attempt at a task succeeds.
-
-    Arguments, range and errors are those of `pass_hat_k` with ``k = 1``, which it equals.
-    """
-    return pass_hat_k(successes, trials, k=1)

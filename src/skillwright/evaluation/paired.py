@@ -1,4 +1,4 @@
-"""Paired comparisons: how much better is the second side on the same tasks and seeds?
+"""Paired comparison of two sides on the same tasks and seeds.
 
 Tasks are the independent unit: several draws of a task are averaged first.
 """
@@ -18,9 +18,9 @@ from skillwright.evaluation.intervals import (
     paired_proportion_interval,
 )
 
-_DIGITS = 9  # numbers that agree to this many digits are equal
+_DIGITS = 9  # gains are rounded to this many digits
 _ROUNDING = 10**-_DIGITS
-_MAX_WEIGHT = 10_000  # of all tasks together: it bounds the sums that are counted
+_MAX_WEIGHT = 10_000  # maximum sum of the whole weights of all tasks, which limits the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,16 @@ class PairedEffect(JsonRecord):
     """The statistics of a set of pairs.
 
     Attributes:
-        gain: Mean gain over tasks, or ``None`` where no pair was scored.
-        interval: 95% confidence interval of the gain, or ``None`` where the pairs show no spread.
-        p_value: See `paired_p_value`; ``None`` where no pair was scored, or no test was asked for.
+        gain: Mean gain over tasks; ``None`` without scored pairs.
+        interval: 95% confidence interval of the gain; ``None`` if the pairs have no variance.
+        p_value: See `paired_p_value`; ``None`` without scored pairs or without a test.
         incumbent: The incumbent's mean reward over tasks.
         candidate: The candidate's mean reward over tasks.
         tasks: Tasks with at least one scored pair.
         better: Tasks on which the candidate did better.
-        lost: Pairs left out because a side has a Failure.
+        worse: Tasks on which it did worse.
+        pairs: Scored pairs.
+        lost: Pairs left out because of a failure.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -53,14 +55,14 @@ class PairedEffect(JsonRecord):
 
 
 def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect:
-    """Estimate how much better the candidates of ``pairs`` did than their incumbents.
+    """Estimate the gain of the candidates of ``pairs`` over their incumbents.
 
-    Pairs with a Failure are left out and counted. With one draw per task and rewards of 0 and 1
+    Pairs with a failure are left out and counted. With one draw per task and rewards of 0 and 1
     the interval is Newcombe's, otherwise Student's t over the tasks' mean gains.
 
     Args:
         pairs: Draws of both sides.
-        tests: Also test the gain (`paired_p_value`); without, ``p_value`` is ``None``.
+        tests: Compute the p-value (`paired_p_value`); if false, it is ``None``.
     """
     rewards = _rewards_by_task(pairs)
     scored = sum(len(draws) for draws in rewards.values())
@@ -83,12 +85,12 @@ def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect
 
 
 def task_gains(pairs: Sequence[Pair]) -> dict[str, float]:
-    """Return the mean gain over the scored draws of each task, by id, in order of first sight."""
+    """Return each task's mean gain over its scored draws, by id, in order of appearance."""
     return _gains(_rewards_by_task(pairs))
 
 
 def by_task_type(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
-    """Group pairs by the task type of their task, task types sorted by name."""
+    """Group pairs by task type, sorted by name."""
     groups: defaultdict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.candidate.task_type].append(pair)
@@ -96,22 +98,21 @@ def by_task_type(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
 
 
 def paired_p_value(gains: Sequence[float]) -> float:
-    """Test, one-sided, whether gains are more than chance.
+    """Test, one-sided, whether gains are more than chance, by Fisher's randomization test.
 
-    If the candidate changes nothing, each task's gain is as likely to have the opposite sign. The
-    p-value is the share of all sign assignments whose sum is at least the observed one: Fisher's
-    randomization form of the paired t test. Chance alone has p <= alpha with a chance of at most
-    alpha, however few the tasks, also where nearly all tie (three wins among 97 ties: p = 1/8,
-    where t says 0.04) and where a few large gains stand among many small ones.
+    If the candidate has no effect, each task's gain is equally likely to have the opposite sign.
+    The p-value is the share of all sign assignments whose sum is at least the observed one. The
+    test is exact for any number of tasks and any distribution of gains: for three wins among 97
+    ties p = 1/8, where a t test has 0.04.
 
-    Graded rewards on many tasks have too many sums to count, so their gains are rounded to whole
-    shares first. The promise holds all the same: the sign of a share is as much a coin toss.
+    Graded rewards on many tasks have too many possible sums, so gains are rounded to integer
+    weights. The test stays valid, because the signs of the weights are still random.
 
     Args:
         gains: Mean gain per task, shape ``[tasks]``; tasks are independent.
 
     Returns:
-        A probability in (0, 1]; 1 where no gain differs from 0.
+        A probability in (0, 1]; 1 if all gains are 0.
 
     Source: R. A. Fisher, The Design of Experiments (1935), section 21.
     """
@@ -126,20 +127,20 @@ def paired_p_value(gains: Sequence[float]) -> float:
 def _share_as_large(weights: Sequence[int], observed: int) -> Fraction:
     """Return the share of sign assignments whose positive weights sum to ``observed`` or more.
 
-    Digit s of one long number counts the assignments whose positive weights sum to s. A digit is
-    wide enough for all assignments together, so none ever carries into the next.
+    Digit s of one large integer counts the assignments whose positive weights sum to s. Digits
+    have enough bits for the number of all assignments, so that none overflows.
     """
     bits = 8 * (len(weights) // 8 + 1)
     counts = 1
     for weight in weights:
         counts += counts << weight * bits
-    # The remainder of a division by "all nines" is the sum of the digits.
+    # A number modulo its base minus 1 is the sum of its digits.
     as_large = (counts >> observed * bits) % ((1 << bits) - 1)
     return Fraction(as_large, 2 ** len(weights))
 
 
 def _whole_weights(sizes: Sequence[float]) -> list[int]:
-    """Return whole numbers in the proportion of positive sizes: exactly where they stay small."""
+    """Scale positive sizes to integers with a bounded sum: exactly if possible, else rounded."""
     shares = [Fraction(size / max(sizes)).limit_denominator(_MAX_WEIGHT) for size in sizes]
     common = Fraction(1, math.lcm(*(share.denominator for share in shares)))
     finest = sum(shares, start=Fraction()) / _MAX_WEIGHT
@@ -147,7 +148,7 @@ def _whole_weights(sizes: Sequence[float]) -> list[int]:
 
 
 def _rewards_by_task(pairs: Sequence[Pair]) -> dict[str, list[tuple[float, float]]]:
-    """Collect ``(incumbent, candidate)`` rewards of the scored pairs, in order of first sight."""
+    """Collect ``(incumbent, candidate)`` rewards of the scored pairs by task."""
     rewards: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for pair in pairs:
         old, new = pair.incumbent.reward, pair.candidate.reward
@@ -157,7 +158,7 @@ def _rewards_by_task(pairs: Sequence[Pair]) -> dict[str, list[tuple[float, float
 
 
 def _gains(rewards: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, float]:
-    # Rounded, so that what differs only by how floats round is a tie.
+    # Rounded, so that floating-point errors do not break ties.
     return {
         task: round(fmean([new - old for old, new in draws]), _DIGITS)
         for task, draws in rewards.items()

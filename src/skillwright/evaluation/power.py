@@ -1,7 +1,7 @@
-"""How large a gain must be to be found, before a run; and what would prove it, after one.
+"""Power analysis: the detectable gain before a run, and the data needed for proof after one.
 
-Both plan with a normal approximation. An error here costs a wrong hint, never a wrong release;
-``benchmarks/gates.py`` compares the hints with simulated runs.
+Both use a normal approximation and only affect hints, not decisions; ``benchmarks/gates.py``
+compares the hints with simulated runs.
 """
 
 import math
@@ -15,34 +15,34 @@ from skillwright.evaluation.intervals import (
 )
 
 POWER = 0.8
-"""A gain counts as findable where it is found in this share of runs."""
+"""Share of runs in which a detectable gain is detected."""
 
-# The variance of a task's measured gain, for success rates spread as Beta(0.6, 0.6) and edits that
-# help some of the tasks much: what draws average away, what they do not, and what grows with the
-# gain, because it falls on some tasks only. Fitted to simulated tests of 20 to 200 tasks.
+# Variance of a task's measured gain, for success rates distributed as Beta(0.6, 0.6) and edits that
+# help only some tasks: the part that shrinks with more draws, the part that does not, and the part
+# that grows with the gain. Fitted to simulated tests of 20 to 200 tasks.
 _NOISE_OF_A_DRAW = 0.27
 _REST = 0.05
 _UNEVENNESS = 0.45
 
-_MOST_TIMES = 8  # a hint to multiply tasks or draws by more than this is no help
+_MOST_TIMES = 8  # do not advise to multiply tasks or draws by more than this
 
 
 def detectable_gain(tasks: int, draws: int, alpha: float) -> float | None:
-    """Return the smallest true gain that a paired test finds in `POWER` of runs.
+    """Return the smallest true gain that a paired test detects in `POWER` of runs.
 
     Args:
         tasks: Held-out tasks, at least 1.
         draws: Draws per task and side, at least 1.
-        alpha: The test's, in (0, 1).
+        alpha: Significance level, in (0, 1).
 
     Returns:
-        A gain in success rate, in (0, 1); ``None`` where not even the largest one is found.
+        A gain in success rate, in (0, 1); ``None`` if even the largest one is not detected.
     """
     reach = normal_quantile(1 - alpha) + normal_quantile(POWER)
 
     def is_found(gain: float) -> bool:
         noise = _REST + _NOISE_OF_A_DRAW / draws
-        # What a gain adds falls again where it is on most tasks, and never below nothing.
+        # The gain's own variance decreases again when most tasks gain.
         spread = noise + max(0.0, _UNEVENNESS * gain - gain * gain)
         return gain * math.sqrt(tasks / spread) >= reach
 
@@ -56,7 +56,7 @@ def detectable_gain(tasks: int, draws: int, alpha: float) -> float | None:
 
 
 def what_would_prove(pairs: Sequence[Pair], alpha: float) -> str:
-    """Say how many more tasks or draws would prove a gain as large as the measured one, or ""."""
+    """Return a hint on how many more tasks or draws would prove the measured gain, or ""."""
     gains: defaultdict[str, list[float]] = defaultdict(list)
     for pair in pairs:
         if pair.gain is not None:

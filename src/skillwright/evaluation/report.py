@@ -1,4 +1,4 @@
-"""What a split says about one or several artifacts, as values; the command line renders them."""
+"""Scores of one or several artifacts on a split, and the selection bias of gates."""
 
 import math
 from collections import defaultdict
@@ -41,20 +41,19 @@ def _mean_of(rows: Sequence[Any], name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Score(JsonRecord):
-    """How well an agent did on some episodes. A Failure is counted, and scored as nothing.
+    """An agent's score on some episodes. Failures are counted and not scored.
 
     Attributes:
         episodes: Scored episodes.
         tasks: Distinct tasks among them.
         success_rate: Mean `EpisodeResult.hard_score` of the scored episodes, which is the share
-            that reaches the success threshold where no benchmark says otherwise; ``None`` for
-            none.
-        interval: 95% confidence interval of the success rate, several attempts at a task counted
-            for less than as many tasks; ``None`` for none. Smoothed scores add up to a count of
-            successes with a fraction. The interval is then wide rather than narrow: no score in
-            [0, 1] of that mean spreads more than 0 and 1 do.
-        mean_reward: Mean reward of the scored episodes; ``None`` for none.
-        truncated: Scored episodes that the turn limit ended.
+            that reaches the success threshold unless the benchmark defines another score;
+            ``None`` without scored episodes.
+        interval: 95% confidence interval of the success rate, clustered by task; ``None`` without
+            scored episodes. It is conservative for smoothed scores, because scores of 0 and 1 have
+            the largest variance of all scores in [0, 1] with that mean.
+        mean_reward: Mean reward of the scored episodes; ``None`` without scored episodes.
+        truncated: Scored episodes that ended at the turn limit.
         failures: Episodes without a reward.
     """
 
@@ -74,8 +73,7 @@ class Score(JsonRecord):
 
         Args:
             results: Episodes of one agent with one skill.
-            success_threshold: The reward from which an episode is a success, where it has no
-                score of its own for that.
+            success_threshold: Minimum reward of a success, for episodes without ``hard``.
         """
         scored = [result for result in results if result.reward is not None]
         failures = len(results) - len(scored)
@@ -129,10 +127,10 @@ class SplitReport(JsonRecord):
 
     Attributes:
         split: ``val`` or ``test``.
-        success_threshold: The reward from which an episode is a success.
+        success_threshold: Minimum reward of a success.
         tables: A table per artifact, in the order given; the first is the baseline.
-        gains: What each other artifact gains over the baseline in mean reward, on the pairs of
-            equal task and draw.
+        gains: Gain of each other artifact over the baseline in mean reward, on pairs of equal
+            task and draw.
     """
 
     split: str
@@ -147,7 +145,7 @@ class SplitReport(JsonRecord):
         results: Mapping[str, Sequence[EpisodeResult]],
         success_threshold: float = 1.0,
     ) -> Self:
-        """Score each artifact's episodes, and pair them with those of the first."""
+        """Score each artifact's episodes, and pair them with those of the baseline."""
         names = list(results)
         return cls(
             split=split,
@@ -162,24 +160,24 @@ class SplitReport(JsonRecord):
         )
 
     def renamed(self, source: str, target: str) -> Self:
-        """Return the report with the scores of one artifact under another name too."""
+        """Return the report with a copy of one artifact's scores under another name."""
         tables = {**self.tables, target: self.tables[source]}
         return replace(self, tables=tables, gains={**self.gains, target: self.gains[source]})
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionBias(JsonRecord):
-    """How much of the gain that the gates saw did not come back on tasks that no gate had seen.
+    """The part of the measured gain that is not confirmed on held-out tasks.
 
-    Of many candidates those are accepted that are good or had favorable seeds, so what the
-    gates saw is too favorable on average.
+    Candidates are accepted because they are good or had favorable seeds, so the gains that gates
+    measure are too high on average.
 
     Attributes:
-        seen: What the gates saw the best skill gain over the initial one, in their metric.
-        confirmed: What it gains on the confirmation tasks, in the same metric.
-        bias: ``seen`` minus the confirmed gain; ``None`` where no confirmation pair was scored.
-        interval: Approximate 95% confidence interval of the bias, which takes the gates' draws as
-            independent of each other; ``None`` where some gain has no interval.
+        seen: Gain of the best skill over the initial one as measured by the gates.
+        confirmed: Gain on the confirmation tasks, in the same metric.
+        bias: ``seen`` minus the confirmed gain; ``None`` without scored confirmation pairs.
+        interval: Approximate 95% confidence interval of the bias, for independent draws of the
+            gates; ``None`` if any gain has no interval.
     """
 
     seen: float
@@ -189,7 +187,7 @@ class SelectionBias(JsonRecord):
 
     @property
     def sentence(self) -> str:
-        """What it means, for people."""
+        """The result as a sentence."""
         seen = f"The gates saw the best skill gain {self.seen:+.3f} over the initial one"
         if self.bias is None or self.confirmed.gain is None:
             return f"{seen}; no confirmation task was scored, so how much of it was chance is open."
@@ -221,16 +219,16 @@ def selection_bias(
     mixed_weight: float = 0.5,
     success_threshold: float = 1.0,
 ) -> SelectionBias:
-    """Compare what gates saw with what tasks say that no gate ever saw.
+    """Compare the gain that gates measured with the gain on confirmation tasks.
 
     Args:
-        verdicts: The decisions about the best skill. Each that accepted led one step from the
-            initial skill to the best one, and what they measured adds up; others count nothing.
+        verdicts: The decisions about the best skill. The effects of the accepted ones add up to
+            the gain over the initial skill; others are ignored.
         initial: The initial skill's episodes on the confirmation tasks.
         best: The best skill's, on the same tasks and draws.
-        metric: What the gates compared, as for the remaining arguments; see `PairedGate`.
-        mixed_weight: See `PairedGate`.
-        success_threshold: See `PairedGate`.
+        metric: The gates' metric; see `Metric`, also for the other arguments.
+        mixed_weight: Weight of ``soft`` in ``mixed``.
+        success_threshold: Minimum reward of a success.
 
     Source: for the interval, G. Y. Zou and A. Donner, Statistics in Medicine 27 (2008) 1693-1702.
     """
@@ -249,7 +247,7 @@ def selection_bias(
 
 
 def _gap(value: float | None, interval: tuple[float, float] | None) -> tuple[float, float]:
-    """Return how far an interval reaches below and above its value: without one, anywhere."""
+    """Return the distances from a value to its interval's bounds; infinite without one."""
     if value is None or interval is None:
         return math.inf, math.inf
     return value - interval[0], interval[1] - value
@@ -262,7 +260,7 @@ def _bounds(interval: Interval | None) -> str:
 
 
 def _pairs(baseline: Sequence[EpisodeResult], other: Sequence[EpisodeResult]) -> list[Pair]:
-    """Pair episodes of equal task and draw; an episode without a partner is in no pair."""
+    """Pair episodes of equal task and draw; leave out episodes without a partner."""
     partners = {(result.task_id, result.spec.draw): result for result in baseline}
     return [
         Pair(incumbent=partners[key], candidate=result)

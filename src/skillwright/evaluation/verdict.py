@@ -1,6 +1,6 @@
 """The decision of a gate, and its reason."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
@@ -13,9 +13,9 @@ class Decision(StrEnum):
     ACCEPT = "accept"
     """It replaces the incumbent."""
     REJECT = "reject"
-    """The incumbent stays: the candidate did not prove itself, or did harm."""
+    """The incumbent stays: no significant gain, or a loss."""
     UNDECIDED = "undecided"
-    """The incumbent stays: too little could be measured to judge the candidate."""
+    """The incumbent stays: too few pairs were scored to decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +23,20 @@ class Verdict(JsonRecord):
     """A gate's decision with the numbers behind it; rewards are in [0, 1].
 
     Attributes:
-        effect: Mean gain of the candidate over the incumbent, or ``None`` if none was measured.
-        interval: 95% confidence interval of the effect, or ``None`` where the pairs show no
-            spread to take one from.
-        p_value: The chance of a gain at least this large if the candidate changed nothing;
-            ``None`` where no test was made.
-        alpha: What this decision spent of the run's alpha; ``None`` where no test was made.
+        effect: Mean gain of the candidate over the incumbent; ``None`` without scored pairs.
+        interval: 95% confidence interval of the effect; ``None`` if the pairs have no variance.
+        p_value: Probability of a gain at least this large if the candidate changed nothing;
+            ``None`` without a test.
+        alpha: Alpha that this decision spent; ``None`` without a test.
         pairs: Scored pairs.
-        lost: Pairs left out because a side has a Failure.
-        rollouts: Episodes that both sides ran for this decision, lost ones included.
-        incumbent_score: The incumbent's mean over tasks, or ``None`` if none was measured.
+        lost: Pairs left out because of a failure.
+        rollouts: Episodes of both sides for this decision, failed ones included.
+        incumbent_score: The incumbent's mean over tasks; ``None`` without scored pairs.
         candidate_score: The candidate's, on the same tasks and draws.
-        better: Tasks on which the candidate did better; ``None`` where the gate does not say.
+        better: Tasks on which the candidate did better; ``None`` if the gate does not count them.
+        worse: Tasks on which it did worse.
+        moved: Mean gain by task id, of tasks with a different result; empty if the gate does not
+            say.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -52,6 +54,7 @@ class Verdict(JsonRecord):
     candidate_score: float | None = None
     better: int | None = None
     worse: int | None = None
+    moved: dict[str, float] = field(default_factory=dict)
 
     @property
     def accepted(self) -> bool:
@@ -61,19 +64,18 @@ class Verdict(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class AlphaLedger(JsonRecord):
-    """Spends one alpha over the decisions that a run plans to make, evenly or by given shares.
+    """Splits a run's alpha over its planned decisions, evenly or by given shares (Bonferroni).
 
-    By Bonferroni's inequality the chance
-    that a run accepts even one edit that changes nothing is at most ``total``, whatever the edits
-    have in common. A decision that makes no test spends nothing. A decision beyond the plan finds
-    nothing left.
+    The probability that a run accepts any edit without effect is at most ``total``, however the
+    edits depend on each other. A decision without a test spends nothing; for a decision beyond the
+    plan no alpha is left.
 
     Attributes:
         total: The run's alpha, in (0, 1).
-        planned: Decisions that the run will make at most; at least 1.
-        made: Decisions that made a test so far.
-        shares: How much of ``total`` each planned decision may take, in order; together at most 1.
-            Empty shares it evenly.
+        planned: Maximum number of decisions of the run; at least 1.
+        made: Decisions with a test so far.
+        shares: Share of ``total`` for each planned decision, in order, with a sum of at most 1;
+            empty for equal shares.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -93,29 +95,29 @@ class AlphaLedger(JsonRecord):
 
     @property
     def share(self) -> float:
-        """The alpha that the next decision may take; 0 when the plan is used up."""
+        """Alpha of the next decision; 0 after the last planned one."""
         return self._share_of(self.made) if self.made < self.planned else 0.0
 
     @property
     def spent(self) -> float:
-        """The alpha that is spent, at most ``total``."""
+        """Alpha spent so far, at most ``total``."""
         return sum(map(self._share_of, range(self.made)))
 
     @property
     def left(self) -> float:
-        """The alpha that is not spent."""
+        """Alpha not yet spent."""
         return max(self.total - self.spent, 0.0)
 
     def _share_of(self, decision: int) -> float:
         return self.total * (self.shares[decision] if self.shares else 1 / self.planned)
 
     def spend(self, verdict: Verdict) -> Self:
-        """Return the ledger after a decision; unchanged where the verdict made no test.
+        """Return the ledger after a decision; unchanged if the verdict is without a test.
 
-        Called with each stored verdict of a run in order, it rebuilds the ledger.
+        A run's ledger is rebuilt by spending its stored verdicts in order.
 
         Raises:
-            ValueError: The verdict made a test although nothing was left.
+            ValueError: The verdict has a test, and no decision is left.
         """
         if verdict.alpha is None:
             return self

@@ -14,6 +14,8 @@ SERVE: Final = "serve"
 """The job of a run that holds the conversations of `skillwright serve`."""
 RL: Final = "rl"
 """The job of a run that trains weights."""
+UNUSABLE: Final = "optimizer_unusable"
+"""The event with which a training stops because the optimizer's replies cannot be used."""
 STUDY_NAME = "study.yaml"
 """The file that makes a folder of runs a study."""
 

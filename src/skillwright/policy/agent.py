@@ -1,4 +1,4 @@
-"""Play a policy as the engine's agent, and keep its samples until they are learned from."""
+"""Policies as agents of the rollout engine, and the rows of their turns for training."""
 
 import math
 from collections import defaultdict
@@ -24,7 +24,7 @@ class _Kept:
 
 
 class KeptRows:
-    """The rows behind the turns of episodes, kept until they are learned from."""
+    """The rows of sampled turns, kept for training."""
 
     def __init__(self) -> None:
         self._kept: dict[int, list[_Kept]] = defaultdict(list)
@@ -51,8 +51,7 @@ class KeptRows:
 
     def _find(self, turn: Turn, episode: str) -> Row:
         # Seeds have 31 bits, so two turns of a large batch may share one; prompts distinguish them.
-        # The latest
-        # comes first: a repeated episode has equal seeds.
+        # The latest one counts, because a retried episode has equal seeds.
         for kept in reversed(self._kept.get(turn.seed, [])):
             if kept.prompt == turn.prompt and kept.row.token_ids == turn.act.token_ids:
                 return kept.row
@@ -65,9 +64,7 @@ class KeptRows:
 
 @dataclass(eq=False)
 class PolicyAgent(KeptRows):
-    """Acts by a policy's weights, in lockstep, so that it receives whole batches.
-
-    Sampling blocks the event loop.
+    """An agent that samples from a policy, in lockstep batches; this blocks the event loop.
 
     Attributes:
         backend: The policy.

@@ -1,8 +1,8 @@
 """The protocol of policies with weights: sample, learn from rows, step, save and load.
 
-A row is one recorded choice. Text is never tokenized again: a tokenizer need not reproduce what was
-sampled (source: `agent-lightning` #44, `verifiers` #626). Losses are divided by counts over the
-whole mini-batch, so their sum does not depend on micro-batches.
+A row is one recorded choice with its tokens. Text is not tokenized again, because a tokenizer may
+not reproduce the sampled tokens (source: `agent-lightning` #44, `verifiers` #626). Losses are
+divided by counts over the whole mini-batch, so that they do not depend on micro-batches.
 """
 
 import math
@@ -100,16 +100,16 @@ class Row:
     """One choice, or one episode of choices, to learn from.
 
     Attributes:
-        context: Input of the choice in the backend's own form; can be pickled.
-        token_ids: The chosen tokens; for a command scorer, the position in the list.
+        context: Input of the choice in the backend's own format; can be pickled.
+        token_ids: The chosen tokens; for a command scorer, the command's index.
         old_logprobs: Natural logarithms of the sampling probabilities, one per token; 0 where
             ``loss_mask`` is false, and for targets of SFT.
         loss_mask: True for the policy's tokens, false for the environment's.
         encoding: Digest of tokenizer (or vocabulary) and template; must equal that of the learning
             policy (`PolicyBackend.encoding`).
-        temperature: Sampling temperature, above 0; training uses the same.
+        temperature: Sampling temperature, above 0; also used in training.
         advantage: One number for all tokens, or one per token.
-        group: The task whose episodes are compared.
+        group: Id of the task whose episodes are compared.
         episode: Name of the episode.
         turn: Index of the (first) turn, from 0.
         weight: Weight of the row in every mean; 0 for padding.
@@ -145,7 +145,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether the row has a weight and a chosen token, so is not padding."""
+        """Whether the row is not padding: it has a weight and a chosen token."""
         return self.weight != 0 and any(self.loss_mask)
 
     def advantages(self) -> tuple[float, ...]:
@@ -155,7 +155,7 @@ class Row:
         return (self.advantage,) * len(self.token_ids)
 
     def matters(self) -> bool:
-        """Return whether the row has a weight and a chosen token with an advantage."""
+        """Tell whether the row has a gradient: a weight, and a chosen token with an advantage."""
         chosen = zip(self.advantages(), self.loss_mask, strict=True)
         return self.weight != 0 and any(advantage != 0 and kept for advantage, kept in chosen)
 
@@ -170,15 +170,15 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:
-    """Input of a loss; tensors are ``[rows, tokens]``, padded at the end.
+    """Input of a loss; tensors have shape ``[rows, tokens]``, padded at the end.
 
     Attributes:
-        logprobs: Natural logarithms under the current weights, with gradient.
-        old_logprobs: As sampled.
+        logprobs: Log-probabilities under the current weights, with gradient.
+        old_logprobs: Log-probabilities when sampled.
         mask: True for chosen tokens.
-        weights: Per row, ``[rows]``.
+        weights: Weights of the rows, shape ``[rows]``.
         reference: Log-probabilities under the frozen reference, or ``None``.
-        entropy: Of the distribution of each token, in nats, or ``None``.
+        entropy: Entropy of each token's distribution, in nats, or ``None``.
     """
 
     logprobs: torch.Tensor
@@ -201,11 +201,11 @@ class TokenBatch:
 
         Args:
             rows: In the order of the tensors' first axis.
-            logprobs: ``[rows, tokens]``; values of padding and under a false mask are ignored.
-            reference: The same, under the reference.
-            entropy: The same shape.
+            logprobs: Shape ``[rows, tokens]``; padding and masked values are ignored.
+            reference: Log-probabilities under the reference, in the same shape.
+            entropy: Entropies, in the same shape.
         """
-        # Filled on the CPU and moved once: every assignment to a GPU tensor would be a transfer.
+        # Filled on the CPU and moved once, because each assignment on a GPU is a transfer.
         old = torch.zeros(logprobs.shape, dtype=logprobs.dtype)
         advantages = torch.zeros_like(old)
         mask = torch.zeros(logprobs.shape, dtype=torch.bool)
@@ -223,22 +223,22 @@ class TokenBatch:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """Components of a loss. Reports of parts add up to the report of the whole.
+    """Components of a loss; the reports of micro-batches add up to that of the mini-batch.
 
     Attributes:
         loss: Contribution to the differentiated loss.
         rows: Rows with a weight.
-        tokens: Chosen tokens, weighted by row; the sums below run over them.
-        policy_sum: The negated clipped objective, before division; for `SftLoss`, the cross-entropy
-            in nats.
-        kl_sum: k3 estimates of the divergence from the reference, in nats.
-        entropy_sum: In nats.
-        low: Tokens at the lower bound (ratio too small, advantage negative).
-        high: Tokens at the upper bound (ratio too large, advantage positive).
-        dual: Tokens at the dual clip.
-        drift_sum: Differences |log p - old log p|: numerical noise before the first step, later the
-            distance that the weights moved.
-        drift_max: The largest of them.
+        tokens: Chosen tokens, weighted by row.
+        policy_sum: Sum over tokens of the negated clipped objective; for `SftLoss`, of the
+            cross-entropy in nats.
+        kl_sum: Sum over tokens of the KL divergence from the reference (k3 estimates), in nats.
+        entropy_sum: Sum over tokens of the entropy, in nats.
+        low: Tokens clipped at the lower bound (small ratio, negative advantage).
+        high: Tokens clipped at the upper bound (large ratio, positive advantage).
+        dual: Tokens clipped at the dual clip.
+        drift_sum: Sum over tokens of |log p - old log p|, which is numerical noise before the first
+            step, and afterwards the change of the weights.
+        drift_max: The largest |log p - old log p|.
     """
 
     loss: float = 0.0
@@ -270,7 +270,7 @@ class LossReport:
 
     @property
     def clip_fraction(self) -> float:
-        """Share of tokens without gradient, in [0, 1]."""
+        """Share of clipped tokens, in [0, 1]; these have no gradient."""
         return self._mean(self.low + self.high + self.dual)
 
     @property
@@ -288,9 +288,9 @@ class LossReport:
 
 
 class Loss(Protocol):
-    """A loss on log-probabilities; `GrpoLoss` and `SftLoss` implement it.
+    """A loss on log-probabilities: `GrpoLoss` or `SftLoss`.
 
-    The value is this batch's share of the mini-batch's loss: shares add up.
+    The value is the micro-batch's share of the mini-batch's loss.
     """
 
     @property
@@ -305,11 +305,11 @@ class Loss(Protocol):
 
     @property
     def entropy_gradient(self) -> bool:
-        """Whether the entropy needs a gradient."""
+        """Whether `TokenBatch.entropy` needs a gradient."""
         ...
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
-        """Return the scalar to differentiate, and its components."""
+        """Return the scalar loss to differentiate, and its components."""
         ...
 
 
@@ -319,8 +319,9 @@ class StepReport:
 
     Attributes:
         grad_norm: Euclidean norm of the gradient before clipping; may be NaN or infinite.
-        clipped: Whether it was scaled down.
-        skipped: Whether the norm was not finite, so the gradient was dropped.
+        clipped: Whether the gradient was clipped.
+        skipped: Whether the step was skipped because the norm was not finite.
+        learning_rate: Learning rate of the step.
     """
 
     grad_norm: float
@@ -330,14 +331,13 @@ class StepReport:
 
 
 MOST_SKIPS = 3
-"""Consecutive steps with a non-finite gradient that stop a run."""
+"""Consecutive skipped steps that stop a run."""
 
 
 class StepGuard:
-    """Stops a run after several consecutive skipped steps.
+    """Stops a run after several consecutive steps with a non-finite gradient.
 
-    A single overflowing gradient is skipped and counted. Several in a row mean that the policy no
-    longer learns.
+    A single such step is skipped and counted.
     """
 
     def __init__(self) -> None:
@@ -345,7 +345,7 @@ class StepGuard:
         self._skipped = 0
 
     def learned(self, rows: Sequence[Row]) -> None:
-        """Record rows whose gradient is pending."""
+        """Record rows whose gradient is pending, to name them in an error."""
         self._rows += rows
 
     def stepped(self, report: StepReport) -> None:
@@ -364,9 +364,9 @@ class StepGuard:
 
 
 def refuse_not_finite(rows: Sequence[Row], loss: float) -> None:
-    """Refuse a loss that is NaN or infinite, before its gradient reaches the weights.
+    """Refuse a loss that is NaN or infinite.
 
-    The same weights would overflow again, so skipping the step would not help.
+    Skipping the step would not help, because the same weights would overflow again.
 
     Raises:
         NotFinite: The message names the rows.
@@ -376,9 +376,9 @@ def refuse_not_finite(rows: Sequence[Row], loss: float) -> None:
 
 
 _WEIGHTS_ARE_WHOLE = (
-    "Its gradient is dropped, and checkpoints hold weights of before. Resuming begins at the last "
-    "of them, which helps where a device had failed; where this comes back, begin anew with a "
-    "lower learning_rate, or policy.precision float32, or without these tasks"
+    "Its gradient is dropped, and the latest checkpoint holds the weights before it. Resume the "
+    "run in case a device had failed; if this happens again, start a new run with a lower "
+    "learning_rate, policy.precision float32, or without these tasks"
 )
 _NAMED_ROWS = 3
 
@@ -413,7 +413,7 @@ def clipped_step(
 def _clip(weights: Sequence[torch.Tensor], most: float) -> float:
     if not any(one.dtype == torch.bfloat16 for one in weights):
         return float(torch.nn.utils.clip_grad_norm_(weights, most))
-    # A bfloat16 norm has three digits, and every scaled gradient would inherit the error.
+    # A norm in bfloat16 has three digits, and the error would scale the whole gradient.
     norms = [
         torch.linalg.vector_norm(one.grad, dtype=torch.float32)
         for one in weights
@@ -431,10 +431,10 @@ class PolicyBackend(Protocol):
 
     @property
     def identity(self) -> str:
-        """Architecture and digest of the weights, or of the steps that led to them.
+        """Architecture and digest of the weights, or of the steps that produced them.
 
-        Changes with every effective `optim_step`, and with `load`. Equal steps from equal weights
-        give equal identities, also for resumed runs.
+        It changes with every `optim_step` that is not skipped, and with `load`. Equal steps from
+        equal weights give equal identities, also in resumed runs.
         """
         ...
 
@@ -451,9 +451,8 @@ class PolicyBackend(Protocol):
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
         """Choose one action per context, in order.
 
-        Each choice is seeded by `TurnContext.seed` only, whatever the batch. Temperature 0 takes
-        the most
-        likely action; the row then has the probabilities of temperature 1.
+        Each choice is seeded by `TurnContext.seed` and does not depend on the batch. Temperature 0
+        takes the most likely action; the row then has the probabilities of temperature 1.
 
         Raises:
             ContextOverflow: A prompt leaves no room for an answer.
@@ -464,12 +463,12 @@ class PolicyBackend(Protocol):
     def forget(self) -> None:
         """Drop sampling caches, so that the next batch depends on the weights only.
 
-        Cached prefixes round differently, so a resumed run needs this for equal results.
+        Results with cached prefixes differ by rounding errors, so a resumed run would differ.
         """
         ...
 
     def target(self, context: TurnContext, text: str) -> Row:
-        """Return the row that teaches the answer ``text``, as `sample` would have written it.
+        """Return the row of SFT for the answer ``text``, in the form that `sample` returns.
 
         Raises:
             TargetRefused: The policy cannot give this answer (not an admissible command).
@@ -504,8 +503,7 @@ class PolicyBackend(Protocol):
 
         Raises:
             CheckpointDamaged: The state is invalid, or of another architecture or encoding; the
-                policy is
-                unchanged.
+                policy is unchanged.
         """
         ...
 
@@ -523,14 +521,13 @@ class PolicyBackend(Protocol):
 
         Raises:
             CheckpointDamaged: The state is invalid, or of another architecture or encoding; the
-                policy is
-                unchanged.
+                policy is unchanged.
         """
         ...
 
 
 def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:
-    """Refuse a missing reference, or one of other weights than agreed.
+    """Refuse a missing reference, or one with another digest than ``digest``.
 
     Raises:
         ReferenceMissing: No reference is frozen, or a different one.

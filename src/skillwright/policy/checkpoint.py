@@ -4,8 +4,8 @@ skillwright checkpoint 2 <sha-256 of the rest>
 <length of the head> <head: JSON>
 <length of the tree> <tree: JSON; the policy's state, tensors by number> <tensors>
 
-Tensors are written one after another in small pieces, and mapped into memory to be read, so neither
-direction holds a second copy of the weights. JSON and raw numbers cannot run code.
+Tensors are written in small pieces and memory-mapped for reading, so that no second copy of the
+weights is held. Loading JSON and raw numbers cannot execute code, unlike pickle.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ _FIRST_LINE: Final = b"skillwright checkpoint %d %b\n"
 _VERSION: Final = 2
 _LONGEST_FIRST_LINE: Final = 200
 _LONGEST_HEAD: Final = 10_000
-_ALIGNED: Final = 64  # bytes; a mapped tensor must begin where its numbers may
+_ALIGNED: Final = 64  # bytes; alignment of mapped tensors
 _LONGEST_REASON: Final = 200
-_PIECE: Final = 1 << 24  # bytes that are written or hashed at once
+_PIECE: Final = 1 << 24  # bytes written or hashed at once
 
 _DTYPES: Final = {
     str(dtype): dtype
@@ -49,8 +49,7 @@ class Checkpoint:
 
     Attributes:
         policy: `PolicyBackend.state`: mappings, lists and tuples of tensors and plain values.
-            Tensors
-            from a file are mapped: copy them.
+            Tensors from a file are memory-mapped: copy them.
         iteration: Completed steps.
         bank_version: Bank version of the next step; ``None`` without a bank.
         bank_digest: Digest of that version.
@@ -112,7 +111,7 @@ def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> 
     if bank_versions is not None and version is not None and version not in bank_versions:
         raise BankVersionGone(
             f"checkpoint {str(path)!r} was trained with version {version} of its skill bank, and "
-            "the bank does not have it: bring back the bank's file that belongs to this run"
+            "the bank does not have it: restore the bank's file that belongs to this run"
         )
     return checkpoint
 
@@ -120,8 +119,8 @@ def load_checkpoint(path: Path, bank_versions: Container[int] | None = None) -> 
 def _mapped(path: Path) -> _Buffer:
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
-            return bytearray()  # nothing cannot be mapped
-        # Copy on write: the file stays as it is.
+            return bytearray()  # an empty file cannot be mapped
+        # Copy on write, so that the file is not changed.
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
@@ -153,7 +152,7 @@ def _write(file: BinaryIO, checkpoint: Checkpoint) -> None:
     head, tensors = dumps(facts).encode(), _Tensors()
     tree = {"tree": tensors.plain(checkpoint.policy), "tensors": tensors.table()}
     body = json.dumps(tree, separators=(",", ":")).encode()
-    first = _FIRST_LINE % (_VERSION, bytes(64))  # its digest is known at the end
+    first = _FIRST_LINE % (_VERSION, bytes(64))  # the digest is filled in at the end
     file.write(first)
     digested = _Digested(file)
     digested.write(b"%d %b\n" % (len(head), head))

@@ -1,8 +1,9 @@
-"""Compare episodes of the same task: advantages and the rows that they give.
+"""Group-relative advantages of episodes of the same task.
 
 Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std + eps)``.
-SkillRL's code runs its statistics over rows, so long episodes count more; and it subtracts the
-penalty of malformed actions before normalization, where it is up to twenty standard deviations.
+SkillRL's code takes mean and deviation over rows, so that long episodes count more; and it
+subtracts the penalty of malformed actions before normalization, where it can be twenty standard
+deviations.
 """
 
 import math
@@ -21,13 +22,12 @@ Statistics = Literal["trajectories", "rows"]
 
 @dataclass(frozen=True, slots=True)
 class AdvantageSettings:
-    """How the rewards of a group become advantages.
+    """How advantages are computed from the rewards of a group.
 
     Attributes:
-        statistics: What mean and deviation run over: each episode once, or once per row.
-        scale_by_std: Divide by the unbiased standard deviation. Without it, groups that nearly
-            always succeed or fail keep their small differences small (source: Dr. GRPO,
-            arXiv:2503.20783).
+        statistics: Whether mean and deviation count each episode once, or once per row.
+        scale_by_std: Divide by the unbiased standard deviation. Without it, advantages of groups
+            that nearly always succeed or fail stay small (source: Dr. GRPO, arXiv:2503.20783).
         leave_one_out: Compare an episode with the mean of the *others* (source: RLOO,
             arXiv:2402.14740).
         eps: Added to the deviation.
@@ -100,7 +100,7 @@ def check_rewards(rewards: Sequence[float]) -> None:
 
 
 def normalized(values: Sequence[float], *, scale_by_std: bool, eps: float) -> list[float]:
-    """Return distances from the mean, optionally divided by the unbiased deviation.
+    """Return differences from the mean, optionally divided by the unbiased standard deviation.
 
     Returns:
         One number per value; exactly 0.0 for all if they are equal, or for a single value.
@@ -122,12 +122,12 @@ def _moments(values: Sequence[float], counts: Sequence[int]) -> tuple[float, flo
 
 @dataclass(frozen=True, slots=True)
 class StepAdvantage:
-    """The settings of the step advantage.
+    """Settings of GiGPO's step-level advantage.
 
     Attributes:
-        weight: What it is multiplied by before it is added.
-        discount: Of the return from a step on, per step, in (0, 1].
-        scale_by_std: Divide by the deviation within the observation.
+        weight: Weight of the step-level advantage in the sum.
+        discount: Discount of rewards per step, in (0, 1].
+        scale_by_std: Divide by the standard deviation among equal observations.
         eps: Added to the deviation.
 
     Raises:
@@ -145,7 +145,7 @@ class StepAdvantage:
 
 
 def returns_to_go(rewards: Sequence[float], discount: float) -> list[float]:
-    """Return the discounted sum of the rewards from each step on.
+    """Return the discounted return of each step.
 
     Returns:
         Shape ``[steps]``.
@@ -162,16 +162,16 @@ def step_advantages(
     rewards: Sequence[Sequence[float]],
     settings: StepAdvantage,
 ) -> list[list[float]]:
-    """Return the weighted step advantages of a group (source: GiGPO, arXiv:2505.10978).
+    """Return the weighted step-level advantages of a group (source: GiGPO, arXiv:2505.10978).
 
     Args:
-        observations: Per episode of one task, per step: the raw text before the choice. Steps with
-            equal texts are compared, also within an episode.
-        rewards: Of the same shape: the reward of the step.
+        observations: The environment's text before each turn, shape ``[episodes][steps]``. Steps
+            with equal texts are compared, also within an episode.
+        rewards: The rewards of the steps, in the same shape.
         settings: Weight, discount and scaling.
 
     Returns:
-        Of the same shape; exactly 0.0 where an observation is unique.
+        Advantages in the same shape; exactly 0.0 for unique observations.
     """
     returns = [returns_to_go(steps, settings.discount) for steps in rewards]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -188,7 +188,7 @@ def step_advantages(
 
 
 IsMalformed = Callable[[Turn, Mapping[str, Any]], bool]
-"""Returns whether a turn's action is invalid, given the metadata before it."""
+"""Tells whether a turn's action is invalid, given the metadata before the turn."""
 
 _CUT = frozenset({StopReason.MAX_TURNS, StopReason.TIMEOUT, StopReason.CONTEXT})
 
@@ -200,8 +200,8 @@ class Played:
     Attributes:
         rows: One per turn, in order.
         reward: The result's reward, or 0 if it was truncated.
-        truncated: Whether a limit ended it.
-        malformed: Per turn: whether the action was invalid.
+        truncated: Whether a limit ended the episode.
+        malformed: Whether the action was invalid, per turn.
     """
 
     result: EpisodeResult
@@ -229,12 +229,12 @@ class GroupReport:
     Attributes:
         groups: Tasks with at least one scored episode.
         episodes: Scored episodes in groups of at least two.
-        zero_variance: Groups with equal outcomes; their advantages are exactly 0.
-        failures: Episodes that the infrastructure failed; they leave their group.
+        zero_variance: Groups with equal rewards; their advantages are exactly 0.
+        failures: Episodes with an infrastructure failure, which are left out of their group.
         lone: Groups with a single scored episode, which are dropped.
         truncated: Scored episodes that a limit ended.
         malformed: Turns with an invalid action.
-        rewards: Outcome of every scored episode, lone ones too.
+        rewards: Training reward of every scored episode, including lone ones.
     """
 
     groups: int = 0
@@ -248,21 +248,21 @@ class GroupReport:
 
     @property
     def zero_variance_share(self) -> float:
-        """Share of the groups without a signal, in [0, 1]."""
+        """Share of groups with zero variance, in [0, 1]."""
         return self.zero_variance / self.groups if self.groups else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How groups are compared.
+    """Settings of groups and their advantages.
 
     Attributes:
-        size: Episodes played per task, at least 2.
-        advantage: How outcomes become advantages.
-        step_advantage: GiGPO's second advantage, or ``None``.
-        penalty: Taken off the advantage of a turn whose action was none, at least 0. It is not
-            scaled by any deviation.
-        is_malformed: What counts as none.
+        size: Episodes per task, at least 2.
+        advantage: Settings of the group-relative advantage.
+        step_advantage: Settings of GiGPO's step-level advantage, or ``None``.
+        penalty: Subtracted from the advantage of a turn with an invalid action, at least 0; not
+            scaled by the deviation.
+        is_malformed: Decides which actions are invalid.
 
     Raises:
         GroupTooSmall: ``size`` is below 2.
@@ -283,7 +283,7 @@ class GroupSettings:
 
 
 def not_offered(turn: Turn, offered: Mapping[str, Any]) -> bool:
-    """Return whether an action is not among the listed admissible commands.
+    """Tell whether an action is not among the admissible commands, where these are listed.
 
     The action is the last complete ``<action>`` tag, or else the whole text.
     """
@@ -298,7 +298,7 @@ def outcome_of(result: EpisodeResult) -> float:
 
     Raises:
         RewardInvalid: The reward is not a finite number.
-        ValueError: The episode failed, and has no reward.
+        ValueError: The episode has a failure and no reward.
     """
     if result.reward is None:
         raise ValueError(
@@ -328,10 +328,10 @@ def teach(
     rows_of: Callable[[EpisodeResult], Sequence[Row]],
     settings: GroupSettings,
 ) -> tuple[list[Row], GroupReport]:
-    """Compare the episodes of each task and return the rows with an advantage.
+    """Compute advantages within each task's group, and return the rows with a nonzero one.
 
-    Rows of equal outcomes have advantage 0 and are dropped before any forward pass; a malformed
-    action among them keeps its penalty.
+    Groups with equal rewards have advantage 0 and are dropped before any forward pass, except
+    turns with a penalty.
 
     Returns:
         Rows with advantage and group, in the order of the results; and counts.

@@ -1,7 +1,7 @@
-"""Identify weights without hashing them again: a digest of the first ones and of every step since.
+"""Identify trained weights by a digest of the initial ones and of every step.
 
-Hashing all weights after every step would take too long. Equal weights that take equal steps stay
-equal, so a digest of rows, loss and gradient norm of each step is sufficient.
+Hashing all weights after every step would take too long. Equal steps from equal weights give equal
+weights, so a digest of each step's rows, loss and gradient norm is sufficient.
 """
 
 import hashlib

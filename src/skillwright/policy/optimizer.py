@@ -145,8 +145,7 @@ def code_book(*, signed: bool) -> torch.Tensor:
     """Return the 256 ascending fractions of a byte, in [-1, 1] or [0, 1].
 
     Seven decades; each has twice as many numbers as the one below it. Source: dynamic tree
-    quantization,
-    arXiv:2110.02861, appendix F.2.
+    quantization, arXiv:2110.02861, appendix F.2.
     """
     shares = [torch.tensor([0.0, 1.0], dtype=torch.float64)]
     for decade in range(7):
@@ -165,8 +164,7 @@ class _Code:
         self._zero = int((book == 0).nonzero())
         sizes = book[self._zero :]
         # Start of the search for a size, by the upper half of its float32: two edges of the code
-        # are never
-        # closer. A binary search takes eight times as long.
+        # are never closer. A binary search takes eight times as long.
         halves = torch.arange(_ONE + 1, dtype=torch.int32).bitwise_left_shift(16)
         first = torch.searchsorted(sizes, halves.view(torch.float32), right=True) - 1
         self._first = first.clamp(max=len(sizes) - 2).int().to(device)
@@ -241,8 +239,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) 
     """Refuse the ``state_dict`` of an optimizer of other weights, or of another kind.
 
     torch checks only the number of parameters, and fails at the next step or restarts silently.
-    This
-    checks the parameter, presence and shape of each moment, and the presence of each setting.
+    This checks the parameter, presence and shape of each moment, and the presence of each setting.
     """
     mine = [group["params"] for group in optimizer.state_dict()["param_groups"]]
     theirs = [group["params"] for group in state["param_groups"]]

@@ -1,7 +1,7 @@
-"""The cold start: supervised steps on episodes that a teacher solved in the real environment.
+"""The cold start: supervised training on episodes that a teacher solved in the environment.
 
-Only verified wins become rows, with the skills that the policy will see; coverage is counted.
-SkillRL's published data was written by a model that did not act.
+Only verified wins become rows, with the skills that the policy will get. (SkillRL's published data
+was written by a model that did not act.)
 """
 
 import itertools
@@ -27,15 +27,15 @@ class Coverage:
 
     Attributes:
         wins: Verified wins; their turns became rows.
-        failures: Episodes that the infrastructure failed.
+        failures: Episodes with an infrastructure failure.
         refused: Turns without a row because the policy cannot take their action.
-        forced: Turns without a row because there was only one choice.
+        forced: Turns without a row because only one action was possible.
         by_type: Wins per task type.
         actions: Count of each first word of an action.
         skill_blocks: Distinct skill texts of the rows.
-        skills_shown: Wins with the skill, by skill id.
-        skills_cited: Answers that cite the skill, by id of a shown skill.
-        cited_unseen: Answers that cite a skill that was not shown.
+        skills_shown: Wins with the skill injected, by skill id.
+        skills_cited: Answers that cite the injected skill, by skill id.
+        cited_unseen: Answers that cite a skill that was not injected.
     """
 
     episodes: int = 0
@@ -53,7 +53,7 @@ class Coverage:
 
     @property
     def citation_rate(self) -> float:
-        """Citations of shown skills per row; may exceed 1."""
+        """Citations of injected skills per row; may exceed 1."""
         return sum(self.skills_cited.values()) / self.rows if self.rows else 0.0
 
 
@@ -70,7 +70,7 @@ def demonstrations(
         backend: The policy that will learn.
         results: A teacher's episodes in the real environment, including lost and failed ones.
         skills: The skills of the episodes; retrieval and renderer as in training.
-        threshold: The least reward of a win.
+        threshold: Minimum reward of a win.
 
     Returns:
         One row per turn of a win, and the counts. Turns that the policy cannot imitate are skipped
@@ -90,7 +90,7 @@ def demonstrations(
         text = skills.context(result.spec.task).text
         blocks.add(text)
         injected = set(_SKILL_ID.findall(text))
-        shown.update(sorted(injected))  # a set has another order in every process
+        shown.update(sorted(injected))  # sets are ordered differently in every process
         for index, context in enumerate(contexts_of(result, text)):
             answer = result.trajectory.turns[index].act.text
             row = _row(backend, context, answer, count)
@@ -139,7 +139,7 @@ def train(
     seed: int,
     on_step: Callable[[int, LossReport, StepReport], None] | None = None,
 ) -> UpdateReport:
-    """Learn from demonstrations for a fixed number of steps.
+    """Train on demonstrations for a fixed number of steps.
 
     Raises:
         ConfigError: There are no rows.

@@ -1,10 +1,9 @@
-"""The losses and the update: rows with advantages become optimizer steps, on any backend.
+"""The GRPO and SFT losses, and the policy update, for any backend.
 
 Sources of the losses: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO
-(arXiv:2402.03300),
-k3 (Schulman, "Approximating KL divergence"). SkillRL's code averages over micro-batches, so its
-loss
-depends on their boundaries; here the denominator is that of the mini-batch.
+(arXiv:2402.03300), k3 (Schulman, "Approximating KL divergence"). SkillRL's code averages over
+micro-batches, so its loss depends on their boundaries; here the denominator is that of the
+mini-batch.
 """
 
 import math
@@ -31,28 +30,27 @@ from skillwright.policy.backend import (
 Average = Literal["tokens", "sequences"]
 
 KL_CLAMP = 10.0
-# A larger ratio is beyond every bound, and an infinity times a zero gradient is NaN.
+# Larger ratios are clipped anyway; this avoids infinity times a zero gradient, which is NaN.
 _LARGEST_LOG_RATIO = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class GrpoObjective:
-    """The settings of the policy loss.
+    """Settings of the policy loss.
 
     Attributes:
-        clip_low: The ratio new / old counts down to ``1 - clip_low``, in [0, 1).
-        clip_high: And up to ``1 + clip_high``, at least 0.
-        dual_clip: For a negative advantage the ratio counts up to this, above ``1 + clip_high``;
+        clip_low: Lower clip range: ratios new / old are clipped at ``1 - clip_low``; in [0, 1).
+        clip_high: Upper clip range: ratios are clipped at ``1 + clip_high``; at least 0.
+        dual_clip: Upper bound of the ratio for negative advantages, above ``1 + clip_high``;
             ``None`` for no bound.
-        kl_weight: Weight of the k3 estimate of the divergence from the reference; 0 asks for no
+        kl_weight: Weight of the KL divergence from the reference (k3 estimate); 0 needs no
             reference.
-        entropy_weight: Weight of the entropy, which is a bonus.
-        average: ``tokens``: each token of the mini-batch counts the same. ``sequences``: each row
-            does, whatever its length.
-        watch_entropy: Report the entropy even where it has no weight.
+        entropy_weight: Weight of the entropy bonus.
+        average: ``tokens`` weights all tokens of the mini-batch equally, ``sequences`` all rows.
+        watch_entropy: Report the entropy even without a weight.
 
     Raises:
-        ConfigError: A bound is out of its range.
+        ConfigError: A value is out of its range.
     """
 
     clip_low: float = 0.2
@@ -80,7 +78,7 @@ class GrpoObjective:
 
 @dataclass(frozen=True, slots=True)
 class GrpoLoss:
-    """The policy loss of one mini-batch; call it on any part of it.
+    """The policy loss of one mini-batch, to be called on its micro-batches.
 
     Attributes:
         denominator: Tokens or rows of the whole mini-batch.
@@ -94,13 +92,13 @@ class GrpoLoss:
         """Return the loss of a mini-batch.
 
         Raises:
-            ValueError: No row has a weight and a token to learn from.
+            ValueError: No row has a weight and a chosen token.
         """
         return cls(objective, denominator(rows, objective.average))
 
     @property
     def needs_reference(self) -> bool:
-        """Whether the divergence has a weight."""
+        """Whether the KL divergence has a weight."""
         return self.objective.kl_weight > 0
 
     @property
@@ -114,7 +112,7 @@ class GrpoLoss:
         return self.objective.entropy_weight > 0
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
-        """Return this part's share of the loss, and its components."""
+        """Return the micro-batch's share of the loss, and its components."""
         objective, mask = self.objective, batch.mask
         logprobs = torch.where(mask, batch.logprobs, batch.old_logprobs)
         change = logprobs - batch.old_logprobs
@@ -131,7 +129,7 @@ class GrpoLoss:
             entropy = torch.where(mask, batch.entropy, 0.0)
             if objective.entropy_weight > 0:
                 terms = terms - objective.entropy_weight * entropy
-        loss = _averaged(terms, batch, objective.average) / self.denominator
+        loss = _numerator(terms, batch, objective.average) / self.denominator
         return loss, self._report(batch, loss, change, (policy, kl, entropy))
 
     @torch.no_grad()
@@ -157,7 +155,7 @@ class GrpoLoss:
             "drift_sum": (change.abs() * count).sum(),
             "drift_max": change.abs().max(),
         }
-        # One transfer for all: each would synchronize a GPU.
+        # One transfer for all, because each one synchronizes the GPU.
         numbers = torch.stack(list(sums.values())).tolist()
         rows = int((batch.weights != 0).sum())
         return LossReport(rows=rows, **dict(zip(sums, numbers, strict=True)))
@@ -182,7 +180,7 @@ class SftLoss:
         return cls(denominator(rows, "tokens"))
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
-        """Return this part's share of the loss, and its components."""
+        """Return the micro-batch's share of the loss, and its components."""
         surprise = -torch.where(batch.mask, batch.logprobs, 0.0)
         count = _weighted(batch)
         total = (surprise * count).sum()
@@ -208,9 +206,10 @@ def policy_terms(
 
 
 def k3(difference: torch.Tensor) -> torch.Tensor:
-    """Return ``exp(d) - d - 1`` of ``d = log p_reference - log p``, in [0, 10].
+    """Estimate the KL divergence by ``exp(d) - d - 1``, in [0, 10].
 
-    The bound is reached at d = 2.6109, without a gradient beyond.
+    ``difference`` is ``d = log p_reference - log p``. Values of d above 2.6109 are clamped to 10
+    and have no gradient.
     """
     safe = difference.clamp(max=_LARGEST_LOG_RATIO)
     # expm1 is exact near 0; rounding errors below 0 are clamped.
@@ -221,7 +220,7 @@ def denominator(rows: Sequence[Row], average: Average) -> float:
     """Return the denominator of a mini-batch's loss.
 
     Returns:
-        Chosen tokens, or rows with any, each weighted by row.
+        Chosen tokens, or rows with a chosen token, weighted by row.
     """
     if average == "tokens":
         total = sum(row.weight * row.chosen for row in rows)
@@ -236,7 +235,7 @@ def _weighted(batch: TokenBatch) -> torch.Tensor:
     return batch.mask * batch.weights[:, None]
 
 
-def _averaged(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torch.Tensor:
+def _numerator(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torch.Tensor:
     """Return the numerator of a masked mean: a sum over tokens, or over sequences' means."""
     # Select instead of multiplying by the mask: masked values may be NaN or infinite.
     kept = torch.where(batch.mask, terms, 0.0)
@@ -254,8 +253,8 @@ class TokenContext:
     """Prompt and choices of a row's tokens.
 
     Attributes:
-        allowed: Per token: the ids it was drawn from if actions were restricted; ``None`` for the
-            whole vocabulary.
+        allowed: The ids that each token was sampled from, if actions were restricted; ``None`` for
+            the whole vocabulary.
     """
 
     prompt_ids: tuple[int, ...]
@@ -266,10 +265,9 @@ def joined(rows: Sequence[Row]) -> list[Row]:
     """Merge an episode's turns into as few rows as its prompts allow.
 
     A turn whose prompt extends the previous one (same tokens, then the environment's) joins its
-    row;
-    the environment's tokens are masked and have no advantage. A rebuilt prompt (a truncated
-    history, a
-    template that drops old reasoning) starts a new row, so training sees the prompts of sampling.
+    row; the environment's tokens are masked and have no advantage. A rebuilt prompt (a truncated
+    history, a template that drops old reasoning) starts a new row, so training sees the prompts of
+    sampling.
     """
     whole: list[Row] = []
     for row in rows:
@@ -318,13 +316,10 @@ def _append(so_far: Row, row: Row, between: tuple[int, ...]) -> Row:
 
 
 class GrpoSettings(GrpoTerms):
-    """How a batch of rows is learned from.
-
-    From the second step on the rows are off-policy, and the clip fraction says how far.
-    """
+    """Settings of a policy update; from its second step on the rows are off-policy."""
 
     objective: GrpoObjective = GrpoObjective()
-    """The loss."""
+    """Settings of the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +347,7 @@ def update(
     seed: int,
     learning_rate: float | None = None,
 ) -> UpdateReport:
-    """Learn from rows with advantages (see `teach`).
+    """Train a policy on rows with advantages (see `teach`).
 
     Args:
         backend: The policy.
@@ -382,11 +377,9 @@ def update(
 
 
 def dealt(rows: Sequence[Row], size: int | None, seed: int) -> Iterator[list[Row]]:
-    """Split shuffled rows into batches of about ``size``, which differ in size by at most one.
+    """Split shuffled rows into batches of about ``size``, whose sizes differ by at most one.
 
-    Uneven batches would give a batch of two rows a step as long as one of a hundred. Within a
-    batch,
-    rows keep their order.
+    A small last batch would get a full optimizer step. Within a batch, rows keep their order.
     """
     if not rows:
         return

@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, copy_context
@@ -196,6 +196,19 @@ class ForeignAdapter:
         with self._around():
             result = work() if inspect.iscoroutinefunction(method) else await self._thread.run(work)
             return await result if inspect.isawaitable(result) else result
+
+    async def listed(self, method: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
+        """Call a method, and return as a list what it hands out piece by piece.
+
+        A generator works while it is read, so it is read in the adapter's thread.
+        """
+        answer = await self.call(method, *args, **optional)
+        if isinstance(answer, Iterator):
+            return await self.call(partial(list, answer))
+        if inspect.isasyncgen(answer):
+            with self._around():
+                return [one async for one in answer]
+        return answer
 
     async def consult(
         self, otherwise: T, method: Callable[..., Any], /, *args: Any, **named: Any

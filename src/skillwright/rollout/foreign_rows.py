@@ -4,8 +4,10 @@ An invalid row costs only that row; nothing is guessed, and every problem is not
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from skillwright.core import (
@@ -23,6 +25,11 @@ Row = dict[str, Any]
 Item = Mapping[str, Any]
 
 _SLACK = 1e-9  # rounding error of a mean of ones
+_DEEPEST = 100  # levels of a value
+_MOST_PARTS = 1_000_000
+_MOST_BITS = 4_096  # of an integer; Python reads no decimal number of more than 4,300 digits
+_LONGEST = 10_000  # characters of an object in words
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # differs from process to process
 _SHOWN = 5
 
 
@@ -109,7 +116,9 @@ def read_batch(returned: Any, about: RowsAbout) -> ReadBatch:
 def all_failed(about: RowsAbout, fault: BaseException) -> ReadBatch:
     """Return a Failure per known id of a batch whose rollout raised."""
     cause = Failure.of(fault)
-    said = f"rollout raised {type(fault).__name__}: {cause.message}"
+    # A ContractError says itself what is wrong with what came back.
+    raised = "" if isinstance(fault, ContractError) else f"rollout raised {type(fault).__name__}: "
+    said = raised + cause.message
     results = tuple(failed(about, row_id, said, cause=cause.cause) for row_id in about.ids or ())
     return ReadBatch(results, {}, (said,))
 
@@ -141,24 +150,56 @@ def items_by_id(items: Any) -> dict[str, Item] | None:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value to JSON; unsupported values become descriptions, NaN ``None``."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else None
-        case Mapping():
-            return {str(name): as_json(part) for name, part in value.items()}
-        case list() | tuple():
-            return [as_json(part) for part in value]
-    if callable(getattr(value, "to_dict", None)):
-        return as_json(value.to_dict())
-    if callable(getattr(value, "item", None)):  # a number of numpy or torch
+    """Convert a value to JSON; what JSON has no type for becomes words, and NaN ``None``.
+
+    A value that holds itself, is nested too deeply, holds too many values or cannot be read is
+    words there, so that no value of an adapter's loses its row.
+    """
+    return _Plain().read(value, ())
+
+
+class _Plain:
+    """Converts one value; counts its parts, of which a few references can make billions."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_PARTS
+
+    def read(self, value: Any, above: tuple[int, ...]) -> Any:
+        """Convert a part; ``above`` identifies the values that hold it."""
+        self._left -= 1
+        match value:
+            case None | bool() | str():
+                return value
+            case int():
+                return value if value.bit_length() <= _MOST_BITS else "(an integer too large)"
+            case float():
+                return float(value) if math.isfinite(value) else None
+        if id(value) in above:
+            return "(a value that holds itself)"
+        if len(above) >= _DEEPEST or self._left < 0:
+            return "(left out: too many values, or nested too deeply)"
         try:
-            return as_json(value.item())
-        except (TypeError, ValueError, RuntimeError):
-            return str(value)
-    return str(value)
+            return self._parts(value, (*above, id(value)))
+        except Exception as error:  # noqa: BLE001 - a foreign object; it is stored in words
+            return f"(a {type(value).__name__} that raises {type(error).__name__} when it is read)"
+
+    def _parts(self, value: Any, above: tuple[int, ...]) -> Any:
+        if isinstance(value, Mapping):
+            return {str(name): self.read(part, above) for name, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.read(part, above) for part in value]
+        if isinstance(value, set | frozenset):
+            return sorted((self.read(part, above) for part in value), key=repr)
+        if callable(getattr(value, "to_dict", None)) and not isinstance(value, type):
+            return self.read(value.to_dict(), above)
+        if is_dataclass(value) and not isinstance(value, type):
+            return self.read(_fields(value), above)
+        if callable(getattr(value, "item", None)):  # a number of numpy or torch
+            with suppress(TypeError, ValueError, RuntimeError):
+                return self.read(value.item(), above)
+        text = _ADDRESS.sub("", str(value))
+        more = f"... ({len(text):,} characters)" if len(text) > _LONGEST else ""
+        return text[:_LONGEST] + more
 
 
 def _as_rows(returned: Any) -> list[Any]:
@@ -222,9 +263,13 @@ def _as_dict(row: Any) -> Row | None:
     if isinstance(row, Mapping):
         return dict(row)
     if is_dataclass(row) and not isinstance(row, type):
-        return asdict(row)
+        return _fields(row)
     attributes = getattr(row, "__dict__", None)
     return dict(attributes) if attributes and "id" in attributes else None
+
+
+def _fields(value: Any) -> Row:
+    return {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 def _scored(row: Row, row_id: str, about: RowsAbout) -> EpisodeResult:

@@ -1,7 +1,7 @@
 """Model calls outside episodes, stored once and found by their key; and the ledger of usage."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -202,6 +202,15 @@ class CallTable(RunTable):
             tool_calls=tuple(ToolCall(*call) for call in json.loads(row["tool_calls"])),
             reasoning=texts[row["reasoning"]],
         )
+
+    def forget_calls(self, keys: Iterable[str]) -> None:
+        """Keep answers as a record only: `find_call` does not find them any more."""
+        with self._database.transaction(durable=True):
+            for key in keys:
+                self._database.write(
+                    "UPDATE calls SET key = key || ':' || id WHERE key = ? AND error IS NULL",
+                    (key,),
+                )
 
     def prompt(self, digest: str) -> tuple[Message, ...]:
         """Return the prompt of a call by the digest of its messages.

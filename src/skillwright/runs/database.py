@@ -303,7 +303,7 @@ class Database(SqliteFile):
                 return f"; then continue with {resume}."
             case Trouble.DAMAGED:
                 return "start a new run."
-            case Trouble.SEALED:
+            case Trouble.READ_ONLY_FOLDER:
                 return copy_to_resume(self.path.parent)
             case never:
                 assert_never(never)

@@ -159,7 +159,7 @@ async def test_a_bank_that_is_gone_is_not_taken_for_an_empty_one(tmp_path):
     path = await played_until(config, 4)
     for file in (path / "bank").iterdir():
         file.unlink()
-    with pytest.raises(BankVersionGone, match="bring back the bank's file"):
+    with pytest.raises(BankVersionGone, match="restore the bank's file"):
         await resumed(path, maker=ObedientMaker(config))
 
 

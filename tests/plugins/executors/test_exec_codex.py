@@ -115,7 +115,7 @@ async def test_no_key_of_another_reaches_the_program_and_its_homes_are_fresh(fak
     assert "own-anthropic" not in json.dumps(env)
     assert not left_of(env["HOME"], env["CODEX_HOME"], env["TMPDIR"])
     allowed = {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "HOME", "TMPDIR", "CODEX_HOME"}
-    allowed |= {"CODEX_API_KEY", "SKILLWRIGHT_EXEC", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"}
+    allowed |= {"CODEX_API_KEY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"}
     left = {name for name in env if not name.startswith("FAKE_")} - allowed
     assert {name for name in left if "proxy" not in name.lower() and "CERT" not in name} == set()
 

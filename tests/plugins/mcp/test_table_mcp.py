@@ -229,11 +229,12 @@ def test_a_cancelled_run_leaves_no_server_behind(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         textwrap.dedent(f"""
-        import asyncio, sys
+        import asyncio, os, sys
         from skillwright.core import ToolCall
         from skillwright.envs.table import TableEnv
 
-        server = {{"command": [sys.executable, {str(SHOP)!r}], "env": ["SHOP_PIDS"]}}
+        command = [sys.executable, {str(SHOP)!r}, "stdio", str(os.getpid())]
+        server = {{"command": command, "env": ["SHOP_PIDS"]}}
 
         async def main():
             env = TableEnv({{"mcp": server}}, {ROW!r})

@@ -58,12 +58,18 @@ def test_f1_lies_between_exact_match_and_one(answer, right):
         ("  Paris \n", "Paris"),
         ("I think <answer> Paris </answer>.", "Paris"),
         ("<answer>Rome</answer> no: <ANSWER>Paris</ANSWER>", "Paris"),
-        ("<answer>Paris", "<answer>Paris"),
+        ("<answer>Paris", "Paris"),
+        ("<answer>Rome</answer> <answer>Paris", "Paris"),
         ("<answer><answer>Paris</answer>", "Paris"),
         ("<think>Rome? no</think>\nParis", "Paris"),
         ("Paris <think>or Rome? <think>", "Paris"),  # cut off: what was thought is no answer
         ("<answer></answer>", ""),
+        ("Rome? no</think>Paris", "Paris"),
+        ("<thinking>Rome?</thinking>Paris", "Paris"),
+        ("<think>Rome: <answer>Rome</answer>?</think>Paris", "Paris"),
+        ("<think>perhaps <answer>Rome</answer> or", ""),
+        ("<think>It is <answer>Paris</answer>", "Paris"),
     ],
 )
-def test_an_answer_stands_in_the_last_complete_tag_or_is_the_whole_reply(reply, answer):
+def test_an_answer_is_in_the_last_tag_or_is_the_reply_without_thoughts(reply, answer):
     assert answer_in(reply) == answer

@@ -75,6 +75,12 @@ def test_what_is_not_paid_for_there_is_not_asked_for_here(tmp_path):
     assert task.outputs == ["1,00"]  # its default
 
 
+@pytest.mark.parametrize("none", [None, []])
+def test_a_judged_part_without_assertions_counts_one(tmp_path, none):
+    (task,) = read(tmp_path, tau2(BOOK, reward_basis=["DB", "NL_ASSERTION"], nl_assertions=none))
+    assert (task.outputs, [one.name for one in task.actions]) == ([], ["book_reservation"])
+
+
 def test_a_text_and_nothing_to_do_are_a_scenario_too(tmp_path):
     told = {"persona": None, "instructions": "You only want to talk."}
     (task,) = read(tmp_path, tau2(user_scenario=told, id="talk-7", actions=None))

@@ -54,14 +54,10 @@ def unit_rows(rows: npt.ArrayLike) -> Vectors:
 # Lexical similarity: no model, no download, the same on every machine.
 #
 # A text becomes a bag of stemmed words and of their four-letter pieces, hashed into a fixed number
-# of
-# signed buckets. Weights are fixed and do not depend on the bank, so adding a skill changes no
-# other
-# score: function words and words of every instruction weigh little, all others the same. Pieces
-# share
-# a part of their word's weight, so that "reheating" matches "heat". A word counts by the square
-# root
-# of its frequency. Meanings are not known, except the few synonyms below.
+# of signed buckets. Weights are fixed and do not depend on the bank, so adding a skill changes no
+# other score: function words and words of every instruction weigh little, all others the same.
+# Pieces share a part of their word's weight, so that "reheating" matches "heat". A word counts by
+# the square root of its frequency. Meanings are not known, except the few synonyms below.
 
 
 DIMENSIONS: Final = 1024
@@ -176,9 +172,8 @@ class SentenceTransformerEmbedder:
         model: A folder, or a Hugging Face name; the local cache is searched before the network.
         device: Device such as ``cuda:1``.
         delta: Least similarity of an injected skill. 0.2 is calibrated for MiniLM on the seed
-            banks;
-            at the 0.4 of SkillRL's paper most tasks get no skill of their category. Calibrate other
-            encoders (`calibrate`).
+            banks; at the 0.4 of SkillRL's paper most tasks get no skill of their category.
+            Calibrate other encoders (`calibrate`).
         query_prompt: Prefix of each query, for an encoder that needs one and does not define it
             (``"query: "`` for E5).
         skill_prompt: Prefix of each skill's text.

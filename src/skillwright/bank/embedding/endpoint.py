@@ -172,8 +172,7 @@ def make_embedder(name: str = LEXICAL) -> Embedder:
     Args:
         name: ``lexical``, which needs no model; ``https://host/v1#model`` for an OpenAI-compatible
             embeddings endpoint; else a folder or a Hugging Face name for sentence-transformers,
-            such as
-            ``all-MiniLM-L6-v2``.
+            such as ``all-MiniLM-L6-v2``.
 
     Raises:
         ConfigError: The name is empty or has no model, the extra is not installed, or the model

@@ -493,8 +493,7 @@ def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:
     """Read skills from a folder with a SKILL.md, or from a folder of such folders.
 
     The skills have no ids and are pending. Exports of Skillwright read back as they were written.
-    In
-    other folders every bullet of the body becomes a skill whose applicability is the folder's
+    In other folders every bullet of the body becomes a skill whose applicability is the folder's
     description; scripts and assets are not read.
 
     Raises:

@@ -174,8 +174,7 @@ def skill_of(item: object, where: str) -> tuple[BankSkill, SkillStats]:
 
     Args:
         item: The object. ``id``, ``title``, ``principle``, ``when_to_apply``, ``kind`` and the
-            parts of
-            a lesson are required.
+            parts of a lesson are required.
         where: Its name in messages.
 
     Raises:

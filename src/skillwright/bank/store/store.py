@@ -297,8 +297,7 @@ class BankStore:
         Raises:
             BankMoved: The candidate was made of another version than the newest.
             BankError: An active skill fails lint, the disk is full, or another process locks the
-                file.
-                Nothing was written.
+                file. Nothing was written.
         """
         with self._file.transaction(durable=True):
             before = self.load()

@@ -158,7 +158,7 @@ class BankFile(SqliteFile):
                 return ", and try again."
             case Trouble.DAMAGED:
                 return "import its last export into a new file."
-            case Trouble.SEALED:
+            case Trouble.READ_ONLY_FOLDER:
                 return (
                     "It can be looked at there; to change it, copy it to a folder of your own and "
                     "name the copy."

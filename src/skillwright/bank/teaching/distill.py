@@ -2,8 +2,7 @@
 
 Successes of a category become principles, failures become lessons, and episodes of all categories
 become general skills; if tasks are set in one place, its facts become skills of that place.
-Requests
-are small and concurrent; results are in the order of the requests.
+Requests are small and concurrent; results are in the order of the requests.
 
 Source: SkillRL (arXiv 2602.08234), requirements R1-R5. Its released code read five steps of ten
 memories, made general skills of the first two categories, and treated failed requests as empty

@@ -1,13 +1,14 @@
 """A row of a table: one question, a reply or several, and a score."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from skillwright.core import (
     DataError,
     EnvError,
+    EpisodeResult,
     JudgeError,
     Message,
     ModelError,
@@ -19,10 +20,11 @@ from skillwright.core import (
     Trajectory,
     Usage,
 )
-from skillwright.envs.about import Judging, TaskSplits
+from skillwright.envs.about import EnvReport, Evaluation, Judging, TaskSplits
 from skillwright.envs.answers import answer_in, without_thoughts
 from skillwright.envs.table.functions import file_digest, scored_apart
-from skillwright.envs.table.scorers import Function, Grade, Json, Judge, Regex, read_verdict
+from skillwright.envs.table.reasons import hints
+from skillwright.envs.table.scorers import Function, Grade, Json, Judge, Number, Regex, read_verdict
 from skillwright.envs.table.settings import judge_model, read_settings
 from skillwright.envs.table.splits import find_table_tasks
 from skillwright.envs.table.toolbox import ANSWERS, Toolbox
@@ -117,6 +119,28 @@ class TableEnv(TextEnv):
             raise DataError(f"scorer {settings.scorer.kind!r} tells no right answer")
         return [f"<answer>{settings.scorer.gold(settings.right(extras['row']))}</answer>"]
 
+    @classmethod
+    def report(
+        cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
+    ) -> EnvReport | None:
+        """Say what the replies have in common where none of them is right."""
+        del env_config, played
+        scored = [
+            one.trajectory.turns[-1]
+            for one in results
+            if one.reward is not None and one.trajectory.turns
+        ]
+        if not scored or any(one.reward for one in results):
+            return None
+        found = list(hints([str(turn.metadata.get("reason", "")) for turn in scored]))
+        return EnvReport({"hints": found}) if found else None
+
+    @classmethod
+    def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
+        """Format the hints that `report` found."""
+        del scores
+        return (f"[yellow]0% solved[/]: {hint}." for hint in facts["hints"])
+
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
         """Take what judge and server said from a record; after ``turns`` they are asked again."""
         kept = record.turns if turns is None else record.turns[:turns]
@@ -159,11 +183,12 @@ class TableEnv(TextEnv):
         self._replies += 1
         answer, grade = await self._grade(action)
         self._score = grade.score
+        facts = {**grade.facts, **({"reason": grade.reason} if grade.reason else {})}
         is_last = self._settings.on_wrong == "stop" or self.turns >= self.max_turns
         if grade.score >= 1 or is_last:
-            output = self.finish(grade.feedback, reward=grade.score, metadata=grade.facts)
+            output = self.finish(grade.feedback, reward=grade.score, metadata=facts)
         else:
-            output = self.reply(f"{grade.hint} Answer again.", metadata=grade.facts)
+            output = self.reply(f"{grade.hint} Answer again.", metadata=facts)
         return {**output, "postprocessed_action": answer}
 
     def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
@@ -230,6 +255,9 @@ class TableEnv(TextEnv):
         if isinstance(scorer, Judge):
             return reply, await self._judged(scorer, reply)
         answer = answer_in(action)
+        if isinstance(scorer, Number):
+            comma = bool(self.extras.get("decimal_comma"))
+            return answer, scorer.grade(answer, self._right, comma=comma)
         return answer, scorer.grade(answer, self._right)
 
     async def _judged(self, scorer: Judge, reply: str) -> Grade:

@@ -4,26 +4,31 @@ import asyncio
 import inspect
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import IO, Any, Final
 
 from skillwright.core import DataError, EnvError
+from skillwright.core.fence import one_line
 from skillwright.core.found_code import SESSION, find_code
 from skillwright.core.jsonio import read_text, text_digest
+from skillwright.core.supervised import end_supervised, supervised
 from skillwright.envs.table.scorers import NOT_RIGHT, Function, Grade, Regex, as_text
 from skillwright.envs.table.worker import describe, read_score
 
 _PROGRAM: Final = Path(__file__).with_name("worker.py")
 _STARTS_WITHIN_S: Final = 60.0
 _MOST_PROCESSES: Final = 4
+_LOOKS_AGAIN_S: Final = 0.1
+_REASON_CHARS: Final = 80
 
 
 async def scored_apart(
@@ -41,14 +46,16 @@ async def scored_apart(
     question = {**what, "reply": reply}
     found = await _ask(name, {**question, "time_limit_s": scorer.time_limit_s})
     if isinstance(scorer, Regex) and found["score"] < 1:
-        return Grade(found["score"], f'Expected what matches "{as_text(right)}".')
+        expected = f'Expected what matches "{as_text(right)}".'
+        return Grade(found["score"], expected, reason="the pattern does not match")
     return _graded(found)
 
 
 def _graded(found: Mapping[str, Any]) -> Grade:
     score, said = found["score"], found.get("feedback", "")
     feedback = said or ("Right." if score == 1 else f"The score is {score:g}.")
-    return Grade(score, feedback, said or NOT_RIGHT)
+    reason = "" if score == 1 else one_line(feedback, _REASON_CHARS)
+    return Grade(score, feedback, said or NOT_RIGHT, reason=reason)
 
 
 def file_digest(function: str) -> str:
@@ -73,7 +80,7 @@ def refuse_unusable(scorer: Function) -> None:
         return
     process = _Process(scorer.function)
     try:
-        process.start()
+        process.start(threading.Event())
     except EnvError as error:
         raise DataError(f"env.config.scorer: {error}") from error
     finally:
@@ -138,112 +145,100 @@ class _Asked:
     def __init__(self, function: str, question: Mapping[str, Any]) -> None:
         self._function = function
         self._question = question
-        self._process: _Process | None = None
-        self._is_off = False
+        self._is_off = threading.Event()
 
     def answer(self) -> dict[str, Any]:
-        if self._is_off:
-            raise EnvError(f"{self._function}: the caller is gone")
         kept: dict[str, _Process] = _own.__dict__.setdefault("processes", {})
         # Another version of the file is another program.
         name = f"{self._function}#{file_digest(self._function)}"
-        process = self._process = kept.setdefault(name, _Process(self._function))
-        return process.ask(self._question)
+        return kept.setdefault(name, _Process(self._function)).ask(self._question, self._is_off)
 
     def stop(self) -> None:
-        self._is_off = True
-        if self._process is not None:
-            self._process.stop()
+        """Let the thread end its process, unless it has the answer."""
+        self._is_off.set()
 
 
 class _Process:
-    """A scorer's process; it is started when it is asked, and again after it was stopped."""
+    """A scorer's process, of one thread; it is started when it is asked, also after its end."""
 
     def __init__(self, function: str) -> None:
         self._function = function
         self._name = function or "the regular expression"
         self._process: subprocess.Popen[str] | None = None
+        self._lines: SimpleQueue[str] = SimpleQueue()
 
-    def start(self) -> None:
+    def start(self, is_off: threading.Event) -> "subprocess.Popen[str]":
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
         # -P: other files in the program's folder are not importable by the scorer.
         words = [sys.executable, "-P", str(_PROGRAM), self._function, paths]
         # In a session of its own, so that Ctrl-C is no exception of a scorer's.
-        self._process = subprocess.Popen(
-            words,
+        process = self._process = subprocess.Popen(
+            supervised(words),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
             start_new_session=True,
         )
-        answer = self._read(_STARTS_WITHIN_S, "to be imported")
+        self._lines = SimpleQueue()
+        reading = (process.stdout, self._lines)
+        threading.Thread(target=_read_lines, args=reading, name="scorer", daemon=True).start()
+        answer = self._read(_STARTS_WITHIN_S, "to be imported", is_off)
         if "broken" in answer:
             self.stop()
             raise EnvError(f"{self._name} cannot be used: {answer['broken']}")
+        return process
 
-    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        if self._process is None or self._process.poll() is not None:
-            self.start()
-        pipe = self._pipe("stdin")
+    def ask(self, question: Mapping[str, Any], is_off: threading.Event) -> dict[str, Any]:
+        process = self._process
+        if process is None or process.poll() is not None:
+            process = self.start(is_off)
+        assert process.stdin is not None
         try:
-            pipe.write(json.dumps(question) + "\n")
-            pipe.flush()
+            process.stdin.write(json.dumps(question) + "\n")
+            process.stdin.flush()
         except OSError as error:
             self.stop()
             raise EnvError(f"{self._name} ended by itself before it was asked") from error
-        answer = self._read(question["time_limit_s"], "for a reply")
+        answer = self._read(question["time_limit_s"], "for a reply", is_off)
         if "raised" in answer:
             raise EnvError(f"{self._name} gave no score: {answer['raised']}")
         return answer
 
-    def stop(self) -> None:
+    def stop(self) -> int:
+        """End the process and all that it started; return its exit code."""
         process, self._process = self._process, None
         if process is None:
-            return
-        _kill(process)
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+            return 0
+        end_supervised(process)
+        if process.stdin is not None:
+            with suppress(BrokenPipeError):  # an unread question
+                process.stdin.close()
+        return process.returncode
 
-    def _read(self, limit_s: float, what: str) -> dict[str, Any]:
-        """Read a line, or stop the process where it takes too long to write one."""
-        process, late = self._process, threading.Event()
-        if process is None:
-            raise EnvError(f"{self._name} was stopped")
-
-        def too_late() -> None:
-            late.set()
-            _kill(process)
-
-        watch = threading.Timer(limit_s, too_late)
-        watch.daemon = True
-        watch.start()
-        try:
-            line = self._pipe("stdout").readline()
-        finally:
-            watch.cancel()
-        if late.is_set():
+    def _read(self, limit_s: float, what: str, is_off: threading.Event) -> dict[str, Any]:
+        """Read a line; stop the process if it takes too long, or if its caller is gone."""
+        ends_at = time.monotonic() + limit_s
+        line = None
+        while line is None and not is_off.is_set() and time.monotonic() < ends_at:
+            with suppress(Empty):
+                line = self._lines.get(timeout=min(_LOOKS_AGAIN_S, limit_s))
+        if line is None:
             self.stop()
+            if is_off.is_set():
+                raise EnvError(f"{self._name}: its caller is gone")
             raise EnvError(
                 f"{self._name} took longer than {limit_s:g} s {what} and was stopped; "
                 "env.config.scorer.time_limit_s allows more"
             )
         if not line:
-            code = process.wait()
-            self.stop()
-            raise EnvError(f"{self._name} ended its process, with exit code {code}")
+            raise EnvError(f"{self._name} ended its process, with exit code {self.stop()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def _pipe(self, name: str) -> IO[str]:
-        pipe: IO[str] | None = getattr(self._process, name, None)
-        if pipe is None:
-            raise EnvError(f"{self._name} was stopped")
-        return pipe
 
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    """End a process and what it started, which would keep its end of the pipe open."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _read_lines(pipe: IO[str], lines: "SimpleQueue[str]") -> None:
+    """Pass lines on, and "" at the end: whatever else holds the pipe open, no caller waits."""
+    with pipe:
+        for line in pipe:
+            lines.put(line)
+    lines.put("")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from skillwright.core import ChatModel, Message, ModelError, Purpose, Sampling, Usage
 from skillwright.core.fence import fenced
@@ -14,6 +14,7 @@ from skillwright.core.seeds import derive_seed
 from skillwright.envs.side_models import shared_model
 from skillwright.envs.table.scorers import Grade, Judge, read_verdict
 from skillwright.envs.table.settings import judge_model
+from skillwright.envs.table.worker import snapped
 from skillwright.models import make_model
 from skillwright.models.structured import ask_json
 
@@ -33,11 +34,15 @@ The score is a number from 0 (worthless) to 1 (all that the rubric asks for)."""
 _REPAIRS: Final = 2
 
 
+def _snapped(score: Any) -> Any:
+    return snapped(score) if isinstance(score, float) else score
+
+
 class Vote(BaseModel):
     """What a judge answers."""
 
     feedback: str = ""
-    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_snapped)]
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ A `Grade` says why: ``feedback`` to the optimizer, which may know the right answ
 and ``hint`` to an agent that may try again, who may not.
 """
 
+import ast
 import json
 import math
 import re
@@ -17,13 +18,18 @@ from skillwright.core import DataError
 from skillwright.core.jsonio import dumps
 from skillwright.core.settings import Frozen
 from skillwright.envs.answers import token_f1
-from skillwright.models.structured import extract_json
+from skillwright.envs.table.final_number import final_number
+from skillwright.envs.table.numbers import Read, same_number, whole_number
+from skillwright.envs.table.objects import final_object
+from skillwright.envs.table.reasons import Reason, text_reason
+from skillwright.envs.table.unicode_forms import alike, folded
+from skillwright.envs.table.words import holds_words, spaced_out, unwrapped
 
 NOT_RIGHT: Final = "That is not right."
 
 _LONGEST_SHOWN: Final = 300
-_NUMBER: Final = re.compile(r"(?:(?<!\w)[-+\u2212])?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
-_THOUSANDS: Final = re.compile(r"\d{1,3}(,\d{3})+(?!\d)")
+_NUMPY_LIST: Final = re.compile(r"(?<=['\"])\s+(?=['\"])")
+_CODE: Final = re.compile(r"[-+]?0\d")
 _NOTHING: Final = object()
 
 
@@ -36,12 +42,14 @@ class Grade:
         feedback: The reason, for the optimizer.
         hint: What an agent that may try again is shown.
         facts: More of it, for the record.
+        reason: In a few words without values, so that equal ones can be counted; "" if right.
     """
 
     score: float
     feedback: str
     hint: str = NOT_RIGHT
     facts: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
 
 
 class _Compared(Frozen):
@@ -50,7 +58,9 @@ class _Compared(Frozen):
     def grade(self, answer: str, right: Any) -> Grade:
         """Score an answer."""
         score = self.score(answer, right)
-        return Grade(score, "Right." if score == 1.0 else self._expected(answer, right))
+        if score == 1.0:
+            return Grade(score, "Right.")
+        return Grade(score, self._expected(answer, right), reason=self._reason(answer, right))
 
     def score(self, answer: str, right: Any) -> float:
         """Return a number in [0, 1]."""
@@ -71,25 +81,38 @@ class _Compared(Frozen):
     def _expected(self, answer: str, right: Any) -> str:
         return f'Expected "{_short(self.gold(right))}", and you answered "{_short(answer)}".'
 
+    def _reason(self, answer: str, right: Any) -> str:
+        raise NotImplementedError
 
-class Exact(_Compared):
-    """The same text; case, blanks, quotes around it and a final full stop do not count."""
+
+class _Texts(_Compared):
+    """A scorer that compares texts."""
+
+    fold: bool = True
+    """Whether forms of one character count as one: width, quotes, dashes, zero-width characters."""
+
+    def _reason(self, answer: str, right: Any) -> str:
+        return text_reason(answer, as_text(right), listed(right))
+
+
+class Exact(_Texts):
+    """The same text; case, blanks, quotes around it and a final period do not count."""
 
     kind: Literal["exact"] = "exact"
 
     def score(self, answer: str, right: Any) -> float:
         """Return 1 or 0."""
-        return float(plain(answer) == plain(as_text(right)))
+        return float(_same_text(answer, as_text(right), fold=self.fold))
 
 
-class OneOf(_Compared):
+class OneOf(_Texts):
     """One of several right answers: a list, or a text that has ``|`` between them."""
 
     kind: Literal["one_of"] = "one_of"
 
     def score(self, answer: str, right: Any) -> float:
         """Return 1 or 0."""
-        return float(plain(answer) in map(plain, _several(right)))
+        return float(any(_same_text(answer, one, fold=self.fold) for one in _several(right)))
 
     def check(self, right: Any) -> None:
         """Refuse an empty list."""
@@ -100,20 +123,24 @@ class OneOf(_Compared):
         """Return the first."""
         return _several(right)[0]
 
+    def _reason(self, answer: str, right: Any) -> str:
+        reasons = [text_reason(answer, one) for one in _several(right)]
+        return min(reasons, key=list(Reason).index)
 
-class Contains(_Compared):
+
+class Contains(_Texts):
     """The answer is in the reply, as whole words; case and blanks do not count."""
 
     kind: Literal["contains"] = "contains"
 
     def score(self, answer: str, right: Any) -> float:
         """Return 1 or 0."""
-        wanted = re.escape(plain(as_text(right)))
-        return float(re.search(rf"(?<!\w){wanted}(?!\w)", _simple(answer)) is not None)
+        text, wanted = alike(answer, as_text(right), fold=self.fold)
+        return float(holds_words(text, unwrapped(wanted)))
 
 
 class Number(_Compared):
-    """The last number in the reply is the answer, give or take the tolerance."""
+    """The number that a reply answers with is the right one, give or take the tolerance."""
 
     kind: Literal["number"] = "number"
     tolerance: float | str = 0.0
@@ -124,22 +151,38 @@ class Number(_Compared):
         self._allowed(1.0)
         return self
 
+    def grade(self, answer: str, right: Any, *, comma: bool = False) -> Grade:
+        """Score an answer; ``comma`` reads ``1,234`` with a decimal comma."""
+        given, wanted = final_number(answer, comma=comma), self._wanted(right, comma)
+        if given is not None and self._is_right(given, wanted):
+            return Grade(1.0, "Right.")
+        reason = Reason.NO_NUMBER if given is None else Reason.OTHER_NUMBER
+        return Grade(0.0, self._expected(answer, right), reason=reason)
+
     def score(self, answer: str, right: Any) -> float:
         """Return 1 or 0."""
-        numbers = _NUMBER.findall(answer)
-        given = as_number(numbers[-1]) if numbers else None
-        wanted = self._wanted(right)
-        if given is None:
-            return 0.0
-        # A hair more, as 0.1 + 0.2 is not 0.3.
-        return float(abs(given - wanted) <= self._allowed(wanted) + 1e-9 * max(1, abs(wanted)))
+        return self.grade(answer, right).score
 
     def check(self, right: Any) -> None:
         """Refuse an answer that is no number."""
         self._wanted(right)
 
-    def _wanted(self, right: Any) -> float:
-        number = as_number(right)
+    def _is_right(self, given: Read, wanted: Read) -> bool:
+        one, other = float_of(given), float_of(wanted)
+        # A hair more, as 0.1 + 0.2 is not 0.3.
+        if same_number(one, other) or abs(one - other) <= self._allowed(other) * (1 + 1e-9):
+            return True
+        if given.is_share == wanted.is_share:
+            return False
+        return same_number(
+            *(
+                100 * value if not share else value
+                for value, share in ((one, given.is_share), (other, wanted.is_share))
+            )
+        )
+
+    def _wanted(self, right: Any, comma: bool = False) -> Read:
+        number = whole_number(right, comma=comma)
         if number is None:
             raise DataError(f"the answer {right!r} is no number, which scorer 'number' compares")
         return number
@@ -156,32 +199,44 @@ class Number(_Compared):
         return abs(wanted) * amount / 100 if share else amount
 
 
-class Json(_Compared):
-    """The reply is a JSON object, and the score is the share of its fields that are right."""
+class Json(_Texts):
+    """The reply ends with a JSON object, and the score is the share of its fields that are right.
+
+    A text equals a text (as `Exact` compares, quotes and periods included); a number equals a
+    number or a text of the same value, but not a code such as ``"01234"``; ``true`` equals
+    ``"true"``, and ``null`` an empty text.
+    """
 
     kind: Literal["json"] = "json"
 
     def grade(self, answer: str, right: Any) -> Grade:
         """Compare field by field; fields that were not asked for do not count."""
-        wanted, given = _object(right), extract_json(answer)
+        wanted = _object(right)
+        names = {name: folded(name) if self.fold else name for name in wanted}
+        given, breaks_off = final_object(answer, names.values())
         if given is None:
             fields = ", ".join(wanted)
             said = f"Answer with one JSON object with the fields {fields}."
-            return Grade(0.0, f"{said} Expected {_short(dumps(wanted))}", said)
-        wrong = {
-            name: value
-            for name, value in wanted.items()
-            if not _same(given.get(name, _NOTHING), value)
-        }
+            expected = f"{said} Expected {_short(dumps(wanted))}"
+            cause = Reason.CUT_OBJECT if breaks_off else Reason.NO_OBJECT
+            return Grade(0.0, expected, said, reason=cause)
+        found = {name: given.get(names[name], _NOTHING) for name in wanted}
+        wrong = [name for name, value in wanted.items() if not self._same(found[name], value)]
         if not wrong:
             return Grade(1.0, "Right.")
         wrong_fields = [
-            f"{name}: expected {_short(dumps(value))}, and you answered "
-            + (_short(dumps(given[name])) if name in given else "nothing")
-            for name, value in wrong.items()
+            f"{name}: expected {_short(dumps(wanted[name]))}, and you answered "
+            + ("nothing" if found[name] is _NOTHING else _short(_shown(found[name])))
+            for name in wrong
         ]
         hint = f"These fields are not right: {', '.join(wrong)}."
-        return Grade(1 - len(wrong) / len(wanted), "; ".join(wrong_fields), hint)
+        missing = [name for name in wrong if found[name] is _NOTHING]
+        reason = (
+            f"the final object has no field {', '.join(missing)}"
+            if missing
+            else f"another value in {', '.join(wrong)}"
+        )
+        return Grade(1 - len(wrong) / len(wanted), "; ".join(wrong_fields), hint, reason=reason)
 
     def check(self, right: Any) -> None:
         """Refuse what is no object with fields."""
@@ -191,15 +246,44 @@ class Json(_Compared):
         """Return the object."""
         return dumps(_object(right))
 
+    def _same(self, given: Any, wanted: Any) -> bool:
+        if given is _NOTHING:
+            return False
+        if isinstance(given, Mapping | list) and isinstance(wanted, str):
+            try:  # a cell of a table that holds JSON
+                wanted = json.loads(wanted)
+            except ValueError:
+                return False
+        if isinstance(wanted, Mapping) and isinstance(given, Mapping):
+            return wanted.keys() == given.keys() and all(
+                self._same(given[name], value) for name, value in wanted.items()
+            )
+        if isinstance(wanted, list) and isinstance(given, list):
+            return len(wanted) == len(given) and all(map(self._same, given, wanted))
+        if isinstance(wanted, Mapping | list) or isinstance(given, Mapping | list):
+            return False
+        if not (isinstance(given, str) and isinstance(wanted, str)):
+            numbers = as_number(given), as_number(wanted)
+            if numbers[0] is not None and numbers[1] is not None:
+                is_code = any(isinstance(one, str) and _CODE.match(one) for one in (given, wanted))
+                return not is_code and same_number(numbers[0], numbers[1])
+        return _same_text(_worded(given), _worded(wanted), fold=self.fold)
 
-class F1(_Compared):
-    """The overlap of words with the answer, as SQuAD counts it."""
+
+class F1(_Texts):
+    """The overlap of words with the answer, as SQuAD counts it.
+
+    In scripts without blanks between words, every character is one, as MLQA counts them.
+    """
 
     kind: Literal["f1"] = "f1"
 
     def score(self, answer: str, right: Any) -> float:
         """Return a number in [0, 1]."""
-        return token_f1(answer, [as_text(right)])
+        if not self.fold:
+            return token_f1(answer, [as_text(right)])
+        given, wanted = map(spaced_out, alike(answer, as_text(right)))
+        return token_f1(given, [wanted])
 
 
 class Regex(Frozen):
@@ -283,34 +367,45 @@ def as_text(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """Read a number, as people write it: ``1,234.5``, or ``3,5``; ``None`` where it is none."""
-    if isinstance(value, bool):
-        return None
-    text = str(value).strip().strip("$\u20ac\u00a3% ").replace("\u2212", "-")
-    bare = text.lstrip("+-")
-    if _THOUSANDS.match(bare):
-        text = text.replace(",", "")
-    elif text.count(",") == 1 and "." not in text:
-        text = text.replace(",", ".")
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    """Read a number, as people write it: ``1,234.5``, ``3,5``, ``1/2``; ``None`` if it is none."""
+    found = whole_number(value)
+    return None if found is None else found.value
 
 
-def plain(text: str) -> str:
-    """Return a text as `Exact` compares it."""
-    simple = _simple(text)
-    # Of a text that is nothing else they are all there is.
-    return simple.strip("\"'`\u201c\u201d").removesuffix(".").strip() or simple
+def float_of(found: Read) -> float:
+    """Return the value of a number that was read as one."""
+    return math.nan if found.value is None else found.value
 
 
-def _simple(text: str) -> str:
-    return " ".join(text.casefold().split())
+def listed(right: Any) -> list[str]:
+    """Return the texts of a list, also of one that a cell holds as JSON or Python's own form."""
+    found = right
+    if isinstance(right, str):
+        text = right.strip()
+        if not (text.startswith("[") and text.endswith("]")):
+            return []
+        try:
+            found = json.loads(text)
+        except ValueError:
+            try:
+                found = ast.literal_eval(_NUMPY_LIST.sub(", ", text))
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                return []
+    if isinstance(found, str | Mapping) or not isinstance(found, Sequence):
+        return []
+    if any(isinstance(one, Sequence | Mapping) and not isinstance(one, str) for one in found):
+        return []
+    return [as_text(one) for one in found if one is not None and as_text(one).strip()]
+
+
+def _same_text(answer: str, right: str, *, fold: bool) -> bool:
+    given, wanted = alike(answer, right, fold=fold)
+    return given == wanted or unwrapped(given) == unwrapped(wanted)
 
 
 def _several(right: Any) -> list[str]:
+    if found := listed(right):
+        return found
     if isinstance(right, Sequence) and not isinstance(right, str):
         return [as_text(one) for one in right if as_text(one).strip()]
     return [part.strip() for part in as_text(right).split("|") if part.strip()]
@@ -331,19 +426,12 @@ def _object(right: Any) -> Mapping[str, Any]:
     return found
 
 
-def _same(given: Any, wanted: Any) -> bool:
-    if given is _NOTHING:
-        return False
-    if isinstance(wanted, Mapping | list) or isinstance(given, Mapping | list):
-        return bool(given == wanted)
-    numbers = as_number(given), as_number(wanted)
-    if None not in numbers:
-        return math.isclose(*numbers, rel_tol=1e-9, abs_tol=1e-9)  # type: ignore[arg-type]  # none is None
-    return plain(_worded(given)) == plain(_worded(wanted))
-
-
 def _worded(value: Any) -> str:
     return "" if value is None else as_text(value)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _short(text: str) -> str:

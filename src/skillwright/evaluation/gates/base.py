@@ -1,4 +1,4 @@
-"""The base class of gates, the registry, and what can be said about a gate before a run.
+"""The base class of gates, their registry, and a gate's power before a run.
 
 A package adds a gate by naming its class in the group ``skillwright.gates``:
 
@@ -15,8 +15,9 @@ from pydantic import ConfigDict
 
 from skillwright.core import DataError, Duel, did_you_mean
 from skillwright.entry_points import entry_points
+from skillwright.evaluation.gates.chosen import ASSIGNMENTS
 from skillwright.evaluation.gates.judging import USUAL, Metric, Terms, tasks_needed
-from skillwright.evaluation.gates.release import ASSIGNMENTS, ReleaseTest
+from skillwright.evaluation.gates.release import ReleaseTest
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.power import POWER, detectable_gain
 from skillwright.evaluation.verdict import AlphaLedger, Verdict
@@ -27,10 +28,10 @@ GROUP: Final = "skillwright.gates"
 
 
 class Gate(OpenUnion):
-    """Judges whether a candidate replaces the current skill. A gate is one frozen class.
+    """Decides whether a candidate replaces the current skill; base class of all gates.
 
-    Its fields are its keys in a configuration, below ``evaluation.gate``. A gate of a package has
-    the fields ``kind`` and ``draws``, and the method `judge`; the rest has defaults.
+    A gate's fields are its keys in a configuration, below ``evaluation.gate``. A new gate defines
+    the fields ``kind`` and ``draws`` and the method `judge`; everything else has defaults.
     """
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -45,15 +46,15 @@ class Gate(OpenUnion):
     default_tag: ClassVar[str | None] = "explore"
 
     knows_noise: ClassVar[bool] = True
-    """Whether it tests at the ledger's alpha, so that too few tasks can prove nothing."""
+    """Whether it is a statistical test at the ledger's alpha, which needs a minimum of tasks."""
     accepts_all: ClassVar[bool] = False
-    """Whether every candidate becomes current, and the gate decides about the best one only."""
+    """Whether every candidate becomes current, and the gate only decides about the best one."""
 
     if TYPE_CHECKING:  # a field in some gates, a constant in others
 
         @property
         def draws(self) -> int:
-            """Draws per task and side that a decision takes at most."""
+            """Maximum draws per task and side in a decision."""
 
     @classmethod
     def member(cls, name: str) -> "type[Gate]":
@@ -83,12 +84,12 @@ class Gate(OpenUnion):
 
     @property
     def redraws(self) -> bool:
-        """Whether both sides are drawn anew once something was accepted."""
+        """Whether both sides get new draws after an accepted candidate."""
         return True
 
     @property
     def release(self) -> ReleaseTest | None:
-        """The test of what a run releases; ``None`` where each accepted candidate is released."""
+        """The release test; ``None`` if every accepted candidate is released."""
         return None
 
     def expected_rollouts(self, tasks: int) -> int:
@@ -99,23 +100,23 @@ class Gate(OpenUnion):
         """Divide a run's alpha; by default evenly among its decisions.
 
         Args:
-            alpha: The chance that a run releases something although its edits changed nothing.
-            decisions: Candidates that may be judged.
-            again: Whether a release test that proves nothing may be repeated once.
+            alpha: Probability that a run releases a skill although its edits have no effect.
+            decisions: Maximum number of judged candidates.
+            again: Whether a release test that is not significant may be repeated once.
         """
         del again
         return AlphaLedger(alpha, max(1, decisions))
 
     def scores(self, terms: Terms) -> Metric:
-        """Return the score of an episode that is compared."""
+        """Return the metric that is compared."""
         return Metric(self.metric, self.mixed_weight, terms.success_threshold)
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Draw paired results from ``duel`` until the question is settled.
+        """Draw paired results from ``duel`` until a decision is possible.
 
         Args:
-            duel: Incumbent and candidate; its draws are the only evidence.
-            ledger: The rest of the run's alpha. The gate reads it; the caller spends the
+            duel: Draws paired results of incumbent and candidate.
+            ledger: The run's remaining alpha. The gate only reads it; the caller spends the
                 verdict (`AlphaLedger.spend`).
             terms: Facts about the run.
         """
@@ -127,7 +128,7 @@ GateClass = TypeVar("GateClass", bound=Gate)
 
 
 def built_in(gate: type[GateClass]) -> type[GateClass]:
-    """Add a gate under its kind."""
+    """Register a gate under its kind."""
     _BUILT_IN[gate.model_fields["kind"].default] = gate
     return gate
 
@@ -152,7 +153,7 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
 
 
 def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say which gain a gate finds on a number of held-out tasks; see `detectable_gain`."""
+    """Describe the smallest gain that a gate can detect on ``tasks``; see `detectable_gain`."""
     if gate.accepts_all:
         return "the open gate lets every edit become current, and releases any measured gain"
     if not gate.knows_noise:

@@ -1,8 +1,7 @@
-"""Bounds on gains that hold for several questions together: is each worth something, or nothing?
+"""Simultaneous confidence bounds on several gains, such as those of a skill's sections.
 
-A gate asks whether something new is better. Here the questions are about what a skill has already,
-and the one that matters is whether it is *not* worse without: "no difference was seen" is no
-answer to that, so what is bounded is the loss that was not seen.
+A section is proven useless only if the possible loss without it is bounded; that no difference was
+measured is not enough.
 """
 
 from collections.abc import Sequence
@@ -16,12 +15,12 @@ from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gai
 
 @dataclass(frozen=True, slots=True)
 class BoundedGain:
-    """A measured gain between two bounds, each wrong with a chance of at most the alpha given.
+    """A measured gain with two confidence bounds, each wrong with probability at most alpha.
 
     Attributes:
-        effect: What the pairs say; its own interval is for one question alone.
+        effect: The measured effect; its own interval holds for a single comparison.
         interval: The bounds.
-        problem: Why nothing follows from them, or "".
+        problem: Why no conclusion is possible, or "".
     """
 
     effect: PairedEffect
@@ -30,31 +29,31 @@ class BoundedGain:
 
     @property
     def gain(self) -> float | None:
-        """The mean gain over tasks; ``None`` where no pair was scored."""
+        """The mean gain over tasks; ``None`` without scored pairs."""
         return self.effect.gain
 
     def is_above(self, gain: float) -> bool:
-        """Whether it is proven to be more than this."""
+        """Whether the true gain is proven to be above ``gain``."""
         return not self.problem and self.interval.low > gain
 
     def is_below(self, gain: float) -> bool:
-        """Whether it is proven to be less than this."""
+        """Whether the true gain is proven to be below ``gain``."""
         return not self.problem and self.interval.high < gain
 
 
 def bound_gain(pairs: Sequence[Pair], tasks: int, alpha: float) -> BoundedGain:
-    """Bound how much better the candidates of ``pairs`` do than their incumbents.
+    """Bound the true mean gain of the candidates of ``pairs`` over their incumbents.
 
-    The tasks are the sample: a task's draws are averaged, and only more tasks say more about tasks
-    that were not drawn. Ask with a share of a ledger's alpha (`AlphaLedger.share`), and by
-    Bonferroni's inequality all bounds of a kind hold together with what is left of 1.
+    The tasks are the sample; a task's draws are averaged. With a share of a ledger's alpha
+    (`AlphaLedger.share`) per comparison, all bounds on one side hold simultaneously with a
+    probability of at least 1 minus the sum of the shares (Bonferroni).
 
     Args:
-        pairs: Draws of both sides, as a gate's metric scores them. How often a task is drawn must
-            not depend on its results: where only tasks that differ are drawn again, a loss seems
-            smaller than it is.
-        tasks: How many tasks were asked for.
-        alpha: The chance, at each side, that the truth lies beyond the bound, in (0, 0.5).
+        pairs: Draws of both sides, scored by a gate's metric. The number of draws of a task must
+            not depend on its results: if only tasks with differences were drawn again, losses
+            would be underestimated.
+        tasks: Number of requested tasks.
+        alpha: Probability, per side, that the true gain is beyond the bound; in (0, 0.5).
     """
     effect = measure_effect(pairs, tests=False)
     gains = list(task_gains(pairs).values())
@@ -63,5 +62,5 @@ def bound_gain(pairs: Sequence[Pair], tasks: int, alpha: float) -> BoundedGain:
 
 
 def least_margin(tasks: int, alpha: float) -> float:
-    """Return the smallest loss that can be excluded on ``tasks`` where nothing differs."""
+    """Return the smallest loss that can be ruled out on ``tasks`` when all results are equal."""
     return bounded_mean_interval([0.0] * tasks, -1.0, 1.0, 1 - 2 * alpha).high

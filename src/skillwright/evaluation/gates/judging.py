@@ -1,7 +1,7 @@
-"""Shared parts of gates: the compared score, undecidable cases, and the wording of reasons.
+"""Shared parts of gates: the compared score, undecidable cases, and the text of reasons.
 
-A pair with a Failure is left out and counted. With more than a tenth of the pairs lost, or too few
-tasks to prove anything, the verdict is `UNDECIDED`.
+Pairs with a failure are left out and counted. The verdict is `UNDECIDED` if more than a tenth of
+the pairs are lost, or if there are too few tasks for the test.
 """
 
 import math
@@ -12,6 +12,7 @@ from math import fsum, inf, sqrt
 from statistics import fmean
 
 from skillwright.core import EpisodeResult, Pair
+from skillwright.evaluation.gates.chosen import Choice
 from skillwright.evaluation.gates.skillopt_gate import GateMetric, select_gate_score
 from skillwright.evaluation.paired import PairedEffect, by_task_type, measure_effect, task_gains
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
@@ -28,7 +29,7 @@ class Metric:
     Attributes:
         name: ``hard`` is `EpisodeResult.hard_score`, ``soft`` the reward, ``mixed`` a blend.
         mixed_weight: Weight of ``soft`` in ``mixed``, clamped to [0, 1].
-        success_threshold: The reward from which an episode passes, for ``hard``.
+        success_threshold: Minimum reward of a success, for ``hard``.
     """
 
     name: GateMetric = "hard"
@@ -53,36 +54,36 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Facts about the run that a gate decides for.
+    """Facts about the run that a gate needs.
 
     Attributes:
-        success_threshold: The reward from which an episode passes, for the metric ``hard``.
-        seed: The run's seed, for gates that choose tasks or sign assignments at random.
-        judged: Of each candidate that the run has judged on the same tasks, on how many of them it
-            went differently: for a release test whose draws repeat those that decided.
-        weights: Number of weights among which the tested ones were selected on the same tasks.
+        success_threshold: Minimum reward of a success, for the metric ``hard``.
+        seed: The run's seed, for random tasks or sign assignments.
+        judged: The candidates that the run has judged on the same tasks, in order; for a release
+            test of an agent without randomness.
+        weights: Number of checkpoints from which the tested one was selected on the same tasks.
     """
 
     success_threshold: float = 1.0
     seed: int = 0
-    judged: tuple[int, ...] = ()
+    judged: tuple[Choice, ...] = ()
     weights: int = 1
 
 
 USUAL = Terms()
-"""Success is a reward of 1."""
+"""Default terms: a reward of 1 is a success."""
 
 
 def tasks_needed(alpha: float) -> int:
-    """Return how many held-out tasks a paired test at ``alpha`` needs to be able to accept.
+    """Return the minimum number of held-out tasks for a paired test at ``alpha``.
 
-    With n tasks the smallest p-value is 2^-n, when every task goes better.
+    With n tasks the smallest p-value is 2^-n, reached when all tasks improve.
     """
     return max(MIN_PAIRED_TASKS, math.ceil(-math.log2(alpha)))
 
 
 def nothing_left(ledger: AlphaLedger) -> str:
-    """Return that a ledger's plan is used up, or ""."""
+    """Return a message if no alpha is left, or ""."""
     if ledger.share > 0:
         return ""
     return (
@@ -92,7 +93,7 @@ def nothing_left(ledger: AlphaLedger) -> str:
 
 
 def too_few(tasks: int, alpha: float) -> str:
-    """Return that a paired test on ``tasks`` cannot accept at ``alpha``, or ""."""
+    """Return a message if ``tasks`` are too few for a paired test at ``alpha``, or ""."""
     needed = tasks_needed(alpha)
     if tasks >= needed:
         return ""
@@ -103,7 +104,7 @@ def too_few(tasks: int, alpha: float) -> str:
 
 
 def too_many_unscored(effect: PairedEffect, tasks: int) -> str:
-    """Return that too many of the duel's ``tasks`` have no scored pair, or ""."""
+    """Return a message if too many of the duel's ``tasks`` have no scored pair, or ""."""
     unscored = tasks - effect.tasks
     if unscored <= MAX_LOST_SHARE * tasks:
         return ""
@@ -115,7 +116,7 @@ def too_many_unscored(effect: PairedEffect, tasks: int) -> str:
 
 
 def too_many_lost(effect: PairedEffect) -> str:
-    """Return that too many pairs were lost, or ""."""
+    """Return a message if too many pairs were lost, or ""."""
     drawn = effect.pairs + effect.lost
     if effect.lost <= MAX_LOST_SHARE * drawn:
         return ""
@@ -127,7 +128,7 @@ def too_many_lost(effect: PairedEffect) -> str:
 
 
 def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
-    """Return which tasks went worse if they exceed the limit (``None``: no limit), or ""."""
+    """Return a message if more than ``most`` tasks got worse (``None``: no limit), or ""."""
     if most is None:
         return ""
     worse = [task_id for task_id, gain in task_gains(pairs).items() if gain < 0]
@@ -140,7 +141,10 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
 
 
 def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
-    """Return the first task type with a confident (97.5%) loss above ``veto``, or ""."""
+    """Return a message about the first task type with a loss above ``veto``, or "".
+
+    The loss is significant: the 95% interval of the gain lies below ``-veto``.
+    """
     if veto is None:
         return ""
     for task_type, members in by_task_type(pairs).items():
@@ -151,12 +155,12 @@ def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
 
 
 def undecided(problem: str) -> Verdict:
-    """Return the verdict without draws."""
+    """Return an undecided verdict without measurements."""
     return Verdict(Decision.UNDECIDED, f"Undecided: {problem}")
 
 
 def measured(effect: PairedEffect) -> Verdict:
-    """Return a verdict that holds the measurements and is not yet decided."""
+    """Return an undecided verdict with measurements, to be completed by the gate."""
     return Verdict(
         Decision.UNDECIDED,
         reason="",
@@ -173,7 +177,7 @@ def measured(effect: PairedEffect) -> Verdict:
     )
 
 
-_BELOW_95 = 0.025  # of a two-sided 95% interval, what lies below it
+_BELOW_95 = 0.025  # tail probability below a two-sided 95% interval
 
 
 def stricter(effect: PairedEffect, alpha: float) -> str:
@@ -184,7 +188,7 @@ def stricter(effect: PairedEffect, alpha: float) -> str:
 
 
 def went(effect: PairedEffect) -> str:
-    """Return how many tasks went better and worse, as text."""
+    """Return the number of better and worse tasks and the change of the mean, as text."""
     return (
         f"{effect.better} of {effect.tasks} tasks went better and {effect.worse} worse; "
         f"{change(effect)}"
@@ -192,22 +196,20 @@ def went(effect: PairedEffect) -> str:
 
 
 def change(effect: PairedEffect) -> str:
-    """Return the change of the mean as text; some pair must be scored."""
+    """Return the change of the mean as text; requires a scored pair."""
     text = f"mean {effect.incumbent:.3f} -> {effect.candidate:.3f}, a change of {effect.gain:+.3f}"
     if effect.interval is None:
         return text
     return f"{text} (95% interval {effect.interval.low:+.3f} to {effect.interval.high:+.3f})"
 
 
-# Draw again only where a further draw can tell something: tasks whose results differ so far.
-#
-# Whether a task is drawn again depends on the results of both sides together, not on which side had
-# them, so a test that swaps the sides of a task stays exact. A task that is left out keeps the gain
-# of 0 that it showed: measured gains are conservative.
+# Sequential gates draw again only tasks whose results differ so far. This does not depend on which
+# side had which result, so that tests by random sign assignments stay exact. Tasks that are not
+# drawn again keep their gain of 0, which makes measured gains conservative.
 
 
 def doubling(first: int, most: int) -> Iterator[int]:
-    """Yield the draws to add at each look; their number doubles, as 1, 1, 2, 2 for (1, 6)."""
+    """Yield the draws to add at each look so that the total doubles: 1, 1, 2, 2 for (1, 6)."""
     done = min(first, most)
     yield done
     while done < most:
@@ -217,12 +219,11 @@ def doubling(first: int, most: int) -> Iterator[int]:
 
 
 def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
-    """Return the tasks whose scored results are not all equal; in order.
+    """Return the tasks whose scored rewards are not all equal, in order.
 
-    A task whose two sides are the same episode, because their prompts are equal, is
-    left out however it varies: its gain is 0 in every draw. So is a task without a scored pair:
-    its episodes were tried again before they were given up, and a few tasks that always fail
-    would be ever more of what is drawn, until too much was lost for any verdict.
+    A task on which both sides share their episodes, because their prompts are equal, is left out:
+    its gain is always 0. So is a task without a scored pair: its episodes were retried already,
+    and drawing tasks that always fail again would lose too many pairs for a verdict.
     """
     seen: defaultdict[str, set[float]] = defaultdict(set)
     for pair in pairs:
@@ -235,9 +236,9 @@ def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
 
 
 def share_varying_within(pairs: Sequence[Pair]) -> float:
-    """Return the share of tasks whose draws differ on one side, among those with several draws.
+    """Return the share of tasks with different rewards within a side, among tasks with >= 2 draws.
 
-    0 where no task has several: then nothing is known.
+    0 without such tasks.
     """
     sides: defaultdict[str, tuple[set[float], set[float]]] = defaultdict(lambda: (set(), set()))
     draws: defaultdict[str, int] = defaultdict(int)
@@ -254,8 +255,7 @@ def share_varying_within(pairs: Sequence[Pair]) -> float:
 def z_score(gains: Mapping[str, float]) -> float:
     """Return the mean of the tasks' gains in units of its standard error.
 
-    0 where no task went differently; infinite, with the sign of the mean, where all tasks gained
-    the same.
+    0 if all gains are 0; infinite, with the sign of the mean, if all gains are equal otherwise.
     """
     values = gains.values()
     n, total = len(values), fsum(values)

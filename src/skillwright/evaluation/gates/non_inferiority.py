@@ -1,7 +1,7 @@
-"""The test of a retirement: is what does without a skill proven not worse, beyond a margin?
+"""A non-inferiority test: whether a policy without a skill loses less than a margin.
 
-"No difference was seen" is no answer to that, so the question is turned around: what is tested is
-that the loss is as large as the margin, and few tasks cannot rule that out.
+The null hypothesis is a loss of at least the margin, so that a lack of data never shows that a
+skill can be retired.
 """
 
 import random
@@ -39,34 +39,32 @@ _SIMULATED = 400
 
 @dataclass(frozen=True, slots=True)
 class NonInferiorityTest:
-    """Accepts a candidate that is proven to lose less than a margin, on draws that are fresh.
+    """Accepts a candidate that is proven to lose less than a margin, on fresh draws.
 
     Tasks are the sample: each is drawn equally often on both sides, and its mean gain is one value
-    in [-1, 1]. If the mean over tasks of that kind is a loss of ``margin`` or more, the candidate
-    is accepted with a chance of at most the ledger's share, whatever the gains look like
-    (`mean_above_p_value`). A t test would not do: where one task in twenty of 60 is lost outright,
-    it accepts that loss of .05 at a nominal 5% in 18% of cases
-    (``benchmarks/non_inferiority.py``).
+    in [-1, 1]. If the true mean is a loss of ``margin`` or more, the candidate is accepted with a
+    probability of at most the ledger's share, for any distribution of gains (`mean_above_p_value`).
+    A t test would not be valid: with 60 tasks, of which one in twenty is lost outright, it accepts
+    the loss of .05 in 18% of cases at a nominal 5% (``benchmarks/non_inferiority.py``).
 
-    After 2, 4, 8, ... draws it gives up on what loses more than the margin by all appearances. What
-    measured such a loss is never accepted, not even where the bets had proven enough before most of
-    the losses came. Both only take chances away. Where no draw of any task differs from another of
-    its side, the agent answers alike each time, and the first look is the last.
+    After 2, 4, 8, ... draws it stops if the loss is clearly larger than the margin. A measured loss
+    of the margin or more is never accepted, whatever the p-value. Both rules are conservative. If
+    draws never vary within a side, the agent is deterministic, and the first look is the last.
 
     Attributes:
-        margin: The loss that is ruled out, in (0, 1), in units of the metric.
-        like: Draws, metric and vetoes are those of this release test.
+        margin: The loss to rule out, in (0, 1), in units of the metric.
+        like: Release test whose draws, metric and vetoes are used.
     """
 
     margin: float
     like: ReleaseTest = field(default_factory=ReleaseTest)
 
     def expected_rollouts(self, tasks: int) -> int:
-        """Return the largest number of rollouts, both sides together, of a test on ``tasks``."""
+        """Return the maximum number of rollouts, both sides together, of a test on ``tasks``."""
         return 2 * tasks * self.like.draws
 
     def why_hopeless(self, tasks: int, alpha: float) -> str:
-        """Say why not even equal results could prove anything on so few tasks, or return ""."""
+        """Return a message if ``tasks`` are too few even for equal results, or ""."""
         if mean_above_p_value([0.0] * tasks, -self.margin) <= alpha:
             return ""
         return (
@@ -76,7 +74,7 @@ class NonInferiorityTest:
         )
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Test whether the duel's candidate loses less than the margin to its incumbent."""
+        """Test whether the duel's candidate loses less than the margin."""
         alpha, task_ids = ledger.share, duel.task_ids
         problem = nothing_left(ledger) or self.why_hopeless(len(task_ids), alpha)
         if problem:
@@ -102,13 +100,13 @@ class NonInferiorityTest:
         )
         if problem:
             return replace(verdict, reason=f"Undecided: {problem}")
-        # Not in the order of the tasks, which may be sorted by kind.
+        # Shuffled, because tasks may be sorted by type, and the p-value depends on the order.
         gains = sorted(task_gains(pairs).items())
         random.Random(derive_seed("non-inferiority", seed)).shuffle(gains)
         p_value = mean_above_p_value([gain for _, gain in gains], -self.margin)
         verdict, facts = replace(verdict, p_value=p_value, alpha=alpha), went(effect)
         loss = f"a loss of {self.margin:g} or more"
-        # A gain that was measured has a number; without one, tasks were too few above.
+        # Without a measured gain there were too few tasks above.
         if (effect.gain or 0.0) <= -self.margin:
             reason = f"Not proven: {facts}; {loss} is what was measured."
             return replace(verdict, decision=Decision.REJECT, reason=reason)
@@ -129,21 +127,21 @@ class NonInferiorityTest:
 
 
 def tasks_to_rule_out(margin: float, alpha: float) -> int:
-    """Return on how many tasks a loss can be ruled out if nothing at all goes differently."""
+    """Return the minimum number of tasks to rule out a loss when all results are equal."""
     return next(n for n in count(1) if mean_above_p_value([0.0] * n, -margin) <= alpha)
 
 
 def non_inferiority_power(tasks: int, draws: int, margin: float, alpha: float) -> float:
-    """Return in which share of simulated tests a change that loses nothing is accepted.
+    """Estimate the probability that a change without loss is accepted, by 400 simulated tests.
 
-    Success rates are spread as Beta(0.6, 0.6) and equal on both sides; 400 tests, so that the
-    standard error is at most .025.
+    Success rates are distributed as Beta(0.6, 0.6) and equal on both sides. The standard error is
+    at most .025.
 
     Args:
         tasks: Held-out tasks.
         draws: Draws per task and side, at least 1.
-        margin: The loss that is to be ruled out, in (0, 1).
-        alpha: The test's, in (0, 1).
+        margin: The loss to rule out, in (0, 1).
+        alpha: Significance level, in (0, 1).
     """
     import numpy as np
 

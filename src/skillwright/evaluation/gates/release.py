@@ -1,11 +1,11 @@
-"""The release test: is the current skill proven better than the one that is released?
+"""The release test: whether the current skill is proven better than the released one.
 
 Source: K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983) 659-663, for spending an alpha over
 looks; B. Phipson and G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 9
 (2010) 39, for exact tests by random sign assignments.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation.duel import Draws
+from skillwright.evaluation.gates.chosen import ASSIGNMENTS, chosen_p_value
 from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
@@ -33,79 +34,39 @@ from skillwright.evaluation.gates.judging import (
     z_score,
 )
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value, task_gains
+from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
-if TYPE_CHECKING:  # numpy is loaded by the first test: who wants a score needs none
+if TYPE_CHECKING:  # numpy is imported by the first test, because scoring does not need it
     import numpy as np
     from numpy.typing import NDArray
 
 RELEASE_SHARES = (0.6, 0.4)
-"""Shares of a run's alpha: for the test at its end, and for one more test if that fails."""
+"""Shares of a run's alpha: for the test at its end, and for one repetition."""
 
 RELEASE_DRAWS_FROM = 1_000_000
-"""Number of the first draw of a release test: far above any draw that a step decides on."""
+"""Number of the first draw of a release test, above the draws of all step decisions."""
 
 RELEASE_PHASE = "release"
-"""What its episodes are stored as."""
+"""Phase of its episodes."""
 
 RELEASE_STRIDE = 1_000
-"""Draws that are kept for each release test, so that no two of them meet a draw."""
+"""Draw numbers reserved for each release test."""
 
 _CHOSEN = (
-    "the agent answers alike each time, so p counts what chance would keep of {} judged "
-    "candidates; let the agent sample (a temperature above 0), or give it more val tasks"
+    "the agent answers alike each time, so p is for the best that chance could have kept of {} "
+    "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
 )
-_REPEATING = 0.1  # where fewer tasks vary within a side, draws repeat what the steps decided on
+_REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
 _FIRST_DRAWS = 2
-_FUTILE_Z = 0.2  # a look stops below this z for each look before it
-ASSIGNMENTS = 10_000
-"""Number of random sign assignments; the smallest p-value is its inverse."""
+_FUTILE_Z = 0.2  # times the number of earlier looks: the test stops at a smaller z
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
-    """Return the draws of a release test, which no step and no other release test takes."""
+    """Return the draws of a release test, which no other decision uses."""
     first = RELEASE_DRAWS_FROM + test * RELEASE_STRIDE
     return Draws(seed, first=first, phase=RELEASE_PHASE, step=step)
-
-
-def differing(verdicts: Iterable[Verdict]) -> tuple[int, ...]:
-    """Return on how many tasks each judged candidate went differently, for `Terms.judged`.
-
-    Where a verdict does not say, it is on at most as many tasks as there are pairs.
-    """
-    return tuple(
-        one.pairs if one.better is None or one.worse is None else one.better + one.worse
-        for one in verdicts
-    )
-
-
-def chosen_p_value(gains: Sequence[float], judged: Sequence[int], seed: int) -> float:
-    """Test gains that a run chose on the very draws that it is tested on.
-
-    If no candidate changes anything, each task on which one went differently is as likely to have
-    gone worse, and a run keeps the candidates whose sum is above zero. The p-value is the share of
-    such runs, by random signs, whose kept sums are at least the observed one. It is not exact,
-    and errs on the safe side: a task that succeeded once by chance tends to fall back under later
-    candidates, which is left out. Nor is it ever below `paired_p_value`.
-
-    Args:
-        gains: Mean gain per task of the run's result, shape ``[tasks]``.
-        judged: On how many tasks each candidate went differently, kept or not.
-        seed: Chooses the signs.
-    """
-    import numpy as np
-
-    p_value, size = paired_p_value(gains), max(map(abs, gains), default=0.0)
-    if not judged or not size:
-        return p_value
-    rng = np.random.default_rng(seed)
-    kept = np.zeros(ASSIGNMENTS)
-    for tasks in judged:
-        kept += np.maximum(2 * rng.binomial(tasks, 0.5, ASSIGNMENTS) - tasks, 0)
-    as_large = int((kept >= sum(gains) / size - 1e-9).sum())
-    return max(p_value, (as_large + 1) / (ASSIGNMENTS + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +79,9 @@ class _Look:
         task_ids: All tasks of the test.
         alpha: The alpha of the whole test.
         limit: The alpha that may be spent up to this look.
-        is_last: Whether no further look follows.
-        repeats: Whether fresh draws only repeat those on which steps decided.
-        spent: The alpha that an earlier look spent; ``None`` before the first one that tested.
+        is_last: Whether this is the last look.
+        repeats: Whether the agent is deterministic, so that draws repeat those of the steps.
+        spent: The alpha that an earlier look spent; ``None`` if none has tested yet.
     """
 
     number: int
@@ -135,28 +96,27 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTest:
-    """Releases the current skill if it is proven better, on draws that decided nothing before.
+    """Releases the current skill if it is proven better than the released one, on fresh draws.
 
-    Both sides are drawn twice per task, then again where results differ so far, up to ``draws``.
-    After 2, 4, 8, ... draws a paired test over tasks may release; the chance of releasing what
-    changed nothing is at most the ledger's share, over all looks together (`SignTest`). A candidate
-    that shows no gain stops early, which only takes chances away.
+    Each task is drawn twice per side, then again where results differ so far, up to ``draws``.
+    After 2, 4, 8, ... draws a paired test over tasks may release. The probability of releasing a
+    skill without a gain is at most the ledger's share, over all looks together (`SignTest`). The
+    test stops early without a gain, which is conservative.
 
-    Draws of step decisions may not be used, on either side: a candidate was accepted on them, or a
-    skill stayed current on them. With them, runs whose edits all change nothing release at a
-    nominal 5% in 11 to 14% of cases.
+    The draws of step decisions must not be used, because the skills were selected on them: with
+    them, runs with useless edits release in 11 to 14% of cases at a nominal 5%.
 
-    Where an agent answers alike each time, fresh draws repeat the ones that the steps decided on.
-    So if fewer than a tenth of the tasks vary within a side, there is one look, at what a run
-    that chose from as many useless candidates would show (`chosen_p_value`).
+    If an agent is deterministic, fresh draws repeat those of the steps. So if rewards vary within
+    a side on fewer than a tenth of the tasks, there is a single look, with a p-value that takes
+    the selection into account (`chosen_p_value`).
 
     Attributes:
-        draws: Draws per task and side, at most; from 1.
+        draws: Maximum draws per task and side; at least 1.
         metric: ``hard`` compares pass rates, ``soft`` mean rewards, ``mixed`` a blend.
         mixed_weight: Weight of ``soft`` in ``mixed``.
-        task_type_veto: Refuse what is worse by more than this in some task type, with 97.5%
-            confidence; ``None`` looks at the whole only.
-        max_worse_tasks: Refuse what is worse on more tasks than this; ``None`` allows any number.
+        task_type_veto: Do not release if the loss on a task type exceeds this with 97.5%
+            confidence; ``None`` makes no such check.
+        max_worse_tasks: Do not release if more tasks than this are worse; ``None`` means no limit.
     """
 
     draws: int = 16
@@ -168,12 +128,12 @@ class ReleaseTest:
     def expected_rollouts(self, tasks: int) -> int:
         """Return the mean number of rollouts, both sides together, of a test on ``tasks``.
 
-        Simulated tests take 1.5 to 2.5 times their first look.
+        Simulated tests take 1.5 to 2.5 times the rollouts of their first look.
         """
         return 2 * tasks * min(self.draws, 2 * _FIRST_DRAWS)
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Test the duel's candidate against what is released."""
+        """Test the current skill, the duel's candidate, against the released one."""
         alpha, task_ids = ledger.share, duel.task_ids
         problem = nothing_left(ledger) or too_few(len(task_ids), alpha)
         if problem:
@@ -205,13 +165,13 @@ class ReleaseTest:
         hopeless = too_many_unscored(effect, len(look.task_ids))
         problem = hopeless or too_many_lost(effect) or too_few(effect.tasks, look.alpha)
         if problem:
-            # What was lost may matter less after the next draws.
+            # After further draws the share of lost pairs may be small enough.
             undecidable = replace(verdict, reason=f"Undecided: {problem}")
             return undecidable, bool(hopeless) or look.is_last
         gains, limit = task_gains(look.pairs), look.limit
         if look.repeats:
             seed = derive_seed("chosen", terms.seed)
-            p_value = chosen_p_value(list(gains.values()), terms.judged, seed)
+            p_value = chosen_p_value(gains, terms.judged, seed)
             limit = look.alpha / terms.weights
         else:
             p_value = test.look([gains.get(task_id, 0.0) for task_id in look.task_ids], limit)
@@ -229,7 +189,7 @@ class ReleaseTest:
     def _decide(
         self, verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float
     ) -> Verdict | None:
-        """Decide where the test is significant; ``None`` where it is not."""
+        """Return the final verdict if the test is significant, or ``None``."""
         facts, p_value, gain = went(effect), verdict.p_value or 0.0, verdict.effect or 0.0
         if p_value > limit or gain <= 0:
             return None
@@ -250,13 +210,13 @@ def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str)
 
 
 class SignTest:
-    """A test over tasks whose evidence grows, looked at several times; exact over all looks.
+    """A group-sequential randomization test over tasks, exact over all looks.
 
-    If the candidate changes nothing, the gains of a task are as likely to have the opposite sign,
-    at all looks together. So the observed signs and many random assignments are alike: each look
-    rejects those with the largest sums of gains, as many as its limit allows together with the
-    looks before, and the observed one is among them with a chance of at most the last limit. With
-    one look it is `paired_p_value`, up to the random choice of assignments.
+    Under the null hypothesis, the gains of a task are equally likely to have the opposite sign, at
+    all looks together; so the observed signs are exchangeable with random assignments. Each look
+    rejects the assignments with the largest sums of gains, as many as its limit allows together
+    with earlier looks. The observed assignment is rejected with a probability of at most the last
+    limit. With one look it equals `paired_p_value`, up to the random choice of assignments.
     """
 
     def __init__(self, tasks: int, seed: int) -> None:
@@ -267,29 +227,29 @@ class SignTest:
         self._p_value = 1.0
 
     def look(self, gains: Sequence[float], limit: float) -> float:
-        """Look at the tasks' gains so far.
+        """Test the gains so far.
 
         Args:
             gains: Mean gain per task, shape ``[tasks]``; the same tasks at every look.
-            limit: What this look may have spent with all before it; not falling.
+            limit: Alpha that may be spent up to this look; does not decrease between looks.
 
         Returns:
-            The share of assignments that an earlier look rejected, or whose sum is at least the
-            observed one, in (0, 1]. It is significant where it is at most ``limit``.
+            The p-value, in (0, 1]: the share of assignments that an earlier look rejected or whose
+            sum is at least the observed one. It is significant if it is at most ``limit``.
         """
         import numpy as np
 
         if self._rejected[0]:
-            return self._p_value  # what was significant at an earlier look stays so
+            return self._p_value  # it stays significant after an earlier look
         sums = self._signs @ np.asarray(gains, np.float32)
         sums[self._rejected] = -np.inf  # the observed assignment is the first
         observed = sums[0]
-        slack = np.float32(1e-4)  # sums that differ by how floats round are equal
+        slack = np.float32(1e-4)  # tolerance of rounding errors
         before = int(self._rejected.sum())
         self._p_value = (before + int((sums >= observed - slack).sum())) / len(sums)
         allowed = int(limit * len(sums) + 1e-9) - before
         if allowed > 0:
-            # Ties with the first that does not fit stay in.
+            # Ties at the boundary are not rejected.
             bound = np.partition(sums, len(sums) - 1 - allowed)[len(sums) - 1 - allowed]
             self._rejected |= sums > bound + slack
         return self._p_value

@@ -1,5 +1,6 @@
 """The strict gate of the SkillOpt API reference: any measured gain counts."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class GateResult:
     """Both incumbents after a decision.
 
     Attributes:
-        action: What was decided.
+        action: The decision.
         current_skill: The skill that training continues from.
         current_score: Its gate score.
         best_skill: The best skill so far.
@@ -87,22 +88,24 @@ def select_gate_score(  # noqa: PLR0913 -- the documented signature
         metric: ``hard``, ``soft``, or ``mixed`` = (1 - w) * hard + w * soft.
         mixed_weight: The w of ``mixed``, clamped to [0, 1].
         skill_content: The skill, for its density.
-        use_semantic_density: Add ``semantic_density_weight`` times the skill's density. Left off
-            by default: it pays for words like MUST, not for results.
-        semantic_density_weight: What a density of 1 adds.
+        use_semantic_density: Add ``semantic_density_weight`` times the skill's density. Off by
+            default, because it rewards words like MUST instead of results.
+        semantic_density_weight: Score that a density of 1 adds.
         leading_words: See `compute_semantic_density`.
 
     Raises:
-        ValueError: The metric is unknown.
+        ValueError: The metric is unknown, or a score is a text that is not a number.
+        TypeError: A score is not a number, such as ``None``.
     """
     match metric:
         case "hard":
-            score = float(hard)
+            score = _number(hard, "the hard score")
         case "soft":
-            score = float(soft)
+            score = _number(soft, "the soft score")
         case "mixed":
-            weight = min(1.0, max(0.0, mixed_weight))
-            score = (1 - weight) * hard + weight * soft
+            weight = max(0.0, min(1.0, _number(mixed_weight, "mixed_weight")))
+            passes, credit = _number(hard, "the hard score"), _number(soft, "the soft score")
+            score = (1 - weight) * passes + weight * credit
         case _:
             raise ValueError(f"unknown gate metric {metric!r}; use 'hard', 'soft' or 'mixed'")
     if not use_semantic_density:
@@ -130,12 +133,14 @@ def evaluate_gate(  # noqa: PLR0913 -- the documented signature; adapters call i
     """Compare a candidate with the current and the best skill, which are independent incumbents.
 
     A candidate above both becomes current and best; above the current one only, it becomes
-    current; otherwise, ties included, nothing changes.
+    current; otherwise, ties included, nothing changes. Nothing changes either where one of the
+    three scores is NaN or infinite: it is no measurement.
 
     Scores are gate scores; the keyword arguments are those of `select_gate_score`.
 
     Raises:
-        ValueError: The metric is unknown.
+        ValueError: The metric is unknown, or a score is a text that is not a number.
+        TypeError: A score is not a number, such as ``None``.
     """
     score = select_gate_score(
         cand_hard,
@@ -147,10 +152,21 @@ def evaluate_gate(  # noqa: PLR0913 -- the documented signature; adapters call i
         semantic_density_weight=semantic_density_weight,
         leading_words=leading_words,
     )
-    if score <= current_score:
+    for held, name in ((current_score, "current_score"), (best_score, "best_score")):
+        if isinstance(held, str):
+            raise TypeError(f"{name} is the text {held!r}, not a number")
+    scores = (score, _number(current_score, "current_score"), _number(best_score, "best_score"))
+    if not all(map(math.isfinite, scores)) or score <= current_score:
         return GateResult("reject", current_skill, current_score, best_skill, best_score, best_step)
     if score <= best_score:
         return GateResult("accept", candidate_skill, score, best_skill, best_score, best_step)
     return GateResult(
         "accept_new_best", candidate_skill, score, candidate_skill, score, global_step
     )
+
+
+def _number(value: object, name: str) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"{name} is {value!r}, not a finite number") from None

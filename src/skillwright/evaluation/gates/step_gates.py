@@ -1,4 +1,4 @@
-"""The gates a configuration can choose for a step: explore, paired, strict and open."""
+"""The built-in gates: explore, paired, strict and open."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,17 +37,16 @@ from skillwright.models.validation import Share
 class ExploreGate(Gate):
     """Accept likely gains during the run; prove all gains together at the release.
 
-    Training continues from the *current* skill, which changes wherever a gain is more likely than
-    not: candidate and incumbent meet in looks after 1, 2, 4, ... draws per task, from the second
-    look on only where results differ so far. A look accepts or gives up early; the last one accepts
-    any mean gain above 0. That a useless edit gets in costs nothing but its length.
+    The *current* skill, from which training continues, changes if a gain is more likely than not:
+    candidate and incumbent are compared after 1, 2, 4, ... draws per task, from the second look on
+    only on tasks whose results differ so far. An early look can accept or reject; the last one
+    accepts any mean gain above 0. A useless edit that is accepted costs only its length.
 
-    What is *released* changes only by `ReleaseTest`, on draws that took part in no such decision:
-    there the gains of all steps add up, so it can be proven with tasks that could not prove any
-    single step.
+    The *released* skill changes only by `ReleaseTest`, on fresh draws. The gains of all steps add
+    up there, so it can be significant on tasks that are too few to prove a single step.
 
-    Measured against the strict rule at equal rollouts, and with the thresholds chosen, in
-    ``benchmarks/gates.py``.
+    ``benchmarks/gates.py`` compares it with the strict gate at equal rollouts, and chooses the
+    thresholds.
     """
 
     kind: Literal["explore"] = "explore"
@@ -62,7 +61,7 @@ class ExploreGate(Gate):
 
     @property
     def release(self) -> ReleaseTest:
-        """The test of what a run releases."""
+        """The release test."""
         return ReleaseTest(
             self.release_draws,
             self.metric,
@@ -72,7 +71,7 @@ class ExploreGate(Gate):
         )
 
     def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
-        """Return how a run's alpha is shared: over its release tests alone."""
+        """Divide a run's alpha among its release tests only."""
         del decisions
         shares = RELEASE_SHARES if again else (1.0,)
         return AlphaLedger(alpha, len(shares), shares=shares)
@@ -80,12 +79,12 @@ class ExploreGate(Gate):
     def expected_rollouts(self, tasks: int) -> int:
         """Return the mean number of rollouts, both sides together, of a decision on ``tasks``.
 
-        Simulated steps take 1.3 to 1.6 times a first look.
+        Simulated steps take 1.3 to 1.6 times the rollouts of their first look.
         """
         return round(2 * tasks * (1.5 if self.draws > 1 else 1))
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Look after 1, 2, 4, ... draws until one side is likely enough the better one."""
+        """Compare after 1, 2, 4, ... draws until one side is likely enough to be better."""
         del ledger
         if not duel.task_ids:
             return undecided("there was no task to draw. Add validation tasks.")
@@ -102,10 +101,10 @@ class ExploreGate(Gate):
 
     @staticmethod
     def _decide(z: float, looks_left: int) -> Decision | None:
-        """Decide at a look; ``None`` asks for the next one."""
+        """Decide at a look; ``None`` continues to the next one."""
         if not looks_left:
             return Decision.ACCEPT if z > 0 else Decision.REJECT
-        # The more looks are left, the clearer a case must be to be settled now.
+        # The more looks are left, the stricter the thresholds.
         if z >= 0.2 + 0.4 * looks_left:
             return Decision.ACCEPT
         return Decision.REJECT if z <= -0.2 - 0.2 * looks_left else None
@@ -113,7 +112,8 @@ class ExploreGate(Gate):
 
 def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
     effect = measure_effect(pairs, tests=False)
-    verdict = measured(effect)
+    moved = {task_id: gain for task_id, gain in task_gains(pairs).items() if gain}
+    verdict = replace(measured(effect), moved=moved)
     problem = too_many_lost(effect) or too_many_unscored(effect, tasks)
     if problem or effect.gain is None:
         return replace(verdict, reason=f"Undecided: {problem or 'no pair was scored.'}")
@@ -132,9 +132,9 @@ def _verdict(decision: Decision, pairs: Sequence[Pair], tasks: int) -> Verdict:
 class PairedGate(Gate):
     """Accept gains that pass a one-sided paired test over tasks.
 
-    The chance of accepting an edit that changes nothing is at most the ledger's share, and so at
-    most the ledger's alpha over the whole run (see `paired_p_value`). As every step asks for proof,
-    it keeps little of what small steps gain together; `ExploreGate` asks for proof once.
+    The probability of accepting an edit without effect is at most the ledger's share, and over the
+    whole run at most its alpha (see `paired_p_value`). Because every step must be significant,
+    small gains are rejected; `ExploreGate` tests all gains together, once.
     """
 
     kind: Literal["paired"] = "paired"
@@ -146,7 +146,7 @@ class PairedGate(Gate):
     """Reject a candidate with more worse tasks than this; unset, no limit."""
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Draw every task ``draws`` times and test the gain; nothing is drawn for a lost cause."""
+        """Draw every task ``draws`` times and test the gain; draw nothing if too few tasks."""
         alpha = ledger.share
         problem = nothing_left(ledger) or too_few(len(duel.task_ids), alpha)
         if problem:
@@ -182,7 +182,7 @@ class PairedGate(Gate):
 
 
 class MeasuredGate(Gate):
-    """What gates share that compare one draw per task and know nothing of noise."""
+    """Base class of gates that compare one draw per task without a statistical test."""
 
     knows_noise: ClassVar[bool] = False
 
@@ -195,7 +195,7 @@ class MeasuredGate(Gate):
 
     @property
     def redraws(self) -> bool:
-        """Whether both sides are drawn anew once something was accepted."""
+        """Whether both sides get new draws after an accepted candidate."""
         return self.fresh_draws
 
 
@@ -203,20 +203,20 @@ class MeasuredGate(Gate):
 class StrictGate(MeasuredGate):
     """Accept any mean gain on one draw per task, as SkillOpt does; a tie is rejected.
 
-    It ignores the ledger, because it knows nothing of noise: with one draw per task and margin 0
-    it accepts about 44% of edits that change nothing (40 tasks, success rates Beta(0.6, 0.6)).
+    It makes no test and ignores the ledger: with margin 0 it accepts about 44% of edits without
+    effect (40 tasks, success rates Beta(0.6, 0.6)).
 
     Source: SkillOpt (microsoft/SkillOpt); see `evaluate_gate` for its documented function.
     """
 
     kind: Literal["strict"] = "strict"
     margin: SkipJsonSchema[NonNegativeFloat] = 0.0
-    """What the gain must exceed."""
+    """Mean gain that must be exceeded."""
     max_worse_tasks: NonNegativeInt | None = None
     """Reject a candidate with more worse tasks than this; unset, no limit."""
     fresh_draws: SkipJsonSchema[bool] = True
-    """After an accept both sides draw anew; else the first scores hold for the whole run, also
-    that of a skill that nothing but an empty region was put into since."""
+    """Draw both sides anew after an accept; if false, first scores are kept for the whole run,
+    also after an empty region was added to a skill."""
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Compare mean scores once."""
@@ -243,15 +243,15 @@ class StrictGate(MeasuredGate):
 
 @built_in
 class OpenGate(MeasuredGate):
-    """Make every candidate current; the best skill is replaced only by a better one."""
+    """Make every candidate current; replace the best skill only by a better one."""
 
     kind: Literal["open"] = "open"
     fresh_draws: SkipJsonSchema[bool] = True
-    """After the best skill was beaten both sides draw anew; else first scores stand."""
+    """Draw both sides anew after a new best skill; if false, first scores are kept."""
 
     accepts_all: ClassVar[bool] = True
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Judge a candidate against the best skill by any gain, as the strict gate does."""
+        """Compare a candidate with the best skill, as the strict gate does."""
         strict = StrictGate(metric=self.metric, mixed_weight=self.mixed_weight)
         return await strict.judge(duel, ledger, terms)

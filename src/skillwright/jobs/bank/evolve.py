@@ -22,7 +22,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, EpisodeResult
 from skillwright.core.jsonio import digest
 from skillwright.datasets import EvolutionTasks, StudyTasks
-from skillwright.evaluation import Verdict, differing, release_draws, why_hopeless
+from skillwright.evaluation import Verdict, choices, release_draws, why_hopeless
 from skillwright.jobs.bank.session import BankSession, bank_session, study
 from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
 from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
@@ -291,7 +291,7 @@ class _Rounds:
         if self._bank is not self._start:
             draws = release_draws(self._loop.terms.seed, self._first, explored[-1].number)
             sides = (self._start, self._bank)
-            judged = differing(one.verdict for one in explored if one.verdict is not None)
+            judged = choices(one.verdict for one in explored if one.verdict is not None)
             self.release = await self._loop.judge(sides, self._test, draws, self._ledger, judged)
         with self._bank_store.together():
             if self.release is not None and self.release.accepted:

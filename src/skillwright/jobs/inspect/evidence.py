@@ -34,7 +34,7 @@ from skillwright.evaluation import (
     SkillDuel,
     Terms,
     Verdict,
-    differing,
+    choices,
     release_draws,
 )
 from skillwright.evaluation.gates.judging import Metric
@@ -330,7 +330,7 @@ def _decided(
     terms, seed = terms_of(config), config.run.seed
     if kind == Kind.FINAL and gate.release is not None and after.final is not None:
         draws = release_draws(seed, before.ledger.made, None)
-        judged = replace(terms, judged=differing(before.verdicts))
+        judged = replace(terms, judged=choices(before.verdicts))
         return Decided(sides, names, gate.release, draws, before.ledger, judged, after.final)
     record = after.steps[-1] if kind == Kind.STEP else after.epochs[-1]
     if record.verdict is None or record.best_verdict is not None:
@@ -368,7 +368,7 @@ def decision_on_bank(
         if first["first"] <= one["number"] < first["first"] + first["rounds"] and one["verdict"]
     ]
     sides: tuple[Bank, Bank] = banks.load(entry.before), banks.load(entry.version)
-    terms = replace(terms_of(config), judged=differing(map(Verdict.from_dict, judged)))
+    terms = replace(terms_of(config), judged=choices(map(Verdict.from_dict, judged)))
     ledger = config.evaluation.gate.ledger(config.evaluation.alpha, first["rounds"])
     return Decided(
         (source(sides[0]), source(sides[1])),

@@ -12,6 +12,7 @@ from skillwright.core.jsonio import encode
 from skillwright.jobs.kinds import EVALUATED, RL, SERVE, Kind
 from skillwright.jobs.listing import ListedRun
 from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.run.resume import why_stopped
 from skillwright.jobs.run.turn_ends import TurnEnds
 from skillwright.jobs.text.evaluate import EvalReport
 from skillwright.jobs.text.fork import Fork
@@ -36,6 +37,7 @@ class RunSummary(ListedRun):
         mode: Lines on how training differs from SkillOpt's; none for an evaluation.
         mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
         turns: How the agent's answers ended; ``None`` in lists.
+        stopped: The error that the latest session ended with, or "".
     """
 
     usage: Mapping[str, Usage] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class RunSummary(ListedRun):
     mode: tuple[str, ...] = ()
     mode_facts: Mapping[str, Any] = field(default_factory=dict)
     turns: TurnEnds | None = None
+    stopped: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
@@ -58,6 +61,7 @@ class RunSummary(ListedRun):
                 "started": self.started,
                 "finished": self.is_finished,
                 "result": self.result,
+                "stopped": self.stopped,
                 "scripted": self.is_scripted,
                 "episodes": self.episodes,
                 "failures": self.failures,
@@ -117,7 +121,8 @@ def read_folder(folder: RunFolder) -> RunSummary:
     """Summarize a run without how the agent's answers ended."""
     path = folder.path / CONFIG_NAME
     with RunStore.open(folder.store_path, read_only=True) as store:
-        summary = replace(RunSummary.of(folder, store), usage=store.usage_by_purpose())
+        usage, stopped = store.usage_by_purpose(), why_stopped(store.events())
+        summary = replace(RunSummary.of(folder, store), usage=usage, stopped=stopped)
         if summary.job == SERVE:
             return summary
         if summary.job == RL:

@@ -35,7 +35,7 @@ from skillwright.core import (
     Usage,
     skill_hash,
 )
-from skillwright.core.sqlite_file import is_sealed
+from skillwright.core.sqlite_file import is_read_only_folder
 from skillwright.core.waits import waiting
 from skillwright.runs import EpisodeSummary, Redactor, RunStore
 from skillwright.runs.folder import LOCK_NAME, STORE_NAME, RunBusy, RunLock, holder_of
@@ -230,7 +230,7 @@ def _own_file(where: str) -> Path | None:
     """Return the file that counts the use of a bank; exports and seed banks have none."""
     path = Path(where)
     is_file = not where.startswith(SEED) and path.suffix.lower() != ".json" and path.is_file()
-    return path if is_file and not is_sealed(path.parent) else None
+    return path if is_file and not is_read_only_folder(path.parent) else None
 
 
 @contextmanager

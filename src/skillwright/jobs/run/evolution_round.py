@@ -27,7 +27,7 @@ from skillwright.config.bank import EvolveSection
 from skillwright.core import EpisodeResult, EpisodeSpec
 from skillwright.core.seeds import derive_seed
 from skillwright.datasets import EvolutionTasks, ValTasks
-from skillwright.evaluation import AlphaLedger, Draws, Gate, ReleaseTest, Terms, Verdict
+from skillwright.evaluation import AlphaLedger, Choice, Draws, Gate, ReleaseTest, Terms, Verdict
 from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score
 
@@ -147,7 +147,7 @@ class EvolutionLoop:
         judge: Gate | ReleaseTest,
         draws: Draws,
         ledger: AlphaLedger,
-        judged: tuple[int, ...] = (),
+        judged: tuple[Choice, ...] = (),
     ) -> Verdict:
         """Have a bank, the second of two, judged against the first on val tasks."""
         stage = "release test" if isinstance(judge, ReleaseTest) else "gate"

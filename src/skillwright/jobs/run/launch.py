@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self
 
 from skillwright.config.env import EnvSection
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, RunError, did_you_mean
+from skillwright.core import ConfigError, RunError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.jobs.kinds import MADE, STUDY_NAME
@@ -184,12 +184,16 @@ def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
 def session(store: RunStore) -> Iterator[None]:
     """Record when work on a run begins and ends."""
     store.append_event(SESSION, {})
+    why: dict[str, str] = {}
     try:
         yield
+    except SkillwrightError as error:
+        why = {"stopped": str(error)}
+        raise
     finally:
         # If this cannot be written, the error that stopped the session is reported.
         with suppress(RunError):
-            store.append_event(SESSION_ENDED, {})
+            store.append_event(SESSION_ENDED, why)
 
 
 @contextmanager

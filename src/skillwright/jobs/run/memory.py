@@ -1,10 +1,10 @@
 """What a run remembers of its rollouts and calls, so that nothing is paid for twice."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from skillwright.core import (
     ChatModel,
@@ -28,6 +28,9 @@ from skillwright.rollout import EpisodeFinished as Played
 from skillwright.rollout import TurnFinished
 from skillwright.rollout.engine import Permit
 from skillwright.runs import CallRecord, RunStore
+
+_ASKED: Final = 2
+"""Messages of a question, before replies to it and complaints about them."""
 
 # What an episode consumed, by purpose: the agent's part, and its simulated user's.
 
@@ -128,6 +131,7 @@ class StoredCalls:
     ) -> None:
         self.step: int | None = None
         self.refusal: ModelRefused | None = None
+        self._keys: dict[str, list[str]] = {}
         self._model = model
         self._store = store
         self._callback = callback
@@ -150,11 +154,23 @@ class StoredCalls:
         """Answer from the store, or ask the model and store what it says."""
         asked = question(self.identity, messages, tools, sampling)
         key = digest({**asked, "purpose": purpose.value})
+        # A request that complains about a reply begins with the messages that were answered.
+        self._keys.setdefault(digest(list(messages[:_ASKED])), []).append(key)
         known = self._store.find_call(key)
         if known is not None:
             return known
         async with self._permit():
             return await self._ask(key, messages, tools, sampling, purpose)
+
+    def last_reply(self, prompt_digest: str) -> str:
+        """Return the last reply to a prompt, repeated requests included; "" without one."""
+        keys = reversed(self._keys.get(prompt_digest, ()))
+        found = (self._store.find_call(key) for key in keys)
+        return next((one.text for one in found if one is not None), "")
+
+    def forget(self, prompt_digests: Iterable[str]) -> None:
+        """Have prompts answered anew when they are asked again, as after a model was mended."""
+        self._store.forget_calls(key for one in prompt_digests for key in self._keys.get(one, ()))
 
     async def _ask(
         self,

@@ -5,10 +5,9 @@ permit. Once the budget is spent no permit is given, what is in flight is finish
 then the run stops as if it had been interrupted. What a run has used up is read off its store, so
 it counts over all resumes, and so does what an episode cost that failed or was stopped.
 
-What is in flight is counted as it goes, and as at least what its like cost so far; requests
-at the bound wait until something ends. While nothing has ended, it is unknown what
-it costs, and few begin. So the bound is crossed by what a few begun pieces of work cost more than
-those before them.
+What is in flight is counted as it goes, and as at least what its like cost so far; requests at the
+bound wait until something ends. While nothing has ended, it is unknown what it costs, and few
+begin. So the bound is crossed by what a few begun pieces of work cost more than those before them.
 """
 
 import asyncio

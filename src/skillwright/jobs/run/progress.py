@@ -96,6 +96,7 @@ class StepDecided:
             the best one.
         version: The candidate's version, or ``None`` without a candidate.
         alpha_left: The run's remaining alpha; ``None`` if unknown.
+        remarks: What was unusable, dropped or repaired in the optimizer's replies, and why.
     """
 
     step: int
@@ -104,6 +105,7 @@ class StepDecided:
     verdict: Verdict | None
     version: int | None = None
     alpha_left: float | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +116,14 @@ class EpochEnded:
         action: The outcome of its slow update, or ``""`` without one.
         verdict: The gate's first verdict on it.
         version: The candidate's version, or ``None`` without a candidate.
+        remarks: What was unusable or dropped in the optimizer's replies, and why.
     """
 
     epoch: int
     action: str
     verdict: Verdict | None
     version: int | None = None
+    remarks: tuple[str, ...] = ()
 
 
 SHOWN_AS = {"best": "released", "final": "current"}

@@ -47,7 +47,7 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
 SESSION = "session"
 """The event with which a process begins to work on a run, or resumes it."""
 SESSION_ENDED = "session_ended"
-"""The event with which it ends; a killed process leaves none."""
+"""The event with which it ends, and the error that stopped it; a killed process leaves none."""
 REGRADED = "regraded"
 """The event of a regrading, which may come any time later and is no work."""
 
@@ -56,6 +56,13 @@ def sessions_of(events: Sequence[Event]) -> list[float]:
     """Return when each process began; the first event is used where none said so."""
     started = [event.time for event in events if event.kind == SESSION]
     return started or [event.time for event in events[:1]]
+
+
+def why_stopped(events: Sequence[Event]) -> str:
+    """Return the error that ended the latest session of a run, or ""."""
+    kinds = (SESSION, SESSION_ENDED)
+    latest = next((event for event in reversed(events) if event.kind in kinds), None)
+    return str(latest.payload.get("stopped", "")) if latest is not None else ""
 
 
 def seconds_worked(store: RunStore) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from skillwright.bank import scope_of
-from skillwright.config.env import AdapterData, EnvSection, RatioData, SplitDirData, how_to_play
+from skillwright.config.env import AdapterData, EnvSection, RatioData, SplitDirData, skillopt_hint
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, EpisodeResult, SkillwrightError, Task
 from skillwright.core.jsonio import JsonRecord
@@ -164,8 +164,8 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
         with _missing_names(env) as missed, around(env)():
             found = load_adapter(_import_name(env))
     except DataError as error:
-        if how_to_play(env.name):
-            raise DataError(f"{error}{how_to_play(env.name)}") from error
+        if skillopt_hint(env.name):
+            raise DataError(f"{error}{skillopt_hint(env.name)}") from error
         missing = getattr(error.__cause__, "name", None) or ""
         if env.compat is None and missing.partition(".")[0] == "skillopt":
             raise DataError(
@@ -176,7 +176,7 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
     if found is None and env.compat is not None:
         raise ConfigError(
             f"{env.name!r} is an environment of ours, and env.compat lends modules to an adapter: "
-            f"leave it out, or name an adapter.{how_to_play(env.name)}"
+            f"leave it out, or name an adapter.{skillopt_hint(env.name)}"
         )
     for said in missed:  # a fallback for an older release, or the beginning of a silent zero
         _log.warning("%s was loaded without something that it looked for: %s", env.name, said)

@@ -1,9 +1,9 @@
 """Runs in experiment trackers: the numbers that follow from events, and who sends them.
 
-A tracker sees the events that the display sees, one step behind it: its numbers are put
-into a queue, and a thread of the tracker's own sends it. So a tracker can neither stop a run nor
-keep it waiting, but for a bounded time at the end. What it was sent is noted in the run's folder,
-and a resumed run sends nothing twice.
+A tracker sees the events that the display sees, one step behind it: its numbers are put into a
+queue, and a thread of the tracker's own sends it. So a tracker can neither stop a run nor keep it
+waiting, but for a bounded time at the end. What it was sent is noted in the run's folder, and a
+resumed run sends nothing twice.
 """
 
 import asyncio
@@ -204,7 +204,7 @@ class Measures:
         }
         return [
             numbers("step", event.step, values),
-            *self._texts("", event.step, event.action, event.verdict, event.version),
+            *self._texts("", event),
         ]
 
     def _epoch(self, event: EpochEnded) -> list[Update]:
@@ -213,7 +213,7 @@ class Measures:
         accepted = event.verdict is not None and event.verdict.accepted
         return [
             numbers("slow_update", self.step, {**values, "slow_update/accepted": accepted}),
-            *self._texts("slow_update_", self.step, event.action, event.verdict, event.version),
+            *self._texts("slow_update_", event),
         ]
 
     def _release(self, event: ReleaseTested) -> list[Update]:
@@ -230,14 +230,13 @@ class Measures:
         verdict = Words(f"{series}/verdict", self.step, "release_verdict.txt", reason)
         return [numbers(series, self.step, values), verdict]
 
-    def _texts(
-        self, prefix: str, step: int, action: str, verdict: Verdict | None, version: int | None
-    ) -> list[Words]:
+    def _texts(self, prefix: str, event: StepDecided | EpochEnded) -> list[Words]:
+        action, verdict = event.action, event.verdict
         reason = f"{action}: {verdict.reason}" if verdict else action
-        texts = {f"{prefix}verdict.txt": reason}
-        if version is not None:
-            texts[f"{prefix}skill.md"] = self._store.skill(version)
-        return [Words(name, step, name, text) for name, text in texts.items()]
+        texts = {f"{prefix}verdict.txt": "\n".join((reason, *event.remarks))}
+        if event.version is not None:
+            texts[f"{prefix}skill.md"] = self._store.skill(event.version)
+        return [Words(name, self.step, name, text) for name, text in texts.items()]
 
 
 def numbers(series: str, step: int, values: Mapping[str, float | None]) -> Numbers:

@@ -13,7 +13,7 @@ from skillwright.evaluation import (
     ReleaseTest,
     SplitReport,
     Verdict,
-    differing,
+    choices,
     release_draws,
     selection_bias,
 )
@@ -21,7 +21,9 @@ from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import StepRef, terms_of
 from skillwright.jobs.run.progress import ReleaseTested, StageStarted
 from skillwright.jobs.run.resume import write_down
+from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import epoch_ended, scores_of
+from skillwright.jobs.text.replies import Account, account_of_calls
 from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, TrainState
 from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown
@@ -88,6 +90,7 @@ async def end_epoch(run: TrainParts, state: TrainState, epoch: int) -> TrainStat
     found = await _epoch_update(run, state, epoch)
     stop_if_refused(run)
     found.refuse_dead_optimizer()
+    stop_if_unusable(run, state, found.account, f"the update of epoch {epoch}")
     judged = await _judged_update(run, state, found.slow_update, place)
     with run.store.transaction(durable=True):
         version = None
@@ -95,7 +98,7 @@ async def end_epoch(run: TrainParts, state: TrainState, epoch: int) -> TrainStat
             version = store_candidate(run, state, place, "slow_update", judged)
         record = found.record(state, judged, version)
         state = write_down(run.store, state, Kind.EPOCH, {**record.to_dict(), **found.details()})
-    run.callback.on_event(epoch_ended(record))
+    run.callback.on_event(epoch_ended(state.epochs[-1]))
     return state
 
 
@@ -129,7 +132,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
-    terms = replace(terms_of(run.config), judged=differing(state.verdicts))
+    terms = replace(terms_of(run.config), judged=choices(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
@@ -265,6 +268,18 @@ class EpochUpdate:
             "drawn": [pair.to_dict() for pair in self.comparison.drawn] if self.comparison else [],
         }
 
+    @property
+    def account(self) -> Account:
+        """What became of the optimizer's replies."""
+        written = {"slow": self.slow_update, "meta": self.meta_skill}
+        asked = {name: one for name, one in written.items() if one and one.prompt_digest}
+        found = account_of_calls(
+            {f"e{self.epoch}.{name}": one.fault for name, one in asked.items()}
+        )
+        return replace(
+            found, remarks=(*found.remarks, *(note for one in asked.values() for note in one.notes))
+        )
+
     def refuse_dead_optimizer(self) -> None:
         """Stop where neither memory could be written: a resume writes them."""
         asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
@@ -289,6 +304,8 @@ class EpochUpdate:
             verdict=judged.verdict if judged else None,
             skill_version=skill_version,
             best_verdict=judged.best_verdict if judged else None,
+            replies=self.account.replies,
+            remarks=self.account.remarks,
         )
 
 

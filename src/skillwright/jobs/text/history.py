@@ -1,9 +1,9 @@
 """What a training says of its records: as they are decided, and again of those that are stored."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from skillwright.config.run import RunConfig
-from skillwright.evaluation import SplitReport
+from skillwright.evaluation import SplitReport, Verdict
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.progress import (
     SHOWN_AS,
@@ -21,13 +21,47 @@ def step_decided(record: StepRecord, state: TrainState) -> StepDecided:
     """Return what is said of a step, and of the state that followed from it."""
     shown = next(iter(record.verdicts), None)
     version, left = record.skill_version, state.ledger.left
-    return StepDecided(record.step, record.epoch, record.action, shown, version, left)
+    return StepDecided(
+        record.step, record.epoch, record.action, shown, version, left, record.remarks
+    )
 
 
 def epoch_ended(record: EpochRecord) -> EpochEnded:
     """Return what is said of an epoch."""
     shown = next(iter(record.verdicts), None)
-    return EpochEnded(record.epoch, record.action, shown, record.skill_version)
+    return EpochEnded(record.epoch, record.action, shown, record.skill_version, record.remarks)
+
+
+_SKIPPED = {
+    "skip_no_patches": "the optimizer proposed no edits",
+    "skip_analyst_faults": "no optimizer reply could be used",
+    "skip_no_rewrite": "the optimizer wrote no skill that can be used",
+    "skip_no_change": "what the optimizer wrote changes nothing",
+    "skip_fault": "the optimizer's reply could not be used",
+    "skip_no_pairs": "there was nothing to compare",
+    "skip_no_content": "the optimizer wrote no guidance",
+}
+
+
+def decision_text(action: str, verdict: Verdict | None, remarks: Sequence[str] = ()) -> str:
+    """Say what became of a candidate, and why, in words for people."""
+    reason = verdict.reason if verdict else ""
+    match action:
+        case "accept" if reason.startswith("Accepted as current"):
+            return reason
+        case "accept":
+            return f"{reason.removesuffix('.')}; current, but the best skill stays"
+        case "force_accept" if verdict:
+            return f"current without a gate; against the best skill: {reason}"
+        case "force_accept":
+            return "current without a gate; the best skill stays"
+        case "inject_placeholder":
+            return "an empty region for guidance was added to the current skill"
+        case "skip_no_patches" if remarks:
+            return "skipped: no edit was proposed that can be used"
+        case _ if action in _SKIPPED:
+            return f"skipped: {_SKIPPED[action]}"
+    return reason or action.replace("_", " ")
 
 
 def scores_of(report: SplitReport) -> list[Scored]:

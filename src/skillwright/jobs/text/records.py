@@ -170,9 +170,12 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
     name = rewrite.call or f"{proposal.context.name}.rewrite"
     inputs = [one.id for one in proposal.selection.proposals]
     edits = [one.proposal_id for one in proposal.update.outcomes if one.is_applied]
-    details = {"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable}
-    if rewrite.notes:
-        details["notes"] = list(rewrite.notes)
+    details = {
+        "change_summary": list(rewrite.change_summary),
+        "unusable": rewrite.unusable,
+        "asked": bool(rewrite.call),
+        "notes": list(rewrite.notes),
+    }
     return [_patch(step, name, inputs, rewrite, rewrite.fault, edits=edits, details=details)]
 
 
@@ -181,4 +184,5 @@ def _notes(proposal: StepProposal, step: int, appendix: AppendixUpdate | None) -
         return []
     calls = [patch.call for patch in proposal.reflection.patches if patch.execution_notes]
     name, details = f"{proposal.context.name}.notes", appendix.to_dict()
-    return [_patch(step, name, calls, None, appendix.fault, details=details)]
+    fault = appendix.fault
+    return [_patch(step, name, calls, fault, fault, details=details)]

@@ -10,8 +10,9 @@ from typing import Any, Self
 from skillwright.config.run import RunConfig
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
-from skillwright.jobs.kinds import Kind
+from skillwright.jobs.kinds import UNUSABLE, Kind
 from skillwright.jobs.run.resume import rebuild, train_tasks
+from skillwright.jobs.text.replies import Replies
 from skillwright.runs import RunStore
 from skillwright.textopt import StepEntry, StepMemory
 
@@ -74,6 +75,8 @@ class StepRecord(Judged, JsonRecord):
         skill_version: The version of the candidate, if there was one.
         best_verdict: The verdict against another best skill, if it was asked.
         noted_version: The current version after reminders were added without a gate, if any.
+        replies: The optimizer's replies.
+        remarks: What was unusable, dropped or repaired in them, and why.
     """
 
     step: int
@@ -84,6 +87,8 @@ class StepRecord(Judged, JsonRecord):
     skill_version: int | None = None
     best_verdict: Verdict | None = field(default=None, kw_only=True)
     noted_version: int | None = field(default=None, kw_only=True)
+    replies: Replies = field(default=Replies(), kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ class EpochRecord(Judged, JsonRecord):
         verdict: The gate's verdict on the slow update against the current skill, if it was asked.
         skill_version: The version of the slow update's candidate, if there was one.
         best_verdict: The verdict against another best skill, if it was asked.
+        replies: The optimizer's replies.
+        remarks: What was unusable or dropped in them, and why.
     """
 
     epoch: int
@@ -106,6 +113,8 @@ class EpochRecord(Judged, JsonRecord):
     verdict: Verdict | None = None
     skill_version: int | None = None
     best_verdict: Verdict | None = field(default=None, kw_only=True)
+    replies: Replies = field(default=Replies(), kw_only=True)
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +151,7 @@ class TrainState:
         best_version: The best skill, which only a gate changes.
         accepts: Number of duels that were accepted; the gate's next draws depend on it.
         idle_steps: Steps since the last accept.
+        replies: The optimizer's replies since the start, or since the run stopped for them.
         baseline: The initial skill's score on val.
         met_best: The latest candidate that was judged against a best skill other than the current.
         final: The gate's verdict on the last skill against the best, if it was asked.
@@ -157,6 +167,7 @@ class TrainState:
     best_version: int = 0
     accepts: int = 0
     idle_steps: int = 0
+    replies: Replies = field(default=Replies())
     baseline: ScoreTable | None = None
     steps: tuple[StepRecord, ...] = ()
     epochs: tuple[EpochRecord, ...] = ()
@@ -172,6 +183,12 @@ class TrainState:
     def two_levels(self) -> bool:
         """Whether steps change the current skill only, and a release test what is released."""
         return bool(self.ledger.shares)
+
+    @property
+    def all_replies(self) -> Replies:
+        """The optimizer's replies of all that is decided."""
+        decided: tuple[StepRecord | EpochRecord, ...] = (*self.steps, *self.epochs)
+        return sum((one.replies for one in decided), Replies())
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -258,6 +275,8 @@ class TrainState:
                 return replace(self, report=SplitReport.from_dict(payload))
             case Kind.CONFIRMED:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
+            case _ if kind == UNUSABLE:  # what comes next is of a mended model
+                return replace(self, replies=Replies())
             case Kind.FINISHED:
                 impatient = payload.get("ran_out_of_patience", False)
                 return replace(self, finished=True, ran_out_of_patience=impatient)
@@ -273,12 +292,14 @@ class TrainState:
             memory=self.memory_in(record.epoch).remember(record.entry),
             steps=(*self.steps, record),
             idle_steps=0 if record.accepted else self.idle_steps + 1,
+            replies=self.replies + record.replies,
         )
 
     def _after_epoch(self, record: EpochRecord) -> Self:
         judged = self.judged(record, record.skill_version)
         idle = 0 if record.accepted else self.idle_steps
-        return replace(judged, epochs=(*self.epochs, record), idle_steps=idle)
+        replies = self.replies + record.replies
+        return replace(judged, epochs=(*self.epochs, record), idle_steps=idle, replies=replies)
 
     def _after_final(self, verdict: Verdict) -> Self:
         best = self.skill_version if verdict.accepted else self.best_version

@@ -17,8 +17,10 @@ from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.progress import Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
+from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import step_decided
 from skillwright.jobs.text.records import edit_records, patch_records
+from skillwright.jobs.text.replies import Account, account_of_step
 from skillwright.jobs.text.state import StepRecord, TrainState
 from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown, refuse_no_score
@@ -44,10 +46,19 @@ async def take_step(
         proposal, state = await both(learning, _measure_first(run, state, started))
     else:
         proposal = await learning
+    _guard(run, state, place, proposal)
     judged = None
     if proposal.status is StepStatus.CANDIDATE:
         judged = await judge(run, state, proposal.candidate, place)
     return await _decide(run, state, place, proposal, judged)
+
+
+def _guard(run: TrainParts, state: TrainState, place: StepRef, proposal: StepProposal) -> None:
+    patience = run.config.train.patience
+    ends = patience is not None and state.idle_steps + 1 >= patience
+    is_last = ends or place.step == run.steps
+    account = _account(proposal, place)
+    stop_if_unusable(run, state, account, f"step {place.step}", is_last=is_last)
 
 
 async def _measure_first(run: TrainParts, state: TrainState, started: asyncio.Event) -> TrainState:
@@ -140,11 +151,24 @@ async def _decide(
             )
         run.store.record_patches(patch_records(proposal, place.step, appendix))
         run.store.record_edits(edit_records(proposal, place.step))
-        record = _record(place, proposal, judged, version, noted)
+        account = _account(proposal, place, appendix)
+        record = replace(
+            _record(place, proposal, judged, version, noted),
+            replies=account.replies,
+            remarks=account.remarks,
+        )
         about = _about(proposal, appendix)
         state = write_down(run.store, state, Kind.STEP, record.to_dict() | about)
-    run.callback.on_event(step_decided(record, state))
+    # As it was stored, without known secrets.
+    run.callback.on_event(step_decided(state.steps[-1], state))
     return state
+
+
+def _account(
+    proposal: StepProposal, place: StepRef, appendix: AppendixUpdate | None = None
+) -> Account:
+    patches = patch_records(proposal, place.step, appendix or proposal.made.appendix)
+    return account_of_step(proposal, patches, edit_records(proposal, place.step))
 
 
 def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str, Any]:

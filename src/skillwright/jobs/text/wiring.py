@@ -246,7 +246,7 @@ def skills_confirmed(config: RunConfig, *, starts_blank: bool) -> int:
 def skills_tested(config: RunConfig, *, starts_blank: bool) -> int:
     """Return how many skills play the test tasks."""
     confirmed = skills_confirmed(config, starts_blank=starts_blank)
-    return confirmed + config.parts_skills + config.evaluation.placebo
+    return confirmed + config.current_may_differ_from_best + config.evaluation.placebo
 
 
 def trained_on_in_an_epoch(config: RunConfig, train_tasks: int) -> int:

@@ -38,6 +38,7 @@ from skillwright.models.http.wire import (
 )
 
 _LONGEST = 500
+_LONGEST_READ = 4_000  # a template's own error comes behind the template
 _LONGEST_ID = 100
 _OVERLOADED_WAIT_S = 5.0  # an overload affects all clients; an early retry would add to it
 _REQUEST_IDS = ("x-request-id", "request-id")
@@ -78,7 +79,7 @@ class Complaint:
         message = " ".join(str(fields.get("message") or reply.text).split())
         code = str(detail or fields.get("code") or "")
         status = _status(reply.status, code)
-        message = message[:_LONGEST]
+        message = message[:_LONGEST_READ]
         request_id = next((reply.headers[n] for n in _REQUEST_IDS if n in reply.headers), "")
         request_id = request_id[:_LONGEST_ID]
         return cls(
@@ -90,7 +91,7 @@ class Complaint:
             head=(
                 f"{reply.url} answered {status} to model {config.model!r}"
                 f"{f' (request {request_id})' if request_id else ''}: "
-                f"{message.rstrip('.') or 'it gives no reason'}."
+                f"{message[:_LONGEST].rstrip('.') or 'it gives no reason'}."
             ),
         )
 
@@ -433,6 +434,20 @@ _BLOCKED = frozenset(
         "ResponsibleAIPolicyViolation",
     }
 )
+# Chat templates (Gemma, Mistral, Llama 2) and servers that check roles say it in these ways.
+_NO_SYSTEM = re.compile(
+    r"must alternate|no user query found|(?:must|should) (?:start|begin) with an? ['\"]?user"
+    r"|first message (?:must|should) .{0,20}\buser|system message (?:must|should) be (?:at|the)"
+    r"|\b(?:system|developer)['\"`]?(?: (?:role|message|prompt|instruction)s?)?(?: is| are)?"
+    r" (?:not (?:supported|allowed|enabled|permitted|accepted|available|one of|a valid)"
+    r"|unsupported)"
+    r"|(?:not|n't|cannot) (?:support|allow|accept|take|handle)\b.{0,20}?\b(?:system|developer)\b"
+    r"|only .{0,20}\buser\b.{0,40}\broles?\b.{0,20}(?:support|allow|accept|valid)"
+    r"|(?:unexpected|invalid|unknown|unsupported|unrecognized|got)(?: message| a)?(?: role)?"
+    r"[:=]? ?['\"`(]?system\b|(?:input should be|permitted:) '(?:user|assistant)'"
+    r"|system.{0,8}不支持|不支持.{0,8}system|角色信息不正确",
+    re.IGNORECASE,
+)
 _RATE = re.compile(r"limit:?\s*(\d[\d,]*).*?requested:?\s*(\d[\d,]*)", re.IGNORECASE | re.DOTALL)
 _SEED = re.compile(r"\bseed\b")
 
@@ -446,8 +461,10 @@ def fault_of_reply(reply: HttpReply, config: EndpointConfig, key: str = "") -> M
     if not holds_error(reply):
         return None
     complaint = Complaint.read(reply, config)
-    fault = _refusal_of_request(complaint) or fault_of_status(
-        complaint, reply, config, key, _next_move(complaint, config)
+    fault = (
+        _refusal_of_request(complaint)
+        or _refusal_of_roles(complaint, config)
+        or fault_of_status(complaint, reply, config, key, _next_move(complaint, config))
     )
     return charged(fault, usage_of(reply.payload, config))
 
@@ -470,6 +487,17 @@ def _refusal_of_request(complaint: Complaint) -> ModelRefused | None:
             "agent."
         )
     return None
+
+
+def _refusal_of_roles(complaint: Complaint, config: EndpointConfig) -> ModelRefused | None:
+    """Return the refusal of a chat template without a system role, of any status, or ``None``."""
+    if config.system == "merge" or not complaint.matches(_NO_SYSTEM):
+        return None
+    return ModelRefused(
+        f"{complaint.head} The chat template of this model takes no system message here. Set "
+        "system: merge in the model's settings: it puts the system text before the first user "
+        "message."
+    )
 
 
 def _asks_too_much(complaint: Complaint) -> bool:

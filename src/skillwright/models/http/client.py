@@ -23,7 +23,7 @@ import orjson
 from skillwright.core import ModelError, ModelRefused, ModelTimeout, ReplyInvalid
 from skillwright.core.errors import certificate_problem
 from skillwright.models.http.traffic import EndpointLimits
-from skillwright.models.http.wire import EndpointFault, GarbledReply
+from skillwright.models.http.wire import EndpointFault, GarbledReply, WebPage
 
 MAX_REPLY_BYTES = 10_000_000
 
@@ -31,6 +31,11 @@ _SMALL_BYTES = 500_000  # shorter JSON cannot fill the memory
 _MOST_MEMORY = 32_000_000
 _LONGEST_EVENT = 1_000_000
 _EVENT = re.compile(rb"(?:[^\r\n]++(?:\r\n|\n|\r|\Z))++")  # lines, up to an empty one
+# What servers send while they work: blank lines, and the comments and fields of a stream.
+_KEEPALIVE = re.compile(
+    rb"(?:\xef\xbb\xbf|[ \t]*+(?:(?::|event:|id:|retry:)[^\r\n]*+|data:[ \t]*+)?[\r\n]++)*+"
+)
+_PAGE = re.compile(rb"(?:\xef\xbb\xbf|\s)*+<(?:!doctype html|html)\b", re.IGNORECASE)
 _CONNECT_S = 15.0
 _COPIED_BYTES = 2**20
 _EXCERPT = 2_000
@@ -382,7 +387,9 @@ def _reply(url: str, response: aiohttp.ClientResponse, body: bytes) -> HttpReply
 
 
 def _read_body(body: bytes, kind: str) -> Any:
-    if kind == "text/event-stream":
+    if begun := _KEEPALIVE.match(body).end():  # type: ignore[union-attr]  # it matches nothing too
+        body = body[begun:]
+    if kind == "text/event-stream" or body.startswith(b"data:"):
         events = Events(body)
         if sum(1 for _ in events):  # decode all once, so that an invalid event fails here
             return events
@@ -390,9 +397,11 @@ def _read_body(body: bytes, kind: str) -> Any:
 
 
 def _not_json(url: str, content_type: str, body: bytes) -> ModelError:
-    start = body[:80].decode("utf-8", "replace")
-    if content_type == "text/html":
-        return ModelRefused(
+    if content_type == "text/html" or _PAGE.match(body):
+        return WebPage(
             f"{url} answered with a web page, not JSON. Check base_url: it usually ends with /v1."
         )
+    if not body.strip():
+        return GarbledReply(f"{url} answered with an empty body, which is broken JSON.")
+    start = body[:80].decode("utf-8", "replace")
     return GarbledReply(f"{url} answered with broken JSON, which begins {start!r}.")

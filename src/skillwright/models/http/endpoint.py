@@ -16,7 +16,7 @@ from skillwright.models.http.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http.hedge import Call, hedged
 from skillwright.models.http.retry import Retry
 from skillwright.models.http.traffic import EndpointLimits, expected_tokens
-from skillwright.models.http.wire import Doubt, hidden, hide_key
+from skillwright.models.http.wire import Doubt, EndpointFault, WebPage, hidden, hide_key
 
 Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
 
@@ -133,6 +133,8 @@ class EndpointModel:
             ReplyInvalid: The reply is too long.
             EndpointDown: The endpoint answered no call for a whole deadline.
         """
+        if self._dialect.config.system == "merge":
+            messages = without_system(messages)
         request = self._dialect.request(messages, tools, sampling)
         body = encode(request)
 
@@ -174,9 +176,7 @@ class EndpointModel:
         """Make one attempt; a fault carries its estimated usage."""
         with self._traffic.trial(purpose, self._circuit) as trial:
             try:
-                reply = await self._client.post_json(
-                    self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
-                )
+                reply = await self._posted(body, timeout_s)
                 trial.status = reply.status
                 fault = self._dialect.fault(reply, self._key)
                 if fault is not None:
@@ -188,6 +188,21 @@ class EndpointModel:
                 raise
             usage = self._doubt.believed_of_call(answer.usage, body)
             return replace(answer, model=hidden(answer.model, self._key), usage=usage)
+
+    async def _posted(self, body: bytes, timeout_s: float) -> HttpReply:
+        try:
+            return await self._client.post_json(
+                self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
+            )
+        except WebPage as page:
+            if not self._traffic.has_answered:
+                raise
+            # So the URL is right, and it is retried like a 503.
+            raise EndpointFault(
+                f"{page.args[0].partition(' Check ')[0]} It answered before, so look at the log of "
+                "the server, or of the proxy in front of it.",
+                status=503,
+            ) from None
 
     async def _hedged(
         self, once: Callable[[], Coroutine[Any, Any, Completion]], call: Call, purpose: Purpose
@@ -216,6 +231,20 @@ def identity_of(config: EndpointConfig) -> str:
     """Return the identity of a model: all settings that change answers, without secrets."""
     matters = digest(config.what_matters())[:12]
     return f"{config.backend}:{config.model}@{config.host}#{matters}"
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """Turn system messages into user messages, and join neighboring user messages."""
+    made: list[Message] = []
+    for message in messages:
+        if message["role"] == "system":
+            message = {"role": "user", "content": message["content"]}
+        if made and made[-1]["role"] == message["role"] == "user":
+            joined = f"{made[-1]['content']}\n\n{message['content']}".strip()
+            made[-1] = {"role": "user", "content": joined}
+        else:
+            made.append(message)
+    return made
 
 
 def bearer(key: str) -> dict[str, str]:

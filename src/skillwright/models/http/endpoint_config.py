@@ -105,6 +105,9 @@ class EndpointConfig(Keyed):
     """Nucleus sampling; unset, the endpoint's default."""
     max_tokens: PositiveInt | None = None
     """Maximum output tokens, including reasoning."""
+    system: Literal["message", "merge"] = "message"
+    """``merge`` puts the system text before the first user message, for chat templates without a
+    system role."""
     extra_body: dict[str, JsonValue] = Field(default_factory=dict)
     """Extra request fields, such as ``chat_template_kwargs``."""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -211,8 +214,11 @@ class EndpointConfig(Keyed):
 
     def what_matters(self) -> dict[str, Any]:
         """Return the settings that can change an answer, without secrets."""
+        matters = super().what_matters()
+        if self.system == "message":
+            del matters["system"]  # as in the identities of models before this setting
         # Gateways route by headers.
-        return super().what_matters() | ({"headers": self.headers} if self.headers else {})
+        return matters | ({"headers": self.headers} if self.headers else {})
 
 
 def find_key(config: EndpointConfig) -> str:

@@ -191,7 +191,8 @@ _TOO_MANY = 429
 class Traffic:
     """The limits and the state of one endpoint and key.
 
-    ``in_trouble`` tells of each of the latest attempts whether it failed without being busy.
+    ``in_trouble`` tells of each of the latest attempts whether it failed without being busy;
+    ``has_answered``, whether any attempt was answered.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class Traffic:
         self.limiter = Limiter(config.max_concurrent, config.start_concurrent)
         self.pacer = Pacer(sleep, clock)
         self.in_trouble: deque[bool] = deque(maxlen=FAULT_WINDOW)
+        self.has_answered = False
         self.clock = clock
         self._where = config.base_url
         self._circuits: dict[str, Circuit] = {}
@@ -274,6 +276,7 @@ class Trial:
     def _answered(self) -> None:
         traffic = self._traffic
         self._circuit.answered()
+        traffic.has_answered = True
         traffic.in_trouble.append(False)
         if traffic.latencies(self._purpose).note(traffic.clock() - self._started):
             traffic.limiter.cut(BUSY_FACTOR, self._round)

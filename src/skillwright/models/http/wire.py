@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from skillwright.core import Completion, ModelError, ModelTimeout, RequestRefused, Usage
+from skillwright.core import (
+    Completion,
+    ModelError,
+    ModelRefused,
+    ModelTimeout,
+    RequestRefused,
+    Usage,
+)
 from skillwright.models.prices import Prices
 
 # The errors of a call to an endpoint:
@@ -17,6 +24,7 @@ from skillwright.models.prices import Prices
 # ├── ModelTimeout (core)     no answer in time; retried
 # │   └── TurnTooLate             the turn would come after the deadline; nothing was sent
 # ├── ModelRefused (core)     a retry does not help
+# │   ├── WebPage                 not JSON but HTML; retried where the endpoint has answered before
 # │   └── RequestRefused (core)   other requests may succeed
 # │       └── ContextOverflow     the conversation exceeds the context window
 # └── ReplyInvalid (core)     the answer does not have the requested form
@@ -49,6 +57,10 @@ class EndpointFault(ModelError):
 
 class GarbledReply(EndpointFault):
     """An endpoint answered with invalid JSON, or with JSON without an answer."""
+
+
+class WebPage(ModelRefused):
+    """An endpoint answered with a web page."""
 
 
 class TurnTooLate(ModelTimeout):

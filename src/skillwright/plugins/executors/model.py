@@ -357,7 +357,6 @@ class ExecModel:
                 secrets=secrets,
                 keep=keep,
                 spent=lambda stdout: self._priced(self._line.report(stdout)).usage,
-                mark=root.name,
             )
             try:
                 output = await run_program(program)

@@ -21,7 +21,6 @@ from typing import IO
 from skillwright.core import ConfigError
 from skillwright.models.skill_md import CLIENT_FOLDERS, SKILL_NAME, render_skill_md, write_file
 from skillwright.plugins.executors.config import ExecConfig
-from skillwright.plugins.executors.process import kill_marked
 
 # Skills are mounted in the clients' folders (agentskills.io). A text that a client would expand or
 # run (``$ARGUMENTS``, ``!`command` ``, ``@file``) is stored unchanged in a file of its own, which
@@ -74,7 +73,7 @@ _LONGEST_LOGIN = 1_000_000  # bytes
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """Make a folder for one run, named by its mark, and remove it at the end."""
+    """Make a folder for one run, and remove it at the end."""
     root = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
     try:
         # Renamed after it is locked, so that no other process finds it unlocked.
@@ -87,7 +86,7 @@ def run_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Kill the programs and remove the folders of runs whose process was killed."""
+    """Remove the folders of runs whose process was killed."""
     if sys.platform == "win32":
         return
     for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
@@ -96,7 +95,6 @@ def sweep() -> None:
                 continue
             with (root / _LOCK).open("r+b") as lock:
                 _hold(lock)
-                kill_marked(root.name)
                 shutil.rmtree(root, ignore_errors=True)
 
 

@@ -18,6 +18,7 @@ from typing import IO, Any, Final, TypeVar
 
 from skillwright.core import DataError, EnvError
 from skillwright.core.jsonio import dumps
+from skillwright.core.supervised import supervised
 from skillwright.envs.table.tool_server import Answer, ToolServer
 
 INSTALL: Final = "pip install 'skillwright[mcp]'"
@@ -186,7 +187,7 @@ class ToolSession:
             return _mcp("client.streamable_http").streamable_http_client(
                 self._server.url, http_client=http
             )
-        program, *arguments = self._server.command
+        program, *arguments = supervised(self._server.command)
         said = TemporaryFile("w+", errors="replace")  # noqa: SIM115 - the stack closes it
         self._said = held.enter_context(said)
         held.callback(self._keep_last_words)

@@ -187,21 +187,25 @@ def _said(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
-def _quotes(value: Any) -> Iterator[str]:
+def _quotes(row: Any) -> Iterator[str]:
     """Return the texts of a row that quote an error."""
-    match value:
-        case str():
-            if NO_ANSWER in value:
-                yield value
-            return
-        case Mapping():
-            parts = list(value.values())
-        case list() | tuple():
-            parts = list(value)
-        case _:
-            parts = list(getattr(value, "__dict__", {}).values())
-    for part in parts:
-        yield from _quotes(part)
+    todo, seen = [row], set[int]()
+    while todo:
+        value = todo.pop()
+        match value:
+            case str():
+                if NO_ANSWER in value:
+                    yield value
+                continue
+            case Mapping():
+                parts = list(value.values())
+            case list() | tuple():
+                parts = list(value)
+            case _:
+                parts = list(getattr(value, "__dict__", {}).values())
+        if id(value) not in seen:  # a value may hold itself
+            seen.add(id(value))
+            todo += reversed(parts)
 
 
 NO_RUN = (

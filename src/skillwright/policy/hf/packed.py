@@ -2,8 +2,7 @@
 
 Layers process tokens independently; only attention depends on the row. So all rows are concatenated
 without padding, with shared prefixes once (the prompt of a group, common skills, earlier turns of
-an
-episode), and attention is computed piece by piece. There is no cache, so activations can be
+an episode), and attention is computed piece by piece. There is no cache, so activations can be
 recomputed instead of stored.
 
 Source: shared prefixes as in RadixAttention (arXiv:2312.07104), for training.

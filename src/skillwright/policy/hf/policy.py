@@ -114,8 +114,7 @@ class HfPolicy:
             settings: How it is run and trained.
             download: Fetch it from the hub if it is not on this machine.
             start: A folder of weights that replace the model's: all of them, or a LoRA adapter.
-                With
-                ``settings.lora`` that adapter is trained on, else it is merged.
+                With ``settings.lora`` that adapter is trained on, else it is merged.
 
         Raises:
             ModelMissing: It is not on this machine, and is not downloaded.

@@ -1,8 +1,7 @@
 """Generate answers token by token for many conversations at once.
 
 One uniform number per token, from the conversation's own seed, picks the token, so a sample does
-not
-depend on the batch, except for the last bits of the logits.
+not depend on the batch, except for the last bits of the logits.
 """
 
 import math
@@ -101,8 +100,7 @@ class Lane:
         """Return a lane for these prompts that reuses what is cached.
 
         Each takes the longest prefix of any conversation of this lane, without the prompt's last
-        token, which
-        must be processed for the first answer.
+        token, which must be processed for the first answer.
         """
         self._gather()
         sources, kept = self._beginnings(prompts)
@@ -170,8 +168,7 @@ class Lane:
 
         Returns:
             Token ids, and their positions in their conversations, ``[conversations, longest]``:
-            aligned at
-            the end, so the last column is every conversation's latest token.
+            aligned at the end, so the last column is every conversation's latest token.
         """
         longest = max(map(len, new))
         # Filled by numpy: a tensor per conversation and token would be slower than tiny models.

@@ -202,8 +202,7 @@ def _as_gguf(name: str, tensor: torch.Tensor, policy: HfPolicy) -> NDArray[np.fl
     """Return the values of a tensor in llama.cpp's order.
 
     Its queries and keys interleave the two halves of each head, which transformers concatenates
-    (source:
-    ``permute`` in ``convert_hf_to_gguf.py`` of llama.cpp).
+    (source: ``permute`` in ``convert_hf_to_gguf.py`` of llama.cpp).
     """
     values: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
     config = policy.weights.config

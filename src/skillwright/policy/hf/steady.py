@@ -2,12 +2,10 @@
 
 A GPU computes one token of each answer faster than Python launches the hundreds of kernels of a
 forward pass. So keys and values are placed at fixed addresses, with room for new tokens, and one
-pass
-is recorded; afterwards each token is one call.
+pass is recorded; afterwards each token is one call.
 
 Queries of heads that share keys are batched as tokens, so that keys and values are read once
-(source:
-grouped-query attention, arXiv:2305.13245).
+(source: grouped-query attention, arXiv:2305.13245).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """Tokenize conversations: the chat template, previous answers, and admissible answers.
 
 Answers keep their sampled tokens: the next prompt is the last one, those tokens, and the tokens of
-the
-new text, unless the template rewrites earlier text.
+the new text, unless the template rewrites earlier text.
 """
 
 import json

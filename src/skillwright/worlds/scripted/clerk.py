@@ -1,7 +1,7 @@
 """The scripted clerk and its optimizer: for the rows of any table, offline.
 
-The clerk answers by the rules of its skill, whatever the rows are about. Its optimizer
-finds in failed episodes which words go with which answer, and writes that down.
+The clerk answers by the rules of its skill, whatever the rows are about. Its optimizer finds in
+failed episodes which words go with which answer, and writes that down.
 """
 
 import re

@@ -35,8 +35,8 @@ def read_passages(path: Path) -> Iterator[Filed]:
     """Read the passages of a file, in order, without holding them.
 
     A row is a passage: its text under ``text`` or another usual name (a list of sentences is
-    joined), ``title`` and ``id``. ``contents`` with the title in quotes on a line of its
-    own, as in Search-R1's Wikipedia, is parted. A row without an id is named by its place.
+    joined), ``title`` and ``id``. ``contents`` with the title in quotes on a line of its own, as in
+    Search-R1's Wikipedia, is parted. A row without an id is named by its place.
 
     A row of a file of questions is as many passages as the question brings (``context`` or
     ``paragraphs`` of HotpotQA, 2WikiMultihopQA and MuSiQue); the same passage counts once.

@@ -31,6 +31,7 @@ from skillwright.core import (
     skill_hash,
 )
 from skillwright.core.jsonio import canonical, digest, text_digest
+from skillwright.datasets import own_copies
 from skillwright.jobs.run.money import BudgetSpent
 from skillwright.jobs.run.progress import Callback, EpisodeFinished
 from skillwright.rollout import EngineDown
@@ -341,7 +342,8 @@ class Player:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 env = await ask.build()
-                about = self._about(ask, items_by_id(env) or ask.items)
+                known = items_by_id(own_copies(env) if isinstance(env, list) else env)
+                about = self._about(ask, known or ask.items)
                 read = await self._read_rollout(env, ask, folder, about)
             except Exception as error:  # noqa: BLE001 - foreign code; logged, and stored as Failures
                 raise_if_hopeless(error)
@@ -399,7 +401,7 @@ class Player:
 
     async def _call_rollout(self, env: Any, ask: Ask, folder: Path) -> Any:
         named = {"use_eval_feedback": True} if ask.trains_on else {}
-        return await self.foreign.call(
+        return await self.foreign.listed(
             self.foreign.adapter.rollout, env, ask.skill, str(folder), **named
         )
 

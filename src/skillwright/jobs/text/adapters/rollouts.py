@@ -17,7 +17,7 @@ from skillwright.core import (
     skill_hash,
 )
 from skillwright.core.jsonio import digest, text_digest
-from skillwright.datasets import BaseDataLoader, BatchSpec
+from skillwright.datasets import BaseDataLoader, BatchSpec, own_copies
 from skillwright.datasets.split import shuffled
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.text.adapters.play import (
@@ -179,7 +179,7 @@ class AdapterPlanner:
         """Return what builds a fresh environment manager of a batch, each time it is called."""
         adapter, given = self.foreign.adapter, {"out_root": self.out_root}
         if self.loader is not None:
-            return lambda: self.foreign.call(adapter.build_env_from_batch, batch, **given)
+            return lambda: self.foreign.call(adapter.build_env_from_batch, _own(batch), **given)
         size, seed = batch.batch_size, batch.seed
         if batch.phase == "train":
             build = partial(adapter.build_train_env, batch_size=size, seed=seed)
@@ -190,6 +190,12 @@ class AdapterPlanner:
     def held_out_batch(self, split: SplitName, held: HeldOut) -> BatchSpec:
         """Return the batch that is the whole of a split."""
         return held.batch or BatchSpec("eval", THEIR_NAMES[split], self.seed, held.count)
+
+
+def _own(batch: BatchSpec) -> BatchSpec:
+    """Return a batch whose items an adapter may change."""
+    items = batch.payload
+    return replace(batch, payload=own_copies(items) if isinstance(items, list) else items)
 
 
 _FOLDERS: Mapping[SplitName, str] = {
@@ -400,7 +406,7 @@ class _OwnAnalysts:
         patches.mkdir(parents=True, exist_ok=True)
         session = self.player.session
         with nullcontext() if session is None else session.hear() as hearing:
-            answer = await foreign.call(
+            answer = await foreign.listed(
                 foreign.adapter.reflect,
                 list(self.rows),
                 context.skill,

@@ -2,7 +2,7 @@
 
 Supported criteria are the records that the gold actions change and the texts that the agent has to
 say. A task with other criteria, or with another initial state, is refused: a partial score would
-make it another task.
+make it another task. `NL_ASSERTION` without assertions counts as 1, as in tau2-bench's evaluator.
 
 Source: tau2-bench (arXiv:2506.07982), its task files.
 """
@@ -73,7 +73,8 @@ def _unmapped(
     entry: Mapping[str, Any], criteria: Mapping[str, Any], tools: Mapping[str, Any]
 ) -> Iterator[str]:
     basis = _basis(criteria)
-    if others := [one for one in basis if one not in _GRADED]:
+    judged = () if criteria.get("nl_assertions") else ("NL_ASSERTION",)
+    if others := [one for one in basis if one not in (*_GRADED, *judged)]:
         yield f"its reward depends on {', '.join(map(str, others))}, which nothing here judges"
     if "DB" not in basis:
         yield "its reward does not depend on DB, and here every reward does"

@@ -1,0 +1,69 @@
+"""Which number of a reply is its answer: a box, ``####``, an announcement, or the last."""
+
+import re
+from typing import Final
+
+from skillwright.envs.table.numbers import LONGEST_READ, Read, cleaned, last_box, numbers_in
+
+_MARKED: Final = re.compile(r"^\s*####[^\w\n]*(?<!\w)([-+]?[^\w\n]?\d[^A-Za-z\n]*)$", re.MULTILINE)
+_ANNOUNCED: Final = re.compile(
+    r"(?:\b(?:answers?|results?|solution|antwort|ergebnis|r[e\u00e9]ponse|respuesta|resposta"
+    r"|risposta|jawaban|cevap|odpowied\u017a|\u043e\u0442\u0432\u0435\u0442)\b"
+    r"|\u7b54\u6848|\u7b54\u3048|\ub2f5|\u0909\u0924\u094d\u0924\u0930"
+    r"|\u062c\u0648\u0627\u0628|\u0625\u062c\u0627\u0628\u0629|\u0111\u00e1p \u00e1n)"
+    r"[^.?!\n\u3002]{0,60}?"
+    r"(?:\b(?:is|ist|est|es|equals|adalah)\b|\u00e9\b|\u00e8\b|[:=\uff1a]"
+    r"|\u662f|\u4e3a|\u70ba|\u306f|\uc740|\ub294|\u0939\u0948|\u0647\u0648|\u0647\u064a|l\u00e0)",
+    re.IGNORECASE,
+)
+_CORRECTED: Final = re.compile(
+    r"\b(?:wait|actually|correction|sorry|mistake|hmm|oops|no[,:;.])", re.IGNORECASE
+)
+_SENTENCE_END: Final = re.compile(r"[.!?\u3002](?=\W*(?:\s|$))|\n|\u3002")
+_BRACKETS: Final = re.compile(r"(?<=[\w\s])\([^()]*\)")
+_FEW_WORDS: Final = re.compile(r"\W*(?:[^\W\d]+\W+){0,2}(?:[^\w\s]|\s)*")
+
+
+def final_number(reply: str, *, comma: bool = False) -> Read | None:
+    r"""Return the number that a reply answers with, or ``None``.
+
+    The last ``\boxed{...}`` counts over all other numbers, then a line ``#### 18``, then what
+    follows the last "the answer is" (in several languages) unless a correction follows it, then
+    the last number.
+    """
+    text = reply[-LONGEST_READ:]
+    boxed = last_box(text)
+    if boxed is not None:
+        return _last(cleaned(boxed), comma)
+    if marked := _MARKED.findall(text):
+        return _last(cleaned(marked[-1]), comma)
+    text = cleaned(text)
+    starts = [one.end() for one in _ANNOUNCED.finditer(text)]
+    if starts and not _CORRECTED.search(text, starts[-1]):
+        found = _announced(text[starts[-1] :], comma)
+        if found is not None:
+            return found
+    return _last(text, comma)
+
+
+def _announced(text: str, comma: bool) -> Read | None:
+    """Return the number that a sentence begins with, the result of a sum, or its last number."""
+    text = text.lstrip(" \t\n*:_")
+    end = _SENTENCE_END.search(text)
+    sentence = text if end is None else text[: end.start()]
+    if sentence.count("=") and (result := _last(_BRACKETS.sub("", sentence), comma)):
+        return result
+    found = list(numbers_in(sentence, comma=comma))
+    if not found:
+        return None
+    is_first = _FEW_WORDS.fullmatch(sentence, 0, found[0].start)
+    return _known(found[0] if is_first else found[-1])
+
+
+def _last(text: str, comma: bool) -> Read | None:
+    found = list(numbers_in(text, comma=comma))
+    return _known(found[-1]) if found else None
+
+
+def _known(found: Read) -> Read | None:
+    return found if found.value is not None else None

@@ -1,0 +1,267 @@
+"""Read the numbers in a text as people and models write them, in every script of digits.
+
+Own code rather than math-verify: that library bounds its time by a signal, which only a main thread
+can have, needs SymPy, and reads no group blanks, Indian groups or other digits.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from skillwright.envs.table.unicode_forms import folded
+
+LONGEST_READ: Final = 50_000
+"""Characters at the end of a reply in which its answer is searched."""
+
+_MOST_DIGITS: Final = 300
+_FORMS: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2014\u2015\u2e3a\u2e3b", " "),  # a long dash is no minus sign
+        **dict.fromkeys("\u00a0\u202f\u205f", "\u00a0"),
+        **{chr(code): "\u00a0" for code in range(0x2000, 0x200B)},
+        **{"\u066a": "%", "\u066b": ".", "\u066c": ",", "\u2044": "/", "\u2215": "/"},
+        "\u3001": ", ",
+    }
+)
+_SUPERSCRIPT: Final = re.compile("(\\d?)([\u207a\u207b]?[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+)")
+_VULGAR: Final = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
+_ROOT: Final = re.compile(
+    r"(?:[\d.]+\s*)?(?:\\*sqrt\s*(?:\[\d+\])?\s*[({]?[^(){}\s]*[)}]?|\u221a\s*\(?\d*\)?|\\*pi\b|\u03c0)"
+    r"(?:\s*/\s*\d+)?"
+)
+_FRACTION: Final = re.compile(
+    r"\\+[dtc]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))", re.ASCII
+)
+_LATEX: Final = (
+    (re.compile(r"\\+!"), ""),
+    (re.compile(r"\\+[,;: ]"), "\u00a0"),
+    (re.compile(r"\\+(?:times|cdot)\b"), "\u00d7"),
+    (re.compile(r"\\+pm\b"), "\u00b1"),
+    (re.compile(r"\\+(?:left|right|displaystyle)\b"), ""),
+    (re.compile(r"\\+(?:text|mathrm|mathbf|textbf|mbox|operatorname)\s*\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"\\+([$%#&_{}])"), r"\1"),
+)
+_POWERS: Final = (
+    (re.compile(r"(?<=\d)\*\*(?=[-+]?\d)"), "^"),
+    (re.compile(r"\s*\^\s*"), "^"),
+    (re.compile(r"\^\{\s*([-+]?\d+)\s*\}"), r"^\1"),
+    (re.compile(r"(?<!\d)\^[-+]?\d+"), ""),  # of a unit
+)
+_RUN: Final = re.compile(
+    r"0[xX][0-9a-fA-F]+|\d+(?:(?:[.,'_:\u00a0]| (?=\d{3}(?!\d)))\d+)*|(?<!\d)\.\d+"
+)
+_DIGIT: Final = re.compile(r"(?![0-9])\d")
+_PIECE: Final = re.compile(r"\d+(?:\.\d+)?")
+_GROUPS: Final = re.compile(
+    r"[1-9]\d{0,2}(?:([,.'_\u00a0 ])\d{3})(?:\1\d{3})*|[1-9]\d?(?:,\d\d)+,\d{3}"
+)
+_SIGN: Final = re.compile(
+    r"(?:(?<![\w)\]}%.])(?<!\d\s)|(?<![\w)\]}%.])(?=[-+][.\d$\u20ac\u00a3\u00a5\u20b9]?$))"
+    r"(?P<sign>[-+])[$\u20ac\u00a3\u00a5\u20b9]?$"
+    r"|(?:^|[=:({$]\s*)(?P<apart>-)\s[$\u20ac\u00a3\u00a5\u20b9]?\s?$"
+    r"|(?<!\d\s)\b(?P<word>minus|negative|moins|menos)\s$",
+    re.IGNORECASE,
+)
+_NO_ANSWER: Final = re.compile(
+    r"(?:[A-Za-z]_\{?|\^\{?[-+]?|\u00b1\s*|\+/-\s*|\bper\s"
+    r"|\b(?:not|nicht|pas|instead\sof|rather\sthan)\W{1,4})$",
+    re.IGNORECASE,
+)
+_CURRENCY: Final = re.compile(r"(?:USD|EUR|GBP|JPY|CNY|RMB|INR|CHF|AUD|CAD|Rs\.?|kr)$")
+_TAIL: Final = re.compile(
+    r"\s?[x\u00d7*\u00b7]\s?10\^(?P<ten>[-+]?\d{1,4})|[eE](?P<e>[-+]?\d{1,4})(?!\w)"
+    r"|\^(?P<power>[-+]?\d{1,4})|\s?/\s?(?P<under>\d+(?:\.\d+)?)(?![\d/])"
+)
+_MIXED: Final = re.compile(r"\s+(?:and\s+)?(\d{1,3})\s?/\s?(\d{1,4})(?![\d/])")
+_TIMES: Final = re.compile(
+    r"\s?(?:thousand|million|billion|trillion|lakh|crore)s?\b|(?-i:k)(?![^\W\d_])"
+    r"|\s?(?:[\u4e07\u842c\u4ebf\u5104\ub9cc\uc5b5])",
+    re.IGNORECASE,
+)
+_SIZES: Final = {
+    **{"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12},
+    **{"lakh": 10**5, "crore": 10**7, "k": 10**3},
+    **dict.fromkeys("\u4e07\u842c\ub9cc", 10**4),
+    **dict.fromkeys("\u4ebf\u5104\uc5b5", 10**8),
+}
+_SHARE: Final = re.compile(r"\s?(?:%|percent\b|per\scent\b|pct\b)", re.IGNORECASE)
+
+
+class Read(NamedTuple):
+    """A number in a text.
+
+    Attributes:
+        start: Its first character, with the sign.
+        end: The character after its last one.
+        value: ``None`` for what only looks like a number: a time, a version, a date with dots.
+        is_share: Whether a percent sign follows.
+    """
+
+    start: int
+    end: int
+    value: float | None
+    is_share: bool = False
+
+
+def numbers_in(text: str, *, comma: bool = False) -> Iterator[Read]:
+    """Yield the numbers of a text, in order; see `cleaned`, which should come first.
+
+    Args:
+        text: Any text.
+        comma: Whether ``1,234`` has a decimal comma, as in a column with ``3,5``.
+    """
+    pos = 0
+    while run := _RUN.search(text, pos):
+        pos = run.end()
+        value, is_list = _value(run[0], comma)
+        spans = [(run.start(), run.end(), value)]
+        if is_list:
+            pieces = _PIECE.finditer(text, run.start(), run.end())
+            spans = [(one.start(), one.end(), _value(one[0], comma)[0]) for one in pieces]
+        for start, end, plain in spans:
+            if (found := _read(text, start, end, plain)) is not None:
+                yield found
+                pos = max(pos, found.end)
+
+
+def cleaned(text: str) -> str:
+    """Return a text with LaTeX, superscripts and signs as `numbers_in` reads them."""
+    if not text.isascii():
+        text = folded(text.translate(_FORMS))
+        text = _SUPERSCRIPT.sub(_in_line, text)
+        text = _VULGAR.sub(lambda one: " " + unicodedata.normalize("NFKC", one[0]), text)
+        text = text.replace("\u2044", "/")
+    text = text.replace("{,}", ",")
+    if "\\" in text:
+        text = _FRACTION.sub(_over, text)
+    if any(mark in text for mark in ("sqrt", "pi", "\u221a", "\u03c0")):
+        text = _ROOT.sub(" ? ", text)
+    if "\\" in text:
+        for pattern, new in _LATEX:
+            text = pattern.sub(new, text)
+    if "^" in text or "**" in text:
+        for pattern, new in _POWERS:
+            text = pattern.sub(new, text)
+    return text
+
+
+def whole_number(value: Any, *, comma: bool = False) -> Read | None:
+    """Read a value that is one number and nothing else but a currency or a percent sign."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return Read(0, 0, value) if abs(value) < 1e300 else None
+    text = str(value)
+    if "####" in text:
+        text = text.rpartition("####")[2]
+    if len(text) > LONGEST_READ:
+        return None
+    boxed = last_box(text)
+    text = cleaned(text if boxed is None else boxed).strip()
+    found = list(numbers_in(text, comma=comma))
+    if len(found) != 1 or found[0].value is None:
+        return None
+    rest = text[: found[0].start] + text[found[0].end :]
+    rest = _CURRENCY.sub("", rest.strip())
+    return None if any(map(str.isalnum, rest)) else found[0]
+
+
+def same_number(one: float, other: float) -> bool:
+    """Return whether two numbers are equal, give or take the rounding of floating point."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
+    return math.isclose(one, other, rel_tol=1e-10, abs_tol=1e-15)
+
+
+def last_box(text: str) -> str | None:
+    r"""Return the content of the last ``\boxed{...}``, or ``None``."""
+    at = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
+    if at < 0:
+        return None
+    start = text.index("{", at) + 1
+    depth = 1
+    for brace in re.compile(r"[{}]").finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return text[start : brace.start()]
+    return None
+
+
+def _read(text: str, start: int, end: int, value: float | None) -> Read | None:
+    before = text[max(0, start - 16) : start]
+    glued = before[-1:].isalpha() and before[-1] < "\u0530"  # letters of Europe
+    if (glued and not _CURRENCY.search(before)) or _NO_ANSWER.search(before):
+        return None
+    if value is None:
+        return Read(start, end, None)
+    if isinstance(value, int) and (mixed := _MIXED.match(text, end)):
+        over, under = int(mixed[1]), int(mixed[2])
+        if 0 < over < under:
+            value, end = value + over / under, mixed.end()
+    elif (tail := _TAIL.match(text, end)) and not (tail["under"] and before.endswith("/")):
+        value, end = _with_tail(value, tail), tail.end()
+    while (times := _TIMES.match(text, end)) and value is not None:
+        value, end = value * _SIZES[times[0].strip().lower().removesuffix("s")], times.end()
+    share = _SHARE.match(text, end)
+    sign = _SIGN.search(before)
+    if sign is not None:
+        start -= len(before) - min(
+            one for one in map(sign.start, ("sign", "apart", "word")) if one >= 0
+        )
+        if (sign["sign"] or "-") != "+" and value is not None:
+            value = -value
+    return Read(start, end, value, share is not None)
+
+
+def _with_tail(value: float, tail: re.Match[str]) -> float | None:
+    try:
+        if tail["under"]:
+            return value / float(tail["under"])
+        if tail["power"]:
+            found = float(value) ** int(tail["power"])
+        else:
+            found = float(f"{value}e{tail['ten'] or tail['e']}")
+    except (ArithmeticError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _value(run: str, comma: bool) -> tuple[float | None, bool]:
+    """Return the value of digits with separators, and whether they are a list instead."""
+    if run[:2] in ("0x", "0X") or ":" in run or len(run) > _MOST_DIGITS:
+        return None, False
+    if not run.isascii():
+        run = _DIGIT.sub(lambda one: str(unicodedata.decimal(one[0])), run)
+    if run.isdecimal():
+        return int(run), False
+    points, commas = run.count("."), run.count(",")
+    decimal = "."
+    if points and commas:
+        decimal = "," if run.rfind(",") > run.rfind(".") else "."
+    elif commas == 1:
+        decimal = "," if comma or not _GROUPS.fullmatch(run) else "."
+    elif points == 1 and comma and _GROUPS.fullmatch(run):
+        decimal = ","
+    whole, point, part = run.partition(decimal) if run.count(decimal) == 1 else (run, "", "")
+    part = part.replace("\u00a0", "")
+    is_whole = whole.isdecimal() or not whole or _GROUPS.fullmatch(whole)
+    if not is_whole or (point and not part.isdecimal()):
+        # Dots alone are of a version or a date.
+        return None, bool(set(run) & set(",'_ \u00a0"))
+    digits = re.sub(r"\D", "", whole)
+    return (float(f"{digits or 0}.{part}") if point else int(digits)), False
+
+
+def _in_line(found: re.Match[str]) -> str:
+    exponent = unicodedata.normalize("NFKC", found[2]).replace("\u2212", "-")
+    return f"{found[1]}^{exponent}" if found[1] else ""
+
+
+def _over(found: re.Match[str]) -> str:
+    over, under = (found[1] or found[2]).strip(), (found[3] or found[4]).strip()
+    if _PIECE.fullmatch(over.lstrip("+-")) and _PIECE.fullmatch(under):
+        sign = over[:1] if over[:1] in "+-" else " "
+        return f"{sign}{over.lstrip('+-')}/{under}"
+    return " ? "

@@ -1,0 +1,103 @@
+"""The JSON object that a reply ends with, also where it is nearly JSON."""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+import json_repair
+
+from skillwright.envs.table.unicode_forms import folded
+
+_START: Final = re.compile(
+    r"\{(?=\s*(?:[\"'\u201c\u201d\u2018\u2019}]|[^\W\d]\w*[\"']?\s*:|//|/\*|#))"
+)
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+_BRACKET: Final = re.compile(r"[][{}]")
+_CODE: Final = re.compile(r"(:\s*)(0\d+)(?=\s*[,}\]])")
+_LONGEST_REPAIRED: Final = 20_000
+_MOST_REPAIRED: Final = 20
+
+
+def final_object(text: str, fields: Collection[str]) -> tuple[Mapping[str, Any] | None, bool]:
+    """Return the last of the objects with most of the fields, and whether the text breaks off.
+
+    Models write drafts before their answer and remarks after it. An object that is the only value
+    of another one is read as that one where it has the fields. Where the text ends inside an
+    object with one of the fields, there is no final object.
+    """
+    best: Mapping[str, Any] | None = None
+    for found in _objects(text):
+        if isinstance(found, str):
+            if any(name in found for name in fields):
+                return None, True
+            break
+        named = _unwrapped({folded(name): value for name, value in found.items()}, fields)
+        if best is None or _shared(named, fields) >= _shared(best, fields):
+            best = named
+    return best, False
+
+
+def _unwrapped(found: Mapping[str, Any], fields: Collection[str]) -> Mapping[str, Any]:
+    inner = next(iter(found.values())) if len(found) == 1 else None
+    has_them = isinstance(inner, Mapping) and not _shared(found, fields) and _shared(inner, fields)
+    return inner if has_them and isinstance(inner, Mapping) else found
+
+
+def _shared(found: Mapping[str, Any], fields: Collection[str]) -> int:
+    return sum(name in found for name in fields)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any] | str]:
+    """Yield the outermost objects of a text; the last is a text where it breaks off inside one."""
+    start, repairs = 0, _MOST_REPAIRED
+    while opening := _START.search(text, start):
+        at = opening.start()
+        end = _end(text, at, _TOKEN)
+        if end is None and text[at + 1 :].lstrip()[:1] in "'\u2018":
+            # Python's quotes: a double one inside them begins no string.
+            end = _end(text, at, _BRACKET)
+        if end is None:
+            yield text[at:]
+            return
+        found = _parsed(text[at:end])
+        if found is None and repairs and end - at <= _LONGEST_REPAIRED:
+            repairs -= 1
+            found = _repaired(text[at:end])
+        if found is not None:
+            yield found
+        start = end
+
+
+def _end(text: str, start: int, token: re.Pattern[str]) -> int | None:
+    depth = 0
+    for found in token.finditer(text, start):
+        if found[0] in "{[":
+            depth += 1
+        elif found[0] in "}]":
+            depth -= 1
+            if depth == 0:
+                return found.end()
+    return None
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text, strict=False, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _repaired(text: str) -> dict[str, Any] | None:
+    # Digits after a zero are a code, whose zero a repair would drop.
+    text = _CODE.sub(r'\1"\2"', text)
+    try:
+        value = json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,96 @@
+"""Words of a text: where they begin and end in each script, and what only surrounds an answer."""
+
+import re
+import unicodedata
+from typing import Final
+
+from skillwright.envs.table.numbers import numbers_in
+
+_STOPS: Final = ".\u3002\u0964\u06d4\u1362\u104b\u17d4"
+_QUOTES: Final = "\"'`\u201c\u201d"
+_WRAPPED: Final = (
+    re.compile(r"(\*{1,3})(?=[^*\s])([^*]*)\1"),
+    re.compile(r"(\$*)(?:\\\(|\\\[)?\s*\\boxed\{([^{}]*)\}\s*(?:\\\)|\\\])?\1"),
+    re.compile(r"()\\text(?:bf|rm)?\{([^{}]*)\}"),
+)
+_NO_BLANKS: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3005-\u3007\u3040-\u3096\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_UNSPACED: Final = re.compile(f"[{_NO_BLANKS}]")
+_KATAKANA: Final = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]")
+_HAN_DIGIT: Final = frozenset(
+    "\u3007\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u842c\u4ebf\u5104\u96f6"
+)
+
+
+def unwrapped(text: str) -> str:
+    r"""Return a text without quotes, emphasis or ``\boxed{}`` around it, and a final period.
+
+    Where nothing else is left, the text stays as it is.
+    """
+    bare = text
+    for _ in range(3):
+        before = bare
+        bare = bare.strip(_QUOTES + " ").rstrip(_STOPS + _QUOTES + " ")
+        for pattern in _WRAPPED:
+            if "{" in bare or "*" in bare:
+                bare = found[2].strip() if (found := pattern.fullmatch(bare)) else bare
+        if bare == before:
+            break
+    return bare or text
+
+
+def holds_words(text: str, wanted: str) -> bool:
+    """Return whether a text holds another as whole words and whole numbers.
+
+    Scripts without blanks between words have no bounds (Chinese, Japanese, Thai), but words of
+    katakana and Chinese numerals do. ``can't`` does not hold ``can``, nor ``non-toxic`` ``toxic``.
+    """
+    spans: list[tuple[int, int]] | None = None
+    at = text.find(wanted) if wanted else -1
+    while at >= 0:
+        end = at + len(wanted)
+        if not (
+            _is_joined(text[at - 1 : at], wanted[0])
+            or _is_joined(wanted[-1], text[end : end + 1])
+            or text.startswith("'t", end)
+            or text[max(0, at - 4) : at] == "non-"
+        ):
+            if not any(map(str.isdigit, (wanted[0], wanted[-1]))):
+                return True
+            if spans is None:
+                spans = [(one.start, one.end) for one in numbers_in(text)]
+            if not any(start < at < stop or start < end < stop for start, stop in spans):
+                return True
+        at = text.find(wanted, at + 1)
+    return False
+
+
+def spaced_out(text: str) -> str:
+    """Return a text without punctuation of other scripts, and blanks around unspaced characters."""
+    if text.isascii():
+        return text
+    kept = (
+        " " if unicodedata.category(letter)[0] == "P" and not letter.isascii() else letter
+        for letter in text
+    )
+    return _UNSPACED.sub(r" \g<0> ", "".join(kept))
+
+
+def _is_joined(left: str, right: str) -> bool:
+    """Return whether two neighbors belong to one word; a text's bound is no neighbor."""
+    if not (left and right):
+        return False
+    if unicodedata.category(right)[0] == "M":  # an accent or a vowel sign of what is before it
+        return True
+    if _KATAKANA.match(left) and _KATAKANA.match(right):
+        return True
+    if left in _HAN_DIGIT and right in _HAN_DIGIT:
+        return True
+    return _is_spaced(left) and _is_spaced(right)
+
+
+def _is_spaced(letter: str) -> bool:
+    is_word = letter.isalnum() or letter == "_" or unicodedata.category(letter)[0] == "M"
+    return is_word and not _UNSPACED.match(letter) and not _KATAKANA.match(letter)
