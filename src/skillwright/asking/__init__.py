@@ -149,5 +149,4 @@ async def ask(asked: Asked, question: Question, reply_type: type[ReplyT]) -> Ans
         )
     except ModelError as error:
         return fault(Failure.of(error))
-    repairs = tuple(f"the reply was not as asked: {note}" for note in read.repairs)
-    return Answer(read.value, prompt_digest, repairs)
+    return Answer(read.value, prompt_digest, read.repairs)

@@ -50,7 +50,7 @@ class Found(NamedTuple):
 
     Attributes:
         value: What it says.
-        is_fenced: It stands in a code block.
+        is_fenced: A code block holds it.
         is_repaired: It is no strict JSON.
         follows: Nothing but blanks or commas stands between it and the value before it.
     """

@@ -209,8 +209,8 @@ def _read(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Repl
             return ReadReply(found)
     for part in dict.fromkeys((answer, text)):
         near = list(near_values(part, is_cut=is_cut))
-        notes = (f"it was no strict JSON and was repaired.{_where(part)}",)
-        notes = notes if any(one.is_repaired for one in near) else ()
+        is_repaired = any(one.is_repaired for one in near)
+        notes = (f"it was no strict JSON.{_where(part)}",) if is_repaired else ()
         if (best := _best(near, reply_type)) is not None:
             return ReadReply(best, notes)
         near = near or _strict_values(part)  # a list of numbers, or a JSON text
@@ -266,8 +266,10 @@ def _said_of_shape(values: Sequence[Found], reply_type: type[BaseModel]) -> str:
         reply_type.model_validate(values[-1].value)
     except ValidationError as error:
         problem = explain_validation_error(error, reply_type).partition("\n")[0]
-        return f"it did not have the form asked for ({problem}) and was read as what it means"
-    return "it did not have the form asked for and was read as what it means"
+        return (
+            f"it did not have the form asked for ({problem}) and was read as what it can only mean"
+        )
+    return "it did not have the form asked for and was read as what it can only mean"
 
 
 def _where(text: str) -> str:
@@ -292,7 +294,7 @@ def _strict_values(text: str) -> list[Found]:
     marks = [found.end() for found in _FENCE.finditer(text)]
     values = []
     start = 0
-    opening, lists_left = _CONTAINER, 8  # so many lists are tried, to stay linear
+    opening, lists_left = _CONTAINER, 8  # lists tried, to stay linear
     while found := opening.search(text, start):
         end = _end(text, found.start())
         is_list = found.group().startswith("[")
@@ -341,7 +343,7 @@ def _complaint(completion: Completion, problem: ReplyInvalid) -> list[Message]:
 
 
 def _extract(text: str, opening: re.Pattern[str], wanted: type[Json]) -> Json | None:
-    whole = as_json(text, wanted)
+    whole: Json | None = as_json(text, wanted)
     if whole is not None:
         return whole
     fence = _FENCE.search(text)
@@ -369,7 +371,7 @@ def _first(text: str, start: int, opening: re.Pattern[str], wanted: type[Json]) 
         end = _end(text, found.start())
         if end is None:
             return None  # truncated: complete objects inside are not the answer
-        value = as_json(text[found.start() : end], wanted)
+        value: Json | None = as_json(text[found.start() : end], wanted)
         if value is not None:
             return value
         start = end

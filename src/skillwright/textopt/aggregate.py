@@ -48,6 +48,7 @@ class Merge:
         outputs: Ids of the results; the inputs themselves if ``fault`` is set.
         fault: Reason for concatenating the inputs instead of merging them, or ``None``.
         dropped: Number of the reply's edits that could not be read or are refused.
+        repairs: What was done to read the reply.
     """
 
     call: str
@@ -58,6 +59,7 @@ class Merge:
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
     dropped: int = 0
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,13 +245,15 @@ class _MergeCalls:
         tree_level = None if prompt.startswith("merge_final") else level
         if isinstance(answer.reply, AnalystFault):
             fault, notes, dropped = answer.reply, [], 0
+            repairs: tuple[str, ...] = ()
             outputs = [_on_level(proposal, tree_level) for proposal in inputs]
         else:
             reader = _Reader(name, patches, tree_level, answer.prompt_digest)
             found = self.form.read(answer.reply.edits, self.context.skill, self.settings.limits)
             fault, outputs = None, [reader.proposal(*edit) for edit in found.edits]
-            notes = [*answer.repairs, *found.notes, *reader.notes]
+            notes = [*found.notes, *reader.notes]
             dropped = len(answer.reply.edits) - len(found.edits)
+            repairs = (*answer.repairs, *found.repairs)
             if not outputs:
                 notes.append(f"none of {len(inputs)} edits is kept")
         merge = Merge(
@@ -261,6 +265,7 @@ class _MergeCalls:
             notes=tuple(notes),
             prompt_digest=answer.prompt_digest,
             dropped=dropped,
+            repairs=repairs,
         )
         return PatchNode(patches[0].source_type, tuple(outputs)), merge
 

@@ -57,7 +57,7 @@ class Rewrite:
     Attributes:
         unusable: Reason why there is no new skill, or ``""``.
         call: ``s3.rewrite``, or ``""`` if an analyst wrote the skill.
-        notes: What was done to read the reply.
+        repairs: What was done to read the reply.
     """
 
     change_summary: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Rewrite:
     fault: AnalystFault | None = None
     call: str = ""
     prompt_digest: str = ""
-    notes: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
 
 
 async def rewrite_skill(
@@ -104,7 +104,7 @@ async def rewrite_skill(
             record, unusable=fault.failure.message, fault=fault
         )
     record = replace(
-        record, change_summary=tuple(texts(answer.reply.change_summary)), notes=answer.repairs
+        record, change_summary=tuple(texts(answer.reply.change_summary)), repairs=answer.repairs
     )
     new, wrong = _usable(answer.reply.new_skill, context.skill, settings.limits)
     if wrong:

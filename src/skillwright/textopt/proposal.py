@@ -244,31 +244,33 @@ class UsableEdits(NamedTuple):
     Attributes:
         edits: (number from 1, edit, source object); numbers count dropped edits too.
         notes: Reasons for dropped edits.
+        repairs: What was done to read the others.
     """
 
     edits: list[tuple[int, Edit, Mapping[str, Any]]]
     notes: list[str]
+    repairs: list[str]
 
 
 def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
     """Read a model's edits; drop unreadable and refused ones, with the cause."""
-    found = UsableEdits([], [])
+    found = UsableEdits([], [], [])
     for number, written in enumerate(items, start=1):
-        notes: list[str] = []
+        repairs: list[str] = []
         item = _without_nulls(written)
         if not limits.as_written:
-            item = _with_known_names(item, notes)
+            item = _with_known_names(item, repairs)
         wrong = _malformation(item)
         if wrong is None:
             content, target = item.get("content", ""), item.get("target", "")
             edit = Edit(item.get("op", "append"), cleaned(content, limits), as_in(skill, target))
             if edit.target not in skill:
                 edit.target = as_in(skill, cleaned(target, limits))
-            notes += filter(None, [change_of(content, edit.content)])
+            repairs += filter(None, [change_of(content, edit.content)])
             wrong = edit_refusal(edit, limits)
         if wrong is None:
             found.edits.append((number, edit, item))
-            found.notes.extend(f"e{number}: {note}" for note in notes)
+            found.repairs.extend(f"e{number}: {note}" for note in repairs)
         else:
             found.notes.append(f"e{number} is dropped: {wrong}")
     return found
@@ -289,7 +291,7 @@ _OP_ENDINGS = (
 )  # fmt: skip
 
 
-def _with_known_names(item: Any, notes: list[str]) -> Any:
+def _with_known_names(item: Any, repairs: list[str]) -> Any:
     """Read an edit's fields and operation under their usual other names, where one is meant."""
     if isinstance(item, str):
         item = as_json(item, dict) or item
@@ -307,23 +309,23 @@ def _with_known_names(item: Any, notes: list[str]) -> Any:
     for name, other in renamed.items():
         if name not in item:
             item[name] = item.pop(other)
-            notes.append(f"{other} was read as {name}")
-    _set_operation(item, renamed.get("target"), notes)
+            repairs.append(f"{other} was read as {name}")
+    _set_operation(item, renamed.get("target"), repairs)
     content = item.get("content")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
         item["content"] = "\n".join(content)
-        notes.append("its list of lines was read as a text")
+        repairs.append("its list of lines was read as a text")
     return item
 
 
-def _set_operation(item: dict[str, Any], target_was: str | None, notes: list[str]) -> None:
+def _set_operation(item: dict[str, Any], target_was: str | None, repairs: list[str]) -> None:
     """Name an edit's operation as it is known, if the edit says one or the old text to replace."""
     if "op" not in item:
         said = [name for name in _OP_KEYS if name in item]
         known = {_operation(item[name], item) for name in said} - {None}
         if len(known) == 1:
             item["op"] = known.pop()
-            notes.append(f"its operation was read as {item['op']!r}")
+            repairs.append(f"its operation was read as {item['op']!r}")
         elif known or (said and said[0] not in ("type", "kind")):
             item["op"] = " or ".join(str(item[name]) for name in said)
         elif target_was == "after":
@@ -333,7 +335,7 @@ def _set_operation(item: dict[str, Any], target_was: str | None, notes: list[str
         return
     op = _operation(item["op"], item)
     if op is not None and op != item["op"]:
-        notes.append(f"op {str(item['op'])[:40]!r} was read as {op!r}")
+        repairs.append(f"op {str(item['op'])[:40]!r} was read as {op!r}")
         item["op"] = op
 
 
@@ -510,7 +512,7 @@ def _counted(edit: Edit) -> dict[str, Any]:
 
 def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
     del skill
-    found = UsableEdits([], [])
+    found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         instruction = item.get("instruction")
         if not isinstance(instruction, str) or not instruction.strip():
@@ -535,7 +537,7 @@ def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> U
 
 def _read_candidates(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
     del skill
-    found = UsableEdits([], [])
+    found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         text = item.get("new_skill")
         if not isinstance(text, str) or not text.strip():

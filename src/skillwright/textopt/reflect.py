@@ -79,6 +79,7 @@ class AnalystPatch:
         execution_notes: Reminders of rules that the agent did not follow.
         notes: Dropped and corrected parts of its reply.
         dropped: Number of its edits that could not be read or are refused.
+        repairs: What was done to read its reply.
     """
 
     call: str
@@ -93,6 +94,7 @@ class AnalystPatch:
     cuts: tuple[Cut, ...] = ()
     prompt_digest: str = ""
     dropped: int = 0
+    repairs: tuple[str, ...] = ()
 
 
 Outcome = AnalystPatch | AnalystFault
@@ -228,7 +230,7 @@ async def analyze(
     reader = ReplyReader(call.name, minibatch, answer.prompt_digest)
     found = form.read(answer.reply.patch.edits, context.skill, settings.limits)
     proposals = [reader.proposal(*edit) for edit in found.edits]
-    notes = [*answer.repairs, *found.notes, *reader.notes]
+    notes = [*found.notes, *reader.notes]
     reminders = read_notes(answer.reply.appendix_notes, notes) if addendum else []
     if budget is not None and len(proposals) > budget:
         notes.append(f"{len(proposals)} edits were proposed; the first {budget} are kept")
@@ -247,6 +249,7 @@ async def analyze(
         cuts=rendering.cuts,
         prompt_digest=answer.prompt_digest,
         dropped=len(answer.reply.patch.edits) - len(found.edits),
+        repairs=(*answer.repairs, *found.repairs),
     )
 
 

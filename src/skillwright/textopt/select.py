@@ -43,6 +43,7 @@ class Selection:
     Attributes:
         ranked: A model chose; else all edits fit, or the fallback applied.
         notes: Corrections of its reply.
+        repairs: What was done to read its reply.
     """
 
     proposals: tuple[Proposal, ...]
@@ -51,6 +52,7 @@ class Selection:
     fault: AnalystFault | None = None
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
+    repairs: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object, proposals by id."""
@@ -91,14 +93,13 @@ async def rank_and_select(
         return Selection(first, fault=answer.reply, prompt_digest=answer.prompt_digest)
     indices = _valid(answer.reply.selected_indices, len(proposals))[:budget]
     reply = answer.reply
-    notes = answer.repairs
-    if not indices:
-        notes = (*notes, f"no selected index names an edit; {fallback.value} decides")
+    notes = () if indices else (f"no selected index names an edit; {fallback.value} decides",)
     return Selection(
         proposals=tuple(proposals[index] for index in indices) or first,
         ranked=bool(indices),
         reasoning=reply.reasoning,
         notes=notes,
+        repairs=answer.repairs,
         prompt_digest=answer.prompt_digest,
     )
 
@@ -237,7 +238,7 @@ class BudgetDecision:
     Attributes:
         budget: Maximum number of edits; ``None`` is no limit.
         fallback: The optimizer's answer was unusable, and the budget is 0.
-        notes: What was done to read its reply.
+        repairs: What was done to read its reply.
     """
 
     control: BudgetControl
@@ -246,7 +247,7 @@ class BudgetDecision:
     fallback: bool = False
     fault: AnalystFault | None = None
     prompt_digest: str = ""
-    notes: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
 
 
 async def decide_budget(
@@ -281,7 +282,7 @@ async def decide_budget(
         reasoning=answer.reply.reasoning,
         fallback=number is None,
         prompt_digest=answer.prompt_digest,
-        notes=answer.repairs,
+        repairs=answer.repairs,
     )
 
 

@@ -22,7 +22,7 @@ from skillwright.core.skill import (
 from skillwright.textopt.proposal import TOO_LONG, EditLimits, Proposal, refusal
 
 FORGED = "refused_forged_region"
-HELD = "skipped_already_held"
+HELD = "skipped_already_in_the_skill"
 REPAIRED = "repaired_"
 _APPLIED = ("applied_", REPAIRED)
 _NO_ANCHOR = ("_target_not_found", "_missing_target")

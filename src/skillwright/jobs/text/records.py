@@ -87,6 +87,7 @@ def _analysts(proposal: StepProposal, step: int) -> list[PatchRecord]:
                 "success_patterns": list(one.success_patterns),
                 "notes": list(one.notes),
                 "dropped": one.dropped,
+                "repaired": list(one.repairs),
                 "cuts": [asdict(cut) for cut in one.cuts],
             },
         )
@@ -106,7 +107,11 @@ def _merges(proposal: StepProposal, step: int) -> list[PatchRecord]:
             merge.fault,
             edits=[one.id for one in merge.outputs],
             level=merge.level,
-            details={"notes": list(merge.notes), "dropped": merge.dropped},
+            details={
+                "notes": list(merge.notes),
+                "dropped": merge.dropped,
+                "repaired": list(merge.repairs),
+            },
         )
         for merge in proposal.merged.merges
     ]
@@ -117,9 +122,11 @@ def _budget(proposal: StepProposal, step: int) -> list[PatchRecord]:
     if not decided.prompt_digest:  # from the schedule, or no limit: no model was called
         return []
     inputs = [one.id for one in proposal.merged.proposals]
-    details = {"budget": decided.budget, "fallback": decided.fallback}
-    if decided.notes:
-        details |= {"notes": list(decided.notes)}
+    details = {
+        "budget": decided.budget,
+        "fallback": decided.fallback,
+        "repaired": list(decided.repairs),
+    }
     name, why = f"{proposal.context.name}.lr", decided.reasoning
     return [_patch(step, name, inputs, decided, decided.fault, reasoning=why, details=details)]
 
@@ -137,7 +144,11 @@ def _ranking(proposal: StepProposal, step: int) -> list[PatchRecord]:
             chosen.fault,
             edits=[one.id for one in chosen.proposals],
             reasoning=chosen.reasoning,
-            details={"ranked": chosen.ranked, "notes": list(chosen.notes)},
+            details={
+                "ranked": chosen.ranked,
+                "notes": list(chosen.notes),
+                "repaired": list(chosen.repairs),
+            },
         )
     ]
 
@@ -157,7 +168,11 @@ def _repair(proposal: StepProposal, step: int) -> list[PatchRecord]:
             repair.fault,
             edits=repair.repaired,
             reasoning=repair.reasoning,
-            details={"anchors": anchors, "notes": list(repair.notes)},
+            details={
+                "anchors": anchors,
+                "notes": list(repair.notes),
+                "repaired": list(repair.repairs),
+            },
         )
     ]
 
@@ -174,7 +189,7 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
         "change_summary": list(rewrite.change_summary),
         "unusable": rewrite.unusable,
         "asked": bool(rewrite.call),
-        "notes": list(rewrite.notes),
+        "repaired": list(rewrite.repairs),
     }
     return [_patch(step, name, inputs, rewrite, rewrite.fault, edits=edits, details=details)]
 
