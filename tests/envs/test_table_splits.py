@@ -140,7 +140,8 @@ def test_a_question_is_in_one_split_only_and_rows_that_repeat_it_are_left_out(tm
     write(tmp_path / "test.csv", [same, ("more", "b")])
     splits = split(str(tmp_path))
     assert [len(tasks) for tasks in splits] == [3, 1, 2]
-    assert "2 rows ask what another row asks, and are left out" in caplog.text
+    assert "2 rows repeat another row's question and are left out" in caplog.text
+    assert "train.csv row 4, val.csv row 2" in caplog.text
 
 
 def test_at_most_so_many_rows_are_taken_evenly_over_the_answers(tmp_path):
@@ -239,7 +240,7 @@ def test_a_split_without_rows_is_refused_with_what_would_do(tmp_path):
 
 def test_two_ways_to_split_are_refused(tmp_path):
     path = write(tmp_path / "a.csv", rows(6))
-    with pytest.raises(ConfigError, match="ratio and split_column both say"):
+    with pytest.raises(ConfigError, match="ratio and split_column both define"):
         config_of(path, {"ratio": "1:1:1", "split_column": "label"})
 
 

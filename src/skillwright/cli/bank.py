@@ -1,4 +1,4 @@
-"""``skillwright bank``: look into a skill bank, and change one."""
+"""``skillwright bank``: inspect and change a skill bank."""
 
 import asyncio
 import shlex
@@ -331,7 +331,7 @@ def rollback(
 
 
 def again(bank: Path) -> str:
-    """Return the command itself where something was played or answered, which is not paid again."""
+    """Return the command to repeat, if it has stored work that is not paid again."""
     if not has_work(bank):
         return ""
     with look_at_work(bank) as work:

@@ -72,7 +72,7 @@ def compare(  # noqa: PLR0913 - each is an option
 
 
 def show_comparison(console: Console, found: RunComparison, *, names_all: bool = False) -> None:
-    """Show how two runs differ: scores by task type, flipped tasks by name, and what it says."""
+    """Show how two runs differ: scores by task type, flipped tasks, and a conclusion."""
     for label, side in (("A", found.a), ("B", found.b)):
         head = Text.assemble((f"{label}  ", "bold"), side.run, (f"  {side.what}", "dim"))
         _say(console, head)
@@ -90,7 +90,7 @@ def show_comparison(console: Console, found: RunComparison, *, names_all: bool =
 
 
 def _say(console: Console, text: str | Text, style: str = "") -> None:
-    """Print a sentence: broken between words on a terminal, in one line elsewhere."""
+    """Print a sentence, wrapped between words on a terminal only."""
     print_words(console, text, style)
 
 
@@ -102,7 +102,7 @@ def _counts(found: RunComparison) -> str:
 
 
 def _left_out(label: str, side: ComparedSide) -> list[str]:
-    """Say what a side has that could not be compared."""
+    """Describe the episodes of a side that were not compared."""
     other = "B" if label == "A" else "A"
     lines = []
     if side.only_here:

@@ -25,7 +25,7 @@ NO_EXTRAS: list[str] = []
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the environments that have a name."""
+    """List all environments with a name."""
     found = specs()
     if as_json:
         typer.echo(json.dumps({name: spec.entry_point for name, spec in found.items()}))
@@ -82,7 +82,7 @@ def check(  # noqa: PLR0913 - each is an option
     compat: Compat = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that an environment keeps the contract."""
+    """Check that an environment satisfies the contract."""
     if adapter or (name and compat):
         _check_adapter(adapter or name, compat, as_json)
     if not name:

@@ -1,4 +1,4 @@
-"""``skillwright estimate``: what a run will take, before anything is paid for."""
+"""``skillwright estimate``: the expected cost of a run."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ def _refuse_plan(trains: bool) -> None:
 
 
 def show(found: Estimate, evaluation: Estimate, plan: EvalPlan) -> None:
-    """Print an estimate, with all that it rests on."""
+    """Print an estimate and its assumptions."""
     trains = found is not evaluation
     if trains:
         out.print(_table("A training (skillwright train)", found))
@@ -103,7 +103,7 @@ def _table(heading: str, found: Stages) -> Table:
 
 
 def show_recipe(found: RlEstimate) -> None:
-    """Print an estimate of a run of the recipe, with all that it rests on."""
+    """Print an estimate of an RL run and its assumptions."""
     out.print(_table("A training of weights (skillwright rl)", found))
     _list("Prices:", [llm.line() for llm in found.llms])
     if found.weights is not None:

@@ -103,7 +103,7 @@ def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
 
 
 def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> None:
-    """Continue a run of the recipe."""
+    """Resume an RL run."""
     with exit_codes():
         opened = open_rl(run, root, overrides)
     if opened.state.finished:
@@ -112,7 +112,7 @@ def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> 
 
 
 def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
-    """Run the recipe to its end, and show the outcome."""
+    """Run RL to its end, and show the result."""
     llms = [priced_model(role, llm) for role, llm in run.config.llms.items()]
     with run, exit_codes(run.resume_command):
         with display(err if as_json else out, llms, RlTally) as callback:

@@ -1,4 +1,4 @@
-"""``runs list``, and the group of commands on runs, which are imported when they run."""
+"""``runs list``, and the lazily imported group of commands on runs."""
 
 import json
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def list_(root: Root = DEFAULT_ROOT, as_json: AsJson = False) -> None:
 
 
 def _studies(root: Path) -> "Sequence[StudySummary]":
-    """Summarize the studies below a folder; a folder without one needs no learner imported."""
+    """Summarize the studies below a folder; import their module only if there are any."""
     if not any(root.glob(f"*/{STUDY_NAME}")):
         return ()
     from skillwright.jobs.inspect import summarize_studies
@@ -84,7 +84,7 @@ def _studies(root: Path) -> "Sequence[StudySummary]":
 
 
 def _runs_table(found: "Sequence[ListedRun | StudySummary]") -> Table:
-    """Return one line per run; what is narrow stays whole, so that 80 columns are enough."""
+    """Return a table with a row per run that fits 80 columns without cutting narrow columns."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("run", overflow="fold")
     table.add_column("job", no_wrap=True)

@@ -1,4 +1,4 @@
-"""``skillwright skill``: where its lines come from, what each part is worth, and export."""
+"""``skillwright skill``: provenance of lines, the effect of sections, and export."""
 
 import asyncio
 import dataclasses
@@ -155,7 +155,7 @@ def export_(
 
 
 def _is_of_no_run(where: str) -> bool:
-    """Tell a file that lies in no run's folder."""
+    """Tell whether a file is in no run's folder."""
     path = Path(where)
     return path.is_file() and not any(
         (one / STORE_NAME).is_file() for one in path.resolve().parents
@@ -318,7 +318,7 @@ def _show_values(found: Ablation, work: AblationWork, scripted: bool) -> None:
 
 
 def _say_written(found: Ablation, path: Path, proven: bool) -> None:
-    """Say whether the shorter document was written; end with 1 where it was not."""
+    """Report whether the shorter document was written; exit with 1 if not."""
     if proven:
         gone = counted(len(found.deletions), "section")
         say(f"{path}: without {gone}, which together are worth less than the margin.")
@@ -374,7 +374,7 @@ def _table(*columns: str) -> Table:
 
 
 def _measured(gain: BoundedGain, sign: int = 1) -> Sequence[str]:
-    """Return a gain or, with the sign turned, a loss, its bounds, and the pairs behind it."""
+    """Format a gain, or a loss with ``sign`` -1, with its bounds and the number of pairs."""
     low, high = sorted(100 * sign * one for one in gain.interval)
     points = "-" if gain.gain is None else f"{100 * sign * gain.gain + 0.0:+.1f}"
     pairs, lost = gain.effect.pairs, gain.effect.lost

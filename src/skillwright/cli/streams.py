@@ -1,6 +1,6 @@
-"""Standard output is ours: what the code of others prints goes to standard error.
+"""Redirect the output of third-party code to standard error, and handle stop signals.
 
-An adapter or an environment that prints would else spoil ``--json``.
+An adapter or an environment that prints would otherwise corrupt the output of ``--json``.
 """
 
 import io
@@ -21,7 +21,7 @@ _ours: list[TextIO] = []
 
 
 class OwnOutput:
-    """A stream that writes to standard output, whatever becomes of ``sys.stdout`` meanwhile."""
+    """A stream that writes to the original standard output, even if ``sys.stdout`` is replaced."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_ours[0] if _ours else sys.stdout, name)
@@ -29,7 +29,7 @@ class OwnOutput:
 
 @contextmanager
 def others_to_stderr() -> Iterator[None]:
-    """Let what is printed meanwhile go to standard error, but for what `OwnOutput` writes."""
+    """Redirect output to standard error while the block runs, except that of `OwnOutput`."""
     if _ours:
         yield
         return
@@ -42,7 +42,7 @@ def others_to_stderr() -> Iterator[None]:
 
 
 def keep_output_to_ourselves() -> None:
-    """Let what children of this process print go to standard error too, from now on."""
+    """Redirect the output of child processes to standard error, permanently."""
     own = sys.stdout
     if not isinstance(own, io.TextIOWrapper) or own.fileno() != _OUTPUT:
         return
@@ -58,9 +58,8 @@ def keep_output_to_ourselves() -> None:
     sys.stdout = kept
 
 
-# How a process is stopped from outside: by Ctrl-C, or by SIGTERM, which ends it the same way.
-#
-# Light on purpose: it is there before anything else is imported.
+# SIGTERM stops a process in the same way as Ctrl-C. This module imports little, because it runs
+# before all other imports.
 
 
 _FIRST_S, _AGAIN_S = 9.0, 1.0
@@ -72,11 +71,11 @@ _guarded: list[Callable[[], None]] = []
 
 
 def listen() -> None:
-    """Take SIGTERM for a Ctrl-C from now on, so that a run says how to continue with it."""
+    """Treat SIGTERM like Ctrl-C, so that a run prints how to resume it."""
     if sys.platform != "win32" and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A background job of a shell, which Ctrl-C is not meant for. What is blocked does not reach
-        # it either (until multiprocessing.resource_tracker lifts the block), and asyncio ends its
-        # tasks in order only where there is a handler to replace.
+        # A shell's background job ignores Ctrl-C. It is blocked as well (until
+        # multiprocessing.resource_tracker unblocks it), and a handler is installed, because asyncio
+        # only then cancels its tasks in order.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -137,12 +136,12 @@ def _nothing() -> None:
 
 
 def stop_code() -> int:
-    """Return the exit code of a process that was stopped: 128 and the signal's number."""
+    """Return the exit code of a stopped process: 128 plus the signal's number."""
     return 128 + (_ended_by or [signal.SIGINT])[0]
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _ended_by.append(number)
-    # By itself, and not as a signal, which may be blocked.
+    # Call the handler directly, because the signal may be blocked.
     handler = signal.getsignal(signal.SIGINT)
     (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)

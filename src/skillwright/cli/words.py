@@ -24,7 +24,7 @@ from skillwright.cli.streams import OwnOutput
 from skillwright.core.fence import without_controls
 
 _READER_GONE = 141
-"""128 and the number of SIGPIPE, as a shell has it."""
+"""128 plus the number of SIGPIPE, as in shells."""
 
 
 class PlainConsole(Console):
@@ -71,7 +71,7 @@ def is_worth_saying(record: logging.LogRecord) -> bool:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints words as they are: ``ids.py:A: 16`` holds no emoji."""
+    """Return a console without markup for emoji, so that ``ids.py:A: 16`` stays unchanged."""
     if stderr:
         return PlainConsole(stderr=True, emoji=False, highlight=False)
     return PlainConsole(file=cast("IO[str]", OwnOutput()), emoji=False, highlight=False)
@@ -131,7 +131,7 @@ def _hanging(text: Text, width: int) -> Text:
             continue
         parts = line[margin:].divide(_breaks(line.plain[margin:], max(width - margin, _LEAST_ROOM)))
         for part in parts:
-            # The blanks where a line was broken.
+            # Drop the blanks at a line break.
             start = len(part.plain) - len(part.plain.lstrip())
             part = part[start:]
             part.rstrip()

@@ -204,6 +204,10 @@ class TableData(LimitedData):
     """Column with ``train``, ``val`` or ``test``, instead of a ratio."""
     encoding: str | None = None
     """Text encoding such as ``cp1252``; unset, UTF-8 or the byte-order mark."""
+    max_cell_chars: PositiveInt = 1_000_000
+    """Longest cell, in characters."""
+    max_file_mb: PositiveInt = 4000
+    """Largest file, unpacked."""
     seed: NonNegativeInt = 0
     """Seed of the split."""
     train: PositiveInt | None = None

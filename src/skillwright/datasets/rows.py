@@ -1,37 +1,38 @@
 """Read rows of CSV, TSV, JSON, JSON Lines and Parquet files one by one.
 
-Nothing is guessed that could change what a row says: a file that is damaged, or in an unknown
-encoding, is refused with the place and the next move. CSV cells are texts.
+Nothing is guessed that could change what a row says: a file that is damaged, too large, of another
+kind than its name says or in an unknown encoding is refused with the place and the next move. CSV
+cells are texts.
 """
 
 import csv
-import importlib
 import json
+import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import IO, Any, Final, NoReturn
 
 from skillwright.core import DataError
+from skillwright.datasets.encodings import encoding_of, not_decodable, refuse_other_kind
+from skillwright.datasets.parquet import INSTALL_PARQUET as INSTALL_PARQUET
+from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_rows
 
 Row = dict[str, Any]
 
 SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
-INSTALL_PARQUET: Final = "pip install 'skillwright[parquet]'"
+MOST_CHARS: Final = 1_000_000
 
-_MARKS: Final = (
-    (b"\xef\xbb\xbf", "utf-8-sig"),
-    (b"\xff\xfe\x00\x00", "utf-32"),
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-_LOOKED_AT_BYTES: Final = 4096
-_LONGEST_CELL: Final = 10_000_000
+_ROW_IN_CELLS: Final = 8  # the longest row, in longest cells
+_JSON_BYTES: Final = 256_000_000
+_DEEPEST: Final = 100
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _UNNAMED: Final = "index"  # what pandas writes without a name, before the others
+_NAMED_DELIMITER: Final = re.compile(r'\ufeff?"?sep=(.)"?[\r\n]*', re.IGNORECASE)
+_LAST_KEY: Final = re.compile(r'"((?:[^"\\]|\\.){1,200})"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Table:
     Attributes:
         path: The file; its suffix is its format.
         encoding: Encoding of text; ``None``: UTF-8 or that of the byte order mark.
+        most_chars: Longest cell, in characters. A row may have eight times as many.
+        most_bytes: Largest file, unpacked; ``None``: of any size.
 
     Raises:
         DataError: The file is missing, or its suffix is not in `SUFFIXES`.
@@ -48,13 +51,16 @@ class Table:
 
     path: Path
     encoding: str | None = None
+    most_chars: int = MOST_CHARS
+    most_bytes: int | None = None
 
     def __post_init__(self) -> None:
         suffix = self.path.suffix.lower()
         if suffix not in SUFFIXES:
+            packed = "Unpack it. " if suffix in (".gz", ".zip", ".bz2", ".zst", ".xz") else ""
             raise DataError(
                 f"{str(self.path)!r} is no table: its name ends in {suffix or 'nothing'!r}. "
-                f"Give a file that ends in {', '.join(SUFFIXES)}"
+                f"{packed}Give a file that ends in {', '.join(SUFFIXES)}"
             )
         if not self.path.is_file():
             raise DataError(f"there is no file {str(self.path)!r} in {str(Path.cwd())!r}")
@@ -63,65 +69,97 @@ class Table:
         """Read the rows in order, one at a time.
 
         Raises:
-            DataError: The file is damaged; the message has the position and advice.
+            DataError: The file is damaged or too large; the message has the position and advice.
         """
-        match self.path.suffix.lower():
-            case ".csv" | ".tsv":
-                yield from self._cells()
-            case ".parquet":
-                yield from _parquet(self.path)
-            case ".json":
-                yield from self._json()
-            case _:
-                yield from self._json_lines()
+        refuse_other_kind(self.path)
+        size = self.path.stat().st_size
+        if self.most_bytes is not None and size > self.most_bytes:
+            raise file_too_large(self.path, self.most_bytes)
+        try:
+            match self.path.suffix.lower():
+                case ".csv" | ".tsv":
+                    yield from self._cells()
+                case ".parquet":
+                    yield from parquet_rows(self.path, self.most_chars, self.most_bytes)
+                case ".json":
+                    yield from self._json(size)
+                case _:
+                    yield from self._json_lines()
+        except MemoryError as error:
+            raise DataError(
+                f"{str(self.path)!r} needs more memory than this process may take. Shorten its "
+                "cells, or take part of its rows"
+            ) from error
 
     def head(self, most: int) -> list[Row]:
         """Return the first rows."""
         return list(islice(self.rows(), most))
 
     def _cells(self) -> Iterator[Row]:
-        csv.field_size_limit(_LONGEST_CELL)
-        lines = self._lines()
-        _, header = next(lines, (0, []))
+        records = self._records()
+        line, header = next(records, (0, []))
         if not header:
             raise DataError(f"{str(self.path)!r} is empty; its first line names the columns")
         names = self._names(header)
-        for line, cells in lines:
-            if len(cells) != len(names):
-                raise DataError(
-                    f"{str(self.path)!r}, line {line}: {len(cells)} cells under a header of "
-                    f"{len(names)} columns ({', '.join(names)}). A cell that holds the separator "
-                    'or a line break must be in "double quotes"'
-                )
-            yield dict(zip(names, cells, strict=True))
+        number = 1
+        try:
+            for line, cells in records:
+                if len(cells) != len(names):
+                    raise DataError(
+                        f"{str(self.path)!r}, line {line}: {len(cells)} cells under a header of "
+                        f"{len(names)} columns ({_listed(names)}). A cell that holds the separator "
+                        'or a line break must be in "double quotes"'
+                    )
+                yield dict(zip(names, cells, strict=True))
+                number += 1
+        except _TooLong as error:
+            raise self._too_long(error, names, number) from error
 
-    def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Read the nonempty lines with their numbers."""
-        with self.path.open(encoding=self._encoding(), newline="") as file:
-            reader = csv.reader(file, delimiter=self._delimiter(), strict=True)
-            number = 0
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Read the records that are not empty, with the numbers of their last lines."""
+        csv.field_size_limit(self.most_chars)
+        encoding = encoding_of(self.path, self.encoding)
+        with self.path.open(encoding=encoding, newline="") as file:
+            lines = _Lines(file, _ROW_IN_CELLS * self.most_chars)
             try:
+                delimiter = self._delimiter(lines)
+                reader = csv.reader(lines, delimiter=delimiter, strict=True)
+                lines.begin()
                 for cells in reader:
-                    number = reader.line_num
-                    if any(cell.strip() for cell in cells):
-                        yield number, cells
+                    lines.begin()
+                    if any(map(str.strip, cells)):
+                        yield lines.number, cells
             except csv.Error as error:
+                if "field limit" in str(error):
+                    raise _TooLong(lines.held, delimiter) from error
                 raise DataError(
-                    f"{str(self.path)!r}, line {reader.line_num}: {error}. Look for a double "
+                    f"{str(self.path)!r}, line {lines.begun}: {error}. Look for a double "
                     'quote that is never closed; one inside a quoted cell is written twice: ""'
                 ) from error
             except UnicodeError as error:
-                self._refuse_encoding(error, number + 1)
+                raise not_decodable(self.path, encoding, error) from error
 
-    def _delimiter(self) -> str:
-        if self.path.suffix.lower() == ".tsv":
+    def _too_long(self, error: "_TooLong", names: Sequence[str], row: int) -> DataError:
+        """Name the cell that is too long; or the quote that was never closed before it."""
+        csv.field_size_limit(len(error.text) + 1)
+        cells = next(csv.reader([error.text], delimiter=error.delimiter), [""])
+        at = max(range(len(cells)), key=lambda one: len(cells[one]))
+        column = names[min(at, len(names) - 1)]
+        problem = cell_too_long(self.path, str(row), column, len(cells[at]))
+        if "\n" in cells[at]:
+            return DataError(f"{problem}. Look for a double quote before it that is never closed")
+        return problem
+
+    def _delimiter(self, lines: "_Lines") -> str:
+        """Return what separates cells; skip the line ``sep=;`` that Excel writes."""
+        first = next((line for line in lines if line.strip()), "")
+        if named := _NAMED_DELIMITER.fullmatch(first):
+            return named[1]
+        lines.give_back(first)
+        bare = re.sub(r'"[^"]*"', "", first)
+        if self.path.suffix.lower() == ".tsv" and "\t" in bare:
             return "\t"
-        with self.path.open(encoding=self._encoding(), newline="") as file:
-            try:
-                first = next((line for line in file if line.strip()), "")
-            except UnicodeError as error:
-                self._refuse_encoding(error, 1)
-        return max(_DELIMITERS, key=first.count)
+        return max(_DELIMITERS, key=bare.count)
 
     def _names(self, header: Sequence[str]) -> list[str]:
         names = [name.strip() for name in header]
@@ -141,11 +179,13 @@ class Table:
             )
         return names
 
-    def _json(self) -> Iterator[Row]:
-        try:
-            found = json.loads(self._text(), parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{str(self.path)!r} is no JSON: {error}") from error
+    def _json(self, size: int) -> Iterator[Row]:
+        if size > _JSON_BYTES:
+            raise DataError(
+                f"{str(self.path)!r} is larger than {_JSON_BYTES // 1_000_000} MB and would be "
+                "read at once. Write it as JSON Lines, an object per line, which is read row by row"
+            )
+        found = self._parsed(self._text(), "")
         rows = found.get("data") if isinstance(found, Mapping) else found
         if not isinstance(rows, list):
             raise DataError(
@@ -153,68 +193,114 @@ class Table:
                 "object per line into a file that ends in .jsonl"
             )
         for number, row in enumerate(rows, start=1):
-            yield self._object(row, f"row {number}")
+            yield self._object(row, f"row {number}", size > self.most_chars)
 
     def _json_lines(self) -> Iterator[Row]:
-        number = 0
-        with self.path.open(encoding=self._encoding()) as file:
+        encoding = encoding_of(self.path, self.encoding)
+        with self.path.open(encoding=encoding) as file:
+            lines = _Lines(file, _ROW_IN_CELLS * self.most_chars)
             try:
-                for number, line in enumerate(file, start=1):
+                for line in lines:
+                    where = f"line {lines.number}"
+                    lines.begin()
                     if line.strip():
-                        yield self._object(self._parsed(line, number), f"line {number}")
+                        row = self._parsed(line, f", {where}")
+                        yield self._object(row, where, len(line) > self.most_chars)
             except UnicodeError as error:
-                self._refuse_encoding(error, number + 1)
+                raise not_decodable(self.path, encoding, error) from error
+            except _TooLong as error:
+                keys = _LAST_KEY.findall(error.text)
+                column = keys[-1] if keys else "?"
+                row_number = str(lines.number)
+                raise cell_too_long(self.path, row_number, column, len(error.text)) from error
 
-    def _parsed(self, line: str, number: int) -> Any:
+    def _parsed(self, text: str, where: str) -> Any:
         try:
-            return json.loads(line, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{str(self.path)!r}, line {number}: {error}") from error
+            return json.loads(
+                text,
+                parse_constant=_refuse_constant,
+                parse_float=_finite,
+                object_pairs_hook=_each_key_once,
+            )
+        except RecursionError as error:
+            raise DataError(f"{str(self.path)!r}{where}: {_TOO_DEEP}") from error
+        except ValueError as error:
+            said = str(error)
+            if "integer string conversion" in said:
+                said = "an integer of more than 4,300 digits; write it as text, in quotes"
+            is_json = "" if where else " is no JSON"
+            raise DataError(f"{str(self.path)!r}{where}{is_json}: {said}") from error
 
-    def _object(self, row: Any, where: str) -> Row:
+    def _object(self, row: Any, where: str, is_long: bool) -> Row:
         if not isinstance(row, dict):
             raise DataError(
                 f"{str(self.path)!r}, {where} is {_shown(row)}, not an object with columns"
             )
+        for name, value in row.items():
+            if isinstance(value, dict | list) and _depth(value) > _DEEPEST:
+                raise DataError(f"{str(self.path)!r}, {where}, column {name!r}: {_TOO_DEEP}")
+            if is_long:
+                size = len(value if isinstance(value, str) else json.dumps(value))
+                if size > self.most_chars:
+                    raise cell_too_long(self.path, where.split()[-1], name, size)
         return row
 
     def _text(self) -> str:
+        encoding = encoding_of(self.path, self.encoding)
         try:
-            return self.path.read_text(encoding=self._encoding())
+            return self.path.read_text(encoding=encoding)
         except UnicodeError as error:
-            self._refuse_encoding(error, 0)
+            raise not_decodable(self.path, encoding, error) from error
 
-    def _encoding(self) -> str:
-        if self.encoding is not None:
-            try:
-                "".encode(self.encoding)
-            except LookupError:
-                raise DataError(
-                    f"there is no encoding {self.encoding!r}; use utf-8, utf-16, cp1252 or latin-1"
-                ) from None
-            return self.encoding
-        with self.path.open("rb") as file:
-            first = file.read(_LOOKED_AT_BYTES)
-        marked = next((name for mark, name in _MARKS if first.startswith(mark)), None)
-        if marked is None and b"\x00" in first:
-            raise DataError(
-                f"{str(self.path)!r} holds zero bytes, as UTF-16 without a mark does. Say "
-                "env.data.encoding: utf-16-le, or save it as UTF-8"
-            )
-        return marked or "utf-8"
 
-    def _refuse_encoding(self, error: UnicodeError, line: int) -> NoReturn:
-        byte = (
-            f" (byte 0x{error.object[error.start]:02x})"
-            if isinstance(error, UnicodeDecodeError)
-            else ""
-        )
-        where = f", from line {line} on" if line else ""
-        raise DataError(
-            f"{str(self.path)!r}{where}, is not {self._encoding().upper()}{byte}. Files of older "
-            "programs are often in Windows-1252: say encoding cp1252 (env.data.encoding, or "
-            "`init --encoding cp1252`), or save the file as UTF-8"
-        ) from error
+_TOO_DEEP: Final = f"lists or objects within each other, more than {_DEEPEST} deep; flatten them"
+
+
+class _TooLong(Exception):
+    """A row or a cell that is longer than allowed: the text of the row so far."""
+
+    def __init__(self, text: str, delimiter: str = ",") -> None:
+        super().__init__(text[:80])
+        self.text, self.delimiter = text, delimiter
+
+
+class _Lines:
+    """The lines of a file, of which those of one row may have a certain number of characters."""
+
+    def __init__(self, file: IO[str], most_chars: int) -> None:
+        self._file, self._most, self._again = file, most_chars, ""
+        self._size, self._parts = 0, list[str]()
+        self.number, self.begun = 0, 1
+
+    def __iter__(self) -> "_Lines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._again or self._file.readline(self._most - self._size + 1)
+        self._again = ""
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self._size += len(line)
+        self._parts.append(line)
+        if self._size > self._most:
+            raise _TooLong(self.held)
+        return line
+
+    @property
+    def held(self) -> str:
+        """The text of the row so far."""
+        return "".join(self._parts)
+
+    def begin(self) -> None:
+        """Begin a row: what was read so far counts no longer."""
+        self._size, self.begun = 0, self.number + 1
+        self._parts.clear()
+
+    def give_back(self, line: str) -> None:
+        """Return a line that the next call gives again."""
+        self._again = line
+        self.number -= bool(line)
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
@@ -227,38 +313,37 @@ def is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip()) or value == []
 
 
-def _parquet(path: Path) -> Iterator[Row]:
-    try:
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise DataError(
-            f"{str(path)!r} is Parquet, which needs pyarrow: {INSTALL_PARQUET}, or save the "
-            "table as CSV or JSON Lines"
-        ) from error
-    try:
-        file = parquet.ParquetFile(path)
-        for batch in file.iter_batches():
-            for row in batch.to_pylist():
-                yield {name: _plain(value) for name, value in row.items()}
-    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
-        raise DataError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    """Convert values that are no JSON, such as dates, to text."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return str(value)
+def _depth(value: Any) -> int:
+    """Return how deep lists and objects are within each other; counted without recursion."""
+    depth, level = 0, [value]
+    while level and depth <= _DEEPEST:
+        depth += 1
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [one for many in inner for one in many if isinstance(one, dict | list)]
+    return depth
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value; write null, or leave the key out")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is too large; write it as text, in quotes")
+    return number
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        double = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {double!r} is given twice; take one out")
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
 
 
 def _shown(value: Any) -> str:

@@ -1,11 +1,13 @@
 """Split a data set into train, val and test, and plan the order of an epoch."""
 
 import random
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from skillwright.core import DataError, RunError, Task, did_you_mean
 from skillwright.core.jsonio import digest
@@ -250,6 +252,66 @@ def refuse_overlap(split: Split, origin: str) -> None:
                     f"{origin}: id {item_id!r} overlaps: it is in {other!r} and in {name!r}. "
                     "An item that was trained on cannot prove anything; leave it in one split."
                 )
+
+
+_WIDE: Final = re.compile("[\uff00-\uffef\u3000]+")
+_UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_BETWEEN_DIGITS: Final = re.compile(r"(?<=\d)\s+(?=\d)")
+_MARK: Final = re.compile(r"[^\w\s]")
+_SHOWN: Final = 60
+
+
+def near_key(text: str) -> str:
+    """Return a text without case, width, blanks and punctuation; equal for near-copies.
+
+    What makes numbers different stays: 1.5 is not 15, and 2 - 3 not 2 + 3.
+    """
+    narrow = _WIDE.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), text)
+    plain = unicodedata.normalize("NFC", _UNSEEN.sub("", narrow.casefold()))
+    parted = _BETWEEN_DIGITS.sub("\x00", plain)
+    joined = "".join(parted.split())
+    return _MARK.sub(lambda mark: mark[0] if _counts(joined, mark.start()) else "", joined)
+
+
+def _counts(text: str, at: int) -> bool:
+    """Tell whether a mark is more than punctuation: a sign, or a part of a number."""
+    if unicodedata.category(text[at])[0] != "P" or text[at] in "#@&":
+        return True
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    return (text[at] in "-.,:/*(" and after.isdigit()) or (text[at] in "%!)" and before.isdigit())
+
+
+def near_copies(asked: Mapping[str, Mapping[str, str]]) -> str:
+    """Say which tasks of a split nearly repeat one of an earlier split; "" where none does.
+
+    Args:
+        asked: Per split, in the order train, val, test: what each task asks, by its name.
+    """
+    first: dict[str, dict[str, str]] = {}
+    said = []
+    for split, tasks in asked.items():
+        own: dict[str, str] = {}
+        found: dict[str, list[tuple[str, str]]] = {earlier: [] for earlier in first}
+        for name, text in tasks.items():
+            key = near_key(text)
+            own.setdefault(key, name)
+            for earlier, keys in first.items():
+                if key and key in keys:
+                    found[earlier].append((name, keys[key]))
+        for earlier, pairs in found.items():
+            if pairs:
+                name, other = pairs[0]
+                said.append(
+                    f"{len(pairs)} of {len(tasks)} {split} tasks repeat one of {earlier} (such as "
+                    f"{name} and {other}: {' '.join(tasks[name].split())[:_SHOWN]!r})"
+                )
+        first[split] = own
+    if not said:
+        return ""
+    return (
+        f"near-copies across splits, equal but for case, blanks, punctuation or width: "
+        f"{'; '.join(said)}. A task that was trained on proves nothing; leave each in one split"
+    )
 
 
 @dataclass(slots=True)

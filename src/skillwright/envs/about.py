@@ -1,7 +1,4 @@
-"""What an environment says about itself, for running, pricing, reporting and replaying it.
-
-Everything has a default that says nothing, so that an environment writes only what applies to it.
-"""
+"""Optional class methods of environments for running, pricing, reporting and replaying."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,19 +6,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from skillwright.core import DataError, EpisodeResult, Task
 
-if TYPE_CHECKING:  # an environment without a model loads no network stack
+if TYPE_CHECKING:  # an environment without models need not import the network stack
     from skillwright.models import ModelConfig
 
 TaskSplits = tuple[list[Task], list[Task], list[Task]]
 """The tasks for train, val and test."""
 
 SURVEY = "survey"
-"""What `Task.split` says of train tasks that a bank may learn from, and weights may not."""
+"""`Task.split` of train tasks for the bank only, not for weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """A model that scores; it is asked ``votes`` times about a reply."""
+    """A judge model, which is called ``votes`` times per reply."""
 
     model: "ModelConfig"
     votes: int = 1
@@ -36,7 +33,7 @@ class Evaluation:
         trials: Attempts per task.
         max_turns: Maximum number of actions in an episode.
         history_turns: Turns in the agent's prompt; ``None`` for all.
-        success_threshold: The reward from which an episode is a success.
+        success_threshold: Minimum reward of a success.
     """
 
     split: str
@@ -65,15 +62,15 @@ class AboutEnv:
     Each raises `DataError` if a setting is wrong, or data is missing or damaged.
 
     Attributes:
-        outside_metrics: Metrics of others, such as a simulated user's calls and seconds, which may
-            differ in two equal episodes.
+        outside_metrics: Names of metrics that may differ between equal episodes, such as a
+            simulated user's calls and seconds.
     """
 
     outside_metrics: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
-        """Return the tasks that a ``data`` section of the environment's own kind names."""
+        """Return the tasks of a ``data`` section of the environment's own kind."""
         raise DataError(f"{cls.__name__} has no tasks of kind {data.get('kind')!r}")
 
     @classmethod
@@ -84,13 +81,13 @@ class AboutEnv:
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
-        """Return what distinguishes episodes besides the settings: a checksum of the data."""
+        """Return facts that an episode depends on besides the settings, such as data checksums."""
         del env_config
         return {}
 
     @classmethod
     def refuse_unasked_data(cls, env_config: object | None = None) -> None:
-        """Refuse to begin a run on data that was not asked for; one that began may continue."""
+        """Refuse to start a run on built-in data that the settings do not name."""
         del env_config
 
     @classmethod
@@ -115,7 +112,7 @@ class AboutEnv:
 
     @classmethod
     def quiet_config(cls, env_config: object | None = None) -> Any:
-        """Return settings under which an episode opens without a model or a person."""
+        """Return settings with which an episode opens without a model or a person."""
         return env_config
 
     @classmethod

@@ -15,18 +15,18 @@ SHOWN_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What `init` or `step` returned, checked."""
+    """The checked result of `init` or `step`."""
 
     messages: tuple[
         Message, ...
     ]  # the conversation that `init` starts, or messages that a step adds
-    metadata: Mapping[str, Any]  # facts besides the text
+    metadata: Mapping[str, Any]
     reward: float = 0.0  # finite; 0 for `init`
     done: bool = False  # whether the episode is over
 
     @property
     def raw_text(self) -> str:
-        """The world's own words: named in the metadata, or else what the last message says."""
+        """The environment's raw text: from the metadata, or else the last message."""
         raw = self.metadata.get("observation")
         if isinstance(raw, str):
             return raw

@@ -1,4 +1,4 @@
-"""Environments by name: ours, those of installed packages, and those of a file or import path."""
+"""Find environments by name, import path or file, and write a project for a new one."""
 
 import keyword
 import re
@@ -18,8 +18,8 @@ from skillwright.envs.text_env import TextEnv
 ENTRY_POINT_GROUP = "skillwright.envs"
 
 PREFIX_GROUP = "skillwright.env_prefixes"
-"""Names of other systems' environments: an entry point ``prefix`` is a function that returns the
-class of ``prefix:name``."""
+"""Entry-point group for environments of other systems: the entry point ``prefix`` is a function
+that returns the class of ``prefix:name``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class EnvSpec:
         """Import the class.
 
         Raises:
-            DataError: The module or class is missing, or is no environment; the message carries
+            DataError: The module or class is missing, or is no environment; the message contains
                 the import error.
         """
         found = self.find()
@@ -51,10 +51,10 @@ class EnvSpec:
         return found
 
     def find(self) -> Any:
-        """Import what the entry point names, whatever it is.
+        """Import the object that the entry point names.
 
         Raises:
-            DataError: The module or what is in it is missing; the message carries the import error.
+            DataError: The module or the name is missing; the message contains the import error.
         """
         prefix, _, rest = self.entry_point.partition(":")
         source = entry_points(PREFIX_GROUP).get(prefix)
@@ -89,17 +89,17 @@ def deregister(name: str) -> None:
 
 
 def specs() -> dict[str, EnvSpec]:
-    """List every environment that can be made by name, sorted; registration beats entry points."""
+    """List all environments with a name, sorted; registered ones override entry points."""
     return dict(sorted({**_installed(), **_registered}.items()))
 
 
 def spec(name: str) -> EnvSpec:
     """Find an environment by name, import path (``pkg.mod:Class``) or file (``env.py:Class``).
 
-    ``skyrl_gym:gsm8k`` is one of SkyRL-Gym, ``verifiers:wordle`` an installed one of verifiers.
+    ``skyrl_gym:gsm8k`` is an environment of SkyRL-Gym, ``verifiers:wordle`` one of verifiers.
 
     Raises:
-        DataError: Nothing is known under the name; the message names the nearest.
+        DataError: The name is unknown; the message contains the nearest one.
     """
     if name in _registered:
         return _registered[name]
@@ -133,7 +133,7 @@ def _installed() -> dict[str, EnvSpec]:
     return {point.name: EnvSpec(point.name, point.value) for point in points.values()}
 
 
-# Writes the project of a new benchmark, which is checked and trains offline as it is written.
+# The project of a new benchmark, which passes the checks and trains offline without changes.
 
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
@@ -171,7 +171,7 @@ def write_project(name: str, parent: Path) -> list[Path]:
 
 
 def class_name(name: str) -> str:
-    """Return the class of a project: ``my_bench`` has ``MyBench``."""
+    """Return the class name of a project: ``MyBench`` for ``my_bench``."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 

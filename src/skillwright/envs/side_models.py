@@ -33,7 +33,7 @@ async def shared_model(
 
 
 def share_limits(limits: EndpointLimits) -> None:
-    """Let the side models of this process keep within limits that others keep within, too."""
+    """Apply limits that are shared with other processes to this process's side models."""
     _shared.append(limits)
 
 
@@ -52,8 +52,8 @@ class _Pool:
         await anext(self._keeper)
 
     async def _keep(self) -> AsyncGenerator[None]:
-        # No episode knows whether it is the last one. But a loop that ends closes the generators
-        # that were begun on it, and so the connections with them.
+        # No episode knows whether it is the last one. But an event loop that ends closes its async
+        # generators, and this one then closes the connections.
         async with self.client:
             yield
 

@@ -1,4 +1,4 @@
-"""The episode environment: SkyRL-Gym's text environment, so that ours run there and theirs here.
+"""The episode environment, compatible with SkyRL-Gym's text environment.
 
 Source: ``BaseTextEnv`` of skyrl-gym 0.4 (NovaSky-AI/SkyRL). The step output is a plain dict, as
 there, because trainers index it.
@@ -18,15 +18,15 @@ Found = TypeVar("Found")
 
 
 class StepOutput(TypedDict):
-    """What one step returns.
+    """Result of a step.
 
     Attributes:
-        observations: New messages for the conversation; may be empty when the episode is over.
-        reward: The reward of this step, in the units of the environment.
-        done: The episode is over.
-        metadata: Facts besides the text. ``observation`` is the world's raw text where it differs
-            from the message; ``truncated`` is true when the turn limit ended the episode.
-        postprocessed_action: The action that was really taken, where it was cut or cleaned.
+        observations: New messages for the conversation; may be empty at the end of the episode.
+        reward: Reward of this step, in the environment's units.
+        done: Whether the episode is over.
+        metadata: Further facts. ``observation`` is the raw text if it differs from the message;
+            ``truncated`` is true if the turn limit ended the episode.
+        postprocessed_action: The executed action, if it differs from the agent's text.
     """
 
     observations: list[Message]
@@ -37,15 +37,15 @@ class StepOutput(TypedDict):
 
 
 class TextEnv(AboutEnv):
-    """One episode. Built cheaply, used once, closed.
+    """One episode: cheap to build, used once, closed at the end.
 
-    A subclass writes `init` and `step`. `step` never raises for anything a model wrote: a clumsy
-    move is an observation. An environment that breaks raises `EnvError`, and the episode becomes
-    a Failure.
+    A subclass implements `init` and `step`. `step` must not raise because of an invalid action,
+    which is answered with an observation. An internal error is raised as `EnvError`, and the
+    episode becomes a failure.
 
     Attributes:
-        version: Raised when equal actions may give other observations or rewards; part of what
-            tells stored episodes apart.
+        version: Version of the environment's behavior; increase it if equal actions may give other
+            observations or rewards. Stored episodes of other versions are not reused.
     """
 
     version = "1"
@@ -53,14 +53,14 @@ class TextEnv(AboutEnv):
     def __init__(
         self, env_config: object | None = None, extras: dict[str, Any] | None = None
     ) -> None:
-        """Keep the settings; build nothing that costs.
+        """Store the settings; expensive work belongs into `init`.
 
         Args:
-            env_config: Settings shared by all episodes of an environment.
-            extras: Settings of this episode. ``max_turns`` is always understood (default 50).
+            env_config: Settings shared by all episodes.
+            extras: Settings of this episode; all environments accept ``max_turns`` (default 50).
 
         Raises:
-            DataError: ``max_turns`` is no whole number.
+            DataError: ``max_turns`` is no integer.
         """
         self.env_config = env_config
         self.extras: dict[str, Any] = dict(extras or {})
@@ -69,41 +69,38 @@ class TextEnv(AboutEnv):
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
-        """Return the extras of a few episodes; ``skillwright env check`` plays them.
+        """Return the extras of a few episodes for ``skillwright env check``.
 
-        One whose tasks depend on the settings takes ``env_config`` by keyword.
+        An override may take ``env_config`` by keyword.
         """
         return [{}]
 
     @classmethod
     def tidied_items(cls, items: Sequence[Any]) -> list[Any]:
-        """Bring the items of a data file to their shape, before they become tasks.
+        """Normalize the items of a data file before they become tasks.
 
-        An environment that reads other people's files renames keys, checks the rest and fills in
-        an ``id`` here. The default changes nothing; one that depends on the settings takes
-        ``env_config`` by keyword.
+        An override may rename keys, check values and add an ``id``, and may take ``env_config`` by
+        keyword. The default changes nothing.
 
         Raises:
-            DataError: An item is none; the message says which, and why.
+            DataError: An item is malformed; the message names it and the reason.
         """
         return list(items)
 
     @classmethod
     def category(cls, task: Task) -> str:
-        """Return the category of a task, by which a skill bank keeps its skills.
-
-        It is found by explicit rules, from what the task itself says.
+        """Return the task's category in a skill bank, by explicit rules.
 
         Returns:
-            ``""`` where it is unknown; never a guess. The default is ``task.task_type``.
+            The category, by default ``task.task_type``; ``""`` if unknown.
         """
         return task.task_type
 
     @classmethod
     def scope(cls, task: Task) -> str:
-        """Return the one place that a task is set in (a home, a shop), or ``""``.
+        """Return the task's scope, such as a home or a shop, or ``""``.
 
-        What is learned about that place is shown only in tasks of the same scope.
+        Skills with a scope are only injected into tasks of the same scope.
         """
         del task
         return ""
@@ -112,7 +109,7 @@ class TextEnv(AboutEnv):
         """Start the episode.
 
         Args:
-            prompt: Messages that come before the environment's own; often empty.
+            prompt: Messages before the environment's own; often empty.
 
         Returns:
             The conversation so far, and metadata.
@@ -123,15 +120,15 @@ class TextEnv(AboutEnv):
         """Take one action.
 
         Raises:
-            EnvError: The environment broke; never because of what ``action`` says.
+            EnvError: An internal error; never because of an invalid ``action``.
         """
         raise NotImplementedError(f"{type(self).__name__} has no step()")
 
     def native_tools(self) -> Sequence[dict[str, Any]]:
-        """Return the tools that an agent is offered natively, in OpenAI's form.
+        """Return the tools for native calls, in OpenAI's format.
 
-        Where there are any, the agent's endpoint gets them, and turns are taken by
-        `astep_native`. The default is none: an action is a text, and calls are written into it.
+        If there are any, they are sent to the agent's endpoint, and turns go to `astep_native`. By
+        default there are none, and actions are texts.
         """
         return ()
 
@@ -139,57 +136,57 @@ class TextEnv(AboutEnv):
         """Take a turn of an agent that is offered `native_tools`.
 
         Args:
-            said: Its text; without a call, this is its action.
-            calls: What it called, in order, as the model wrote it: unknown names and arguments
-                that are no JSON come too, and are answered with an observation.
+            said: The agent's text; without a call, this is the action.
+            calls: Calls in order, as the model wrote them; unknown names and malformed arguments
+                are answered with an observation.
 
         Returns:
-            As `step`. The first observations have role ``tool`` and the ``tool_call_id`` of the
-            calls that were answered, from the first on; others are not shown to the agent again.
+            As `step`. The first observations have the role ``tool`` and the ``tool_call_id`` of the
+            answered calls, beginning with the first; unanswered calls are dropped from the prompt.
 
         Raises:
-            EnvError: The environment broke.
+            EnvError: An internal error.
         """
         raise NotImplementedError(f"{type(self).__name__} offers no native tools")
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Start the episode; overridden by an environment that waits on the network."""
+        """Start the episode; override it in an environment that awaits the network."""
         return self.init(prompt)
 
     async def astep(self, action: str) -> StepOutput:
-        """Take one action; overridden by an environment that waits on the network."""
+        """Take one action; override it in an environment that awaits the network."""
         return self.step(action)
 
     async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Do what `step_native` does; overridden by an environment that waits on the network."""
+        """Run `step_native`; override it in an environment that awaits the network."""
         return self.step_native(said, calls)
 
     def close(self) -> None:
-        """Release what the episode holds. Closing twice is allowed."""
+        """Release the episode's resources. Closing twice is allowed."""
 
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
-        """Take what others answered from a record; called before `init`, to play it back.
+        """Replay the recorded answers of the environment's models; called before `init`.
 
-        An environment that asks a model or a person, as one with a simulated user, gives their
-        recorded answers and calls no model. The default suits an environment that calls none.
+        An environment that calls a model or a person, such as a simulated user, then returns
+        recorded answers instead. The default is for environments without models.
 
         Args:
-            record: What happened.
-            turns: Number of first turns that are recorded; after them models are called again, with
-                what was said. ``None`` for all.
+            record: The recorded episode.
+            turns: Number of turns to replay; afterwards models are called, with the conversation so
+                far. ``None`` for all.
 
         Raises:
-            EnvError: They cannot continue a conversation that they did not have.
+            EnvError: A model cannot continue a recorded conversation.
         """
 
     def get_metrics(self) -> dict[str, float]:
-        """Return numbers about the episode; counted in the report by their mean."""
+        """Return numbers about the episode; reports show their mean."""
         return {}
 
     def get_usage(self) -> dict[str, Usage]:
-        """Return what models of the environment's own have consumed, by purpose (`Purpose`).
+        """Return the usage of the environment's own models by purpose (`Purpose`).
 
-        It is asked for however the episode ends, and goes into the run's ledger.
+        It is called at the end of every episode, also of a failed one, for the run's ledger.
         """
         return {}
 
@@ -201,7 +198,7 @@ class TextEnv(AboutEnv):
         done: bool = False,
         metadata: Mapping[str, Any] | None = None,
     ) -> StepOutput:
-        """Build a step output that says ``text`` to the agent, with the turn limit applied."""
+        """Build a step output with a message to the agent; ends the episode at the turn limit."""
         truncated = not done and self.turns >= self.max_turns
         return StepOutput(
             observations=[{"role": "user", "content": text}],
@@ -218,7 +215,7 @@ class TextEnv(AboutEnv):
 
 
 def with_config(method: Callable[..., Found], env_config: object | None) -> Callable[..., Found]:
-    """Hand the settings to a method of an environment's class, where it takes ``env_config``.
+    """Bind the settings to a class method of an environment, if it takes ``env_config``.
 
     `TextEnv.examples`, `TextEnv.tidied_items` and ``gold_actions`` may take it by keyword.
     """

@@ -308,6 +308,7 @@ class EpochContext:
         skill: The document at the end of this epoch.
         comparison: Outcomes of the same tasks under both.
         seed: Seed of the model's sampling, or ``None``.
+        needs_pairs: Nothing is asked without a pair; SkillOpt asks all the same.
     """
 
     name: str
@@ -315,6 +316,12 @@ class EpochContext:
     skill: str
     comparison: Comparison
     seed: int | None = None
+    needs_pairs: bool = True
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether there is something to ask about."""
+        return bool(self.comparison.pairs) or not self.needs_pairs
 
 
 def epoch_message(
@@ -400,7 +407,7 @@ async def write_slow_update(
     nothing = SlowUpdate(
         SlowUpdateStatus.NO_PAIRS, skill, pairs=comparison.pairs, means=comparison.means
     )
-    if not comparison.pairs:
+    if not context.has_evidence:
         return nothing
     guidance = ("Previous guidance", slow_update_field(skill))
     user, cuts = epoch_message(optimizer, "slow_update", context, guidance)
@@ -465,7 +472,7 @@ async def write_meta_skill(
 ) -> MetaSkill:
     """Ask for the memory of an epoch."""
     nothing = MetaSkill(MetaSkillAction.NO_CONTENT, previous)
-    if not context.comparison.pairs:
+    if not context.has_evidence:
         return nothing
     earlier = ("Previous notes", previous)
     user, cuts = epoch_message(optimizer, "meta_skill", context, earlier)

@@ -86,10 +86,10 @@ def webshop(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a catalogue of WebShop's products, which are not shipped."""
+    """Import WebShop's products, which are not part of the package, into a catalogue."""
     with exit_codes():
         if tantivy:
-            import_tantivy()  # an import takes long; say first what will be missing
+            import_tantivy()  # fail before the import, which takes long
         made = import_webshop(source, to or imported_path(), small=small)
         if tantivy:
             index_with_tantivy(Path(made.path))
@@ -105,13 +105,13 @@ def webshop(
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """List the data that environments would use, and where it was found."""
+    """List the data of environments, with its location."""
     with exit_codes():
         rows = {TAU_BENCH: _used(data_dir(), "retail")}
         try:
             airline = data_dir(domain="airline")
         except DataError:
-            airline = None  # it was not fetched, and none is built in
+            airline = None  # not fetched; there is no built-in data
         if airline is not None:
             rows[f"{TAU_BENCH} airline"] = _used(airline, "airline")
     if as_json:
@@ -132,7 +132,7 @@ def _used(source: DataSource, domain: str) -> dict[str, Any]:
     store = open_store(source.path, domain)
     splits = store.splits
     try:
-        # Every file is compared with its checksum: an empty folder is found too.
+        # Compare all files with their checksums.
         _ = store.checksum
         damage = "" if splits else "it has no tasks"
     except DataError as error:

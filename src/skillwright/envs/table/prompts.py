@@ -5,34 +5,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from jinja2 import StrictUndefined, Template, TemplateError, meta, nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import Template, TemplateError, meta, nodes
 
 from skillwright.core import DataError, did_you_mean
+from skillwright.envs.table.bounded import BoundedTemplates, filled_in
 
 ROW: Final = "row"
 """The name of the whole row in a template: ``row["Customer message"]``."""
 
 # No file is loaded and nothing of Python is reached from a template.
-_JINJA: Final = ImmutableSandboxedEnvironment(
-    undefined=StrictUndefined, keep_trailing_newline=False, autoescape=False
+_JINJA: Final = BoundedTemplates()
+_FAULTS: Final = (
+    *(TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError),
+    *(RecursionError, MemoryError, SyntaxError),
 )
-# A row is asked in the same words by every process.
-del _JINJA.globals["lipsum"], _JINJA.filters["random"]
 
 
 def render_prompt(source: str, row: Mapping[str, Any]) -> str:
-    """Return what an agent is asked about a row.
+    """Return what an agent is asked about a row; a cell without a value is asked as nothing.
 
     Raises:
-        DataError: The template is malformed, or the row lacks a column that it names.
+        DataError: The template is malformed, does too much work, or names a column that the row
+            lacks.
     """
     try:
-        return _template(source).render({**row, ROW: row}).strip()
-    except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise DataError(f"the prompt's template cannot be filled in: {error}") from error
+        return filled_in(_template(source), source, {**row, ROW: row}).strip()
+    except _FAULTS as error:
+        raise DataError(f"the prompt's template cannot be filled in: {_said(error)}") from error
 
 
+@lru_cache(maxsize=16)
 def columns_in(source: str) -> tuple[str, ...]:
     """Return the columns that a template names, sorted.
 
@@ -42,9 +44,9 @@ def columns_in(source: str) -> tuple[str, ...]:
     try:
         tree = _JINJA.parse(source)
         undeclared = meta.find_undeclared_variables(tree)
-    except TemplateError as error:
+    except (TemplateError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        raise DataError(f"the prompt's template, line {line}: {error}") from error
+        raise DataError(f"the prompt's template, line {line}: {_said(error)}") from error
     return tuple(sorted({*undeclared, *_of_the_row(tree)} - {ROW}))
 
 
@@ -97,7 +99,15 @@ def quoted(text: str) -> str:
 
 @lru_cache(maxsize=16)
 def _template(source: str) -> Template:
-    return _JINJA.from_string(source)
+    return _JINJA.compiled(source)
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "it calls itself without end, or is nested too deep"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than this process may take"
+    return str(error)
 
 
 def _of_the_row(tree: nodes.Template) -> Iterable[str]:

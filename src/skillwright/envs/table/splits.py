@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from math import gcd
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +24,7 @@ from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
 from skillwright.datasets.rows import SUFFIXES, Row, Table, columns_of, is_blank
+from skillwright.datasets.split import near_copies, near_key
 from skillwright.envs.about import TaskSplits
 from skillwright.envs.table.functions import refuse_unusable
 from skillwright.envs.table.prompts import (
@@ -47,6 +49,8 @@ _SPLIT_WORDS: Final = {
 _SHOWN_CHARS: Final = 300
 _SHOWN_ROWS: Final = 5
 _HEAD: Final = 1000
+_COMPARED: Final = 10_000  # repeated rows whose answers are compared
+_MOST_CHARS: Final = 500_000_000  # of all rows that are kept
 _DEALT: Final = np.int8(-1)  # a row whose split the shares will say
 
 logger = logging.getLogger(__name__)
@@ -113,7 +117,8 @@ def _tasks(
     del stamps
     data = json.loads(data_text)
     settings = TableSettings.model_validate_json(settings_text)
-    plan = _Plan(data, settings, [Table(file, data["encoding"]) for file in _files(data)])
+    limits = data["encoding"], data["max_cell_chars"], data["max_file_mb"] * 1_000_000
+    plan = _Plan(data, settings, [Table(file, *limits) for file in _files(data)])
     return plan.tasks()
 
 
@@ -144,18 +149,46 @@ class _Plan:
         if isinstance(self.settings.scorer, Function):
             refuse_unusable(self.settings.scorer)
         index = self._index()
-        self._leave_out_repeats(index)
+        kept = self._leave_out_repeats(index)
         if self.data["split_column"] is None and len(self.tables) == 1:
             self._deal(index)
         chosen = [self._chosen(index, at) for at in range(len(NAMES))]
         self._refuse_sizes(index, [len(rows) for rows in chosen])
         wanted = {row for rows in chosen for row in rows}
-        taken = {at: row for at, row in enumerate(self._rows()) if at in wanted}
-        names = self._names(taken, index.starts)
-        return tuple(
+        taken = self._taken(wanted, kept)
+        self._warn_of_repeats(index, kept, taken)
+        names = self._names({at: taken[at] for at in wanted}, index.starts)
+        tasks = tuple(
             tuple(self._task(names[at], split, taken[at]) for at in rows)
             for split, rows in zip(NAMES, chosen, strict=True)
         )
+        asked = {
+            split: {task.id: self.settings.asked(task.extras["row"]) for task in tasks[at]}
+            for at, split in enumerate(NAMES)
+        }
+        if copies := near_copies(asked):
+            logger.warning("%s: %s", self._where, copies)
+        return tasks
+
+    @property
+    def _where(self) -> str:
+        return str(self.data["path"])
+
+    def _taken(self, wanted: set[int], kept: Mapping[int, int]) -> dict[int, Row]:
+        """Read the rows that become tasks, and the repeated ones whose answers are compared."""
+        compared = {one for pair in islice(kept.items(), _COMPARED) for one in pair}
+        taken, size = {}, 0
+        for at, row in enumerate(self._rows()):
+            if at in wanted or at in compared:
+                taken[at] = row
+                size += sum(len(cell) for cell in row.values() if isinstance(cell, str))
+                if size > _MOST_CHARS:
+                    raise DataError(
+                        f"{self._where}: the rows up to row {at + 1} have {size:,} characters, and "
+                        "all of them would be kept in memory. Take part of each split: env.data: "
+                        "{train: 100, val: 100, test: 100}, or leave long columns out of the file"
+                    )
+        return taken
 
     def _rows(self) -> Iterator[Row]:
         for table in self.tables:
@@ -198,32 +231,31 @@ class _Plan:
         column = data["split_column"]
         named, whole = columns_in(settings.prompt), shows_whole_rows(settings.prompt)
         questions, strata, splits = array("Q"), array("Q"), array("b")
-        blank, starts = array("L"), []
+        blank, unasked, starts = array("L"), array("L"), []
+        seed = str(data["seed"]).encode()
         for at, table in enumerate(self.tables):
             starts.append(len(questions))
             for number, row in enumerate(table.rows(), start=1):
                 right = settings.right(row)
                 if self._lacks(right):
                     blank.append(number)
-                asked = settings.asked(row) if whole else [row.get(name) for name in named]
-                questions.append(_digest(asked, self.data["seed"]))
+                if whole:
+                    asked: Any = settings.asked(_with_columns(row, named))
+                else:
+                    asked = [row.get(name) for name in named]
+                    if all(map(is_blank, asked)):
+                        unasked.append(number)
+                questions.append(_digest(asked, seed))
                 kind = row.get(settings.task_type) if settings.task_type else None
-                strata.append(_digest([kind, right], 0))
+                strata.append(_known_digest(canonical([kind, right])))
                 is_split = len(self.tables) > 1
                 splits.append(at if is_split else _split_of(row, column, table.path, number))
-            if blank:
-                self._refuse_blank(table.path, blank)
-        return _Index(np.array(questions), np.array(strata), np.array(splits), tuple(starts))
-
-    def _refuse_blank(self, path: Path, rows: Sequence[int]) -> None:
-        shown = ", ".join(map(str, rows[:_SHOWN_ROWS])) + (
-            ", ..." if len(rows) > _SHOWN_ROWS else ""
-        )
-        columns = ", ".join(map(repr, self.settings.answer_columns))
-        raise DataError(
-            f"{str(path)!r}: {len(rows)} of its rows have no answer in {columns}: rows {shown} "
-            "below the header. Fill them in, or take them out"
-        )
+            answers = ", ".join(map(repr, settings.answer_columns))
+            _refuse_blank(table.path, blank, f"have no answer in {answers}")
+            _refuse_blank(table.path, unasked, f"ask nothing: {', '.join(named)} is blank")
+        # The arrays share their memory: ten million rows have it once.
+        columns = (np.frombuffer(questions, np.uint64), np.frombuffer(strata, np.uint64))
+        return _Index(*columns, np.frombuffer(splits, np.int8), tuple(starts))
 
     def _lacks(self, right: Any) -> bool:
         if self.settings.may_lack_answers:
@@ -232,24 +264,65 @@ class _Plan:
             return is_blank(right)
         return all(is_blank(one) for one in right.values())
 
-    def _leave_out_repeats(self, index: _Index) -> None:
+    def _leave_out_repeats(self, index: _Index) -> dict[int, int]:
         """Leave out rows that ask what another row asks: no question may be in two splits.
 
         Of several the one in test stays, then the one in val, then the first.
+
+        Returns:
+            The row that stays, by the row that is left out.
         """
         order = np.lexsort((np.arange(len(index)), -index.splits, index.questions))
         ordered = index.questions[order]
-        repeats = order[1:][ordered[1:] == ordered[:-1]]
-        if len(repeats):
-            first = ", ".join(str(number + 1) for number in sorted(repeats)[:_SHOWN_ROWS])
-            logger.warning(
-                "%s: %d rows ask what another row asks, and are left out: rows %s%s",
-                self.tables[0].path,
-                len(repeats),
-                first,
-                ", ..." if len(repeats) > _SHOWN_ROWS else "",
+        is_repeat = np.append(False, ordered[1:] == ordered[:-1])
+        stays = order[np.maximum.accumulate(np.where(is_repeat, 0, np.arange(len(order))))]
+        index.splits[order[is_repeat]] = len(NAMES)  # in none
+        pairs = zip(order[is_repeat].tolist(), stays[is_repeat].tolist(), strict=True)
+        return dict(sorted(pairs))
+
+    def _warn_of_repeats(
+        self, index: _Index, kept: Mapping[int, int], taken: Mapping[int, Row]
+    ) -> None:
+        """Name the rows that were left out, and those that contradict the row that stays."""
+        right = {
+            at: near_key(canonical(self.settings.right(taken[at])))
+            for pair in kept.items()
+            if pair[0] in taken
+            for at in pair
+        }
+        differ = [at for at, other in kept.items() if at in right and right[at] != right[other]]
+        if differ and not self.settings.may_lack_answers:
+            shown = "; ".join(
+                f"{self._place(index, at)} says {self._answer(taken[at])}, and "
+                f"{self._place(index, kept[at])} says {self._answer(taken[kept[at]])}"
+                for at in differ[:_SHOWN_ROWS]
             )
-            index.splits[repeats] = len(NAMES)  # in none
+            logger.warning(
+                "%s: conflicting answers to one question in %d rows: %s%s. Only the second of each "
+                "pair is used; correct the wrong one",
+                self._where,
+                len(differ),
+                shown,
+                "; ..." if len(differ) > _SHOWN_ROWS else "",
+            )
+        same = sorted(kept.keys() - set(differ))
+        if same:
+            logger.warning(
+                "%s: %d rows repeat another row's question and are left out: %s%s",
+                self._where,
+                len(same),
+                ", ".join(self._place(index, at) for at in same[:_SHOWN_ROWS]),
+                ", ..." if len(same) > _SHOWN_ROWS else "",
+            )
+
+    def _place(self, index: _Index, at: int) -> str:
+        file = bisect_right(index.starts, at) - 1
+        name = f"{self.tables[file].path.name} " if len(self.tables) > 1 else ""
+        return f"{name}row {at + 1 - index.starts[file]}"
+
+    def _answer(self, row: Row) -> str:
+        text = canonical(self.settings.right(row))
+        return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
     def _deal(self, index: _Index) -> None:
         """Deal the rows out by shares, answer by answer: each split has its part of each."""
@@ -269,7 +342,7 @@ class _Plan:
         return [int(row) for row in rows[np.argsort(index.questions[rows], kind="stable")]]
 
     def _refuse_sizes(self, index: _Index, sizes: Sequence[int]) -> None:
-        where = ", ".join(str(table.path) for table in self.tables)
+        where = self._where
         counts = ", ".join(f"{count} {name}" for name, count in zip(NAMES, sizes, strict=True))
         if sum(sizes) > MOST_TASKS:
             raise DataError(
@@ -294,8 +367,9 @@ class _Plan:
         files = {at: bisect_right(starts, at) - 1 for at in rows}
         return {at: f"{NAMES[file]}-{at + 1 - starts[file]}" for at, file in files.items()}
 
-    def _task(self, name: str, split: str, row: Row) -> Task:
+    def _task(self, name: str, split: str, found: Row) -> Task:
         settings = self.settings
+        row = _with_columns(found, columns_in(settings.prompt))
         try:
             asked = settings.asked(row)
             right = settings.right(row)
@@ -333,6 +407,21 @@ def dealing_pattern(ratio: Ratio) -> list[int]:
     return pattern
 
 
+def _refuse_blank(path: Path, rows: Sequence[int], problem: str) -> None:
+    if rows:
+        shown = ", ".join(map(str, rows[:_SHOWN_ROWS]))
+        shown += ", ..." if len(rows) > _SHOWN_ROWS else ""
+        raise DataError(
+            f"{str(path)!r}: {len(rows)} of its rows {problem}: rows {shown}, counted from 1 "
+            "without a header. Fill them in, or take them out"
+        )
+
+
+def _with_columns(row: Row, names: Sequence[str]) -> Row:
+    """Return a row that has the columns of other rows, without a value where it lacks them."""
+    return row if row.keys() >= set(names) else {**dict.fromkeys(names), **row}
+
+
 def _split_of(row: Row, column: str | None, path: Path, number: int) -> int:
     if column is None:
         return int(_DEALT)
@@ -343,7 +432,15 @@ def _split_of(row: Row, column: str | None, path: Path, number: int) -> int:
     return _SPLIT_WORDS[word]
 
 
-def _digest(value: Any, seed: int) -> int:
-    text = canonical(value)
-    found = blake2b(text.encode(errors="replace"), digest_size=8, key=str(seed).encode())
+def _digest(value: Any, key: bytes) -> int:
+    return _text_digest(canonical(value), key)
+
+
+@lru_cache(maxsize=4096)
+def _known_digest(text: str) -> int:
+    return _text_digest(text, b"0")
+
+
+def _text_digest(text: str, key: bytes) -> int:
+    found = blake2b(text.encode(errors="replace"), digest_size=8, key=key)
     return int.from_bytes(found.digest())

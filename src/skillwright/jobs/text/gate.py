@@ -51,16 +51,18 @@ class Candidate(Judged):
     best_verdict: Verdict | None = None
 
 
-async def judge(run: TrainParts, state: TrainState, text: str, place: StepRef) -> Candidate:
+async def judge(
+    run: TrainParts, state: TrainState, text: str, place: StepRef, *, measures: bool = False
+) -> Candidate:
     """Ask the gate to judge a candidate.
 
     It is judged against the current skill first. A gate with a release test stops there: the
     release is tested at the end. With other gates, a candidate that wins is then judged against the
-    best skill, if that is another one, on fresh draws. An open gate accepts everything as current,
-    and only judges it against the best skill.
+    best skill, if that is another one, on fresh draws. An open gate accepts everything as current
+    unless the caller ``measures``, and only judges it against the best skill.
     """
     current, best = incumbent(run, state, inherits=run.config.evaluation.inherit_scores)
-    if run.gate.accepts_all:
+    if run.gate.accepts_all and not measures:
         against_best = await duel(run, state, (best, text), place)
         return Candidate(text, "force_accept", best_verdict=against_best)
     verdict = await duel(run, state, (current, text), place)
@@ -107,12 +109,15 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
 
     A gate with a release test tests it here, once, on draws that decided nothing before. With
     others, a verdict of the two on the same draws still holds, and costs no second share of alpha.
+    SkillOpt compares them only where it tests.
     """
     last, best = incumbent(run, state)
     if state.final is not None or last == best:
         return state
     if run.gate.release is not None:
         return await run_release_test(run, state, run.gate.release)
+    if run.config.run.parity and not run.config.evaluation.test:
+        return state
     known = _known_verdict(run, state)
     if known is not None:
         spent_then = replace(known, alpha=None)
@@ -319,13 +324,17 @@ async def _judged_update(
         return Candidate(update.candidate, update.status.value)
     if not run.config.optimizer.gate_slow_update:
         return Candidate(update.candidate, "force_accept")
-    return await judge(run, state, update.candidate, place)
+    return await judge(run, state, update.candidate, place, measures=run.config.run.parity)
 
 
 def _first_update(run: TrainParts, skill: str) -> SlowUpdate | None:
-    """Return the update of the first epoch, which has nothing to compare: an empty region."""
+    """Return the update of the first epoch, which has nothing to compare: an empty region.
+
+    SkillOpt puts it in before guidance that a gate judges too, where it changes no score.
+    """
     config = run.config.optimizer
-    return placeholder(skill) if config.use_slow_update and not config.gate_slow_update else None
+    enters = run.config.run.parity or not config.gate_slow_update
+    return placeholder(skill) if config.use_slow_update and enters else None
 
 
 async def _epoch_update(run: TrainParts, state: TrainState, epoch: int) -> EpochUpdate:
@@ -333,10 +342,14 @@ async def _epoch_update(run: TrainParts, state: TrainState, epoch: int) -> Epoch
     config, skill = run.config.optimizer, run.store.skill(state.skill_version)
     if epoch == 1:
         return EpochUpdate(epoch, slow_update=_first_update(run, skill))
-    previous = run.store.skill(state.epochs[-1].steps_ended_with)
+    # SkillOpt has overwritten the skill of the epoch's last step with the slow update by now.
+    last = state.epochs[-1]
+    version = last.ended_with if run.config.run.parity else last.steps_ended_with
+    previous = run.store.skill(version)
     comparison = await run.bench.compare(previous, skill, epoch)
     seed = run.config.run.seed + epoch
-    context = EpochContext(f"e{epoch}", previous, skill, comparison, seed=seed)
+    needs_pairs = not run.config.run.parity
+    context = EpochContext(f"e{epoch}", previous, skill, comparison, seed, needs_pairs)
     optimizer, limits = run.optimizer, run.settings.limits
 
     async def guided() -> SlowUpdate | None:

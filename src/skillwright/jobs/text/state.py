@@ -116,6 +116,12 @@ class EpochRecord(Judged, JsonRecord):
     replies: Replies = field(default=Replies(), kw_only=True)
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
+    @property
+    def ended_with(self) -> int:
+        """The skill version after the epoch's slow update."""
+        entered = self.skill_version if self.enters else None
+        return self.steps_ended_with if entered is None else entered
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmation(JsonRecord):

@@ -51,12 +51,12 @@ class Step(NamedTuple):
 class Trajectory:
     """An episode in a prompt."""
 
-    id: str  # names it in evidence
+    id: str  # id in evidence
     outcome: str  # ``failure`` or ``success``
     opening: str  # the first text of the game
-    steps: tuple[Step, ...]  # the turns that are shown, in order
-    task_type: str = ""  # the task type or category of its task, or ""
-    place: str = ""  # the place that its task is set in, where the prompt says so
+    steps: tuple[Step, ...]  # the turns in the prompt, in order
+    task_type: str = ""  # task type or category, or ""
+    place: str = ""  # scope of the task, or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Reading:
     """The parts of an analyst's prompt."""
 
     skill: str  # the current skill, "" for an empty one
-    budget: int  # the most edits that may be proposed
-    earlier: str  # what earlier steps tried, as text; "" for nothing
+    budget: int  # maximum number of proposed edits
+    earlier: str  # summary of earlier steps, or ""
     trajectories: tuple[Trajectory, ...]  # in the order shown
 
 
@@ -74,7 +74,7 @@ class Listing:
     """The parts of a merge or ranking prompt."""
 
     skill: str  # the current skill, "" for an empty one
-    budget: int  # the most edits that may be selected
+    budget: int  # maximum number of selected edits
     items: tuple[dict[str, Any], ...]  # the objects of the JSON array: patches or edits
 
 
@@ -83,9 +83,9 @@ class Retrospect:
     """The parts of a prompt at an epoch's end."""
 
     skill: str  # the current skill, "" for an empty one
-    previous: str  # the skill of the epoch before, likewise
-    earlier: str  # what was written last time, "" for nothing
-    # those under the current skill; ``outcome`` is the category of their task
+    previous: str  # the skill of the previous epoch, likewise
+    earlier: str  # the previous guidance or notes, or ""
+    # trajectories with the current skill; ``outcome`` is the category of the pair
     trajectories: tuple[Trajectory, ...]
 
 
@@ -213,11 +213,11 @@ _KNOWN_SKILL = re.compile(
 class KnownSkill:
     """A skill of the bank."""
 
-    id: str  # what it is called
+    id: str
     kind: str  # ``general``, ``task_specific`` or ``lesson``
-    category: str  # "" for every one
-    place: str  # the one place that it holds in, or ""
-    text: str  # its name and everything that it says
+    category: str  # "" for all categories
+    place: str  # scope, or ""
+    text: str  # name and content
 
     @property
     def line(self) -> str:
@@ -238,14 +238,14 @@ class Limits:
 class Assignment:
     """The parts of a teacher's prompt."""
 
-    categories: tuple[str, ...]  # the categories that it is about
-    place: str  # the place that it is about, or ""
-    count: int  # the most skills that it may write
-    skills: tuple[KnownSkill, ...]  # what the bank has, where it is shown
-    weakest: str  # the weakest category, where that is said
-    limits: Limits  # of an update; zeros where there is none
-    earlier: str  # what was proposed before, as text
-    trajectories: tuple[Trajectory, ...]  # in the order shown
+    categories: tuple[str, ...]  # categories of the request
+    place: str  # scope of the request, or ""
+    count: int  # maximum number of skills to write
+    skills: tuple[KnownSkill, ...]  # the bank's skills in the prompt
+    weakest: str  # the weakest category, or ""
+    limits: Limits  # limits of an update, or zeros
+    earlier: str  # earlier proposals, as text
+    trajectories: tuple[Trajectory, ...]  # in the order of the prompt
     text: str  # the part of the prompt with the trajectories
 
     def of(self, outcome: str) -> list[Trajectory]:

@@ -76,7 +76,7 @@ def heading_of(prompt: str) -> str:
 
 
 # Each kind of choice has its own random numbers, so that two agents with the same seed that differ
-# in one rule make all other choices alike.
+# in one rule make equal choices otherwise.
 
 
 class Randomness:
@@ -106,8 +106,8 @@ Evidence = list[dict[str, Any]]
 class Teaching:
     """An insight that can be written as a skill or a lesson."""
 
-    key: str  # what it is about: a rule, or the name of another insight
-    category: str  # the category that it is for, "" for every one
+    key: str  # its subject: a rule, or the name of another insight
+    category: str  # category, "" for all
     name: str  # two to five words
     principles: tuple[str, ...]  # Sentences, any of which teaches it; the first is used first
     applicability: str  # when it applies; reads well after "Apply"
@@ -241,9 +241,9 @@ Tells = Callable[[str], bool]
 class Insight:
     """A teaching and the episodes that show it."""
 
-    teaching: Teaching  # how to teach it
-    was_missing: Tells  # a failed episode went wrong for want of it
-    was_kept: Tells  # a successful episode did it
+    teaching: Teaching
+    was_missing: Tells  # whether a failed episode lacked it
+    was_kept: Tells  # whether a successful episode followed it
 
 
 class InsightTeacher(ScriptedTeacher):

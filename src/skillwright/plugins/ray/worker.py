@@ -167,7 +167,7 @@ class EpisodeWorker:
         self._broken: BaseException | None = None
 
     async def hand(self, setting: Shared, orders: bytes) -> None:
-        """Begin episodes; what becomes of them, faults included, is reported by `collect`."""
+        """Start episodes; `collect` reports their results, including faults."""
         player = self._players.get(setting.name)
         if player is None:
             player = asyncio.create_task(self._load(setting))
@@ -184,16 +184,13 @@ class EpisodeWorker:
             playing.add_done_callback(partial(self._end, ticket))
 
     async def stop(self, tickets: Sequence[int]) -> None:
-        """Stop episodes; each is reported as far as it came."""
+        """Stop episodes; their partial results are reported."""
         for ticket in tickets:
             if ticket in self._tasks:
                 self._tasks[ticket].cancel()
 
     async def collect(self) -> bytes:
-        """Wait until there is something to report, and report it; see `read_report`.
-
-        Not called again before the last call has returned.
-        """
+        """Wait for the next report and return it; see `read_report`. Calls must not overlap."""
         while not self._ended:
             if self._broken is not None:
                 raise self._broken
@@ -210,7 +207,7 @@ class EpisodeWorker:
         return pickle.dumps(tuple(report), pickle.HIGHEST_PROTOCOL)
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Stop all episodes."""
         tasks = [*self._tasks.values(), *self._players.values()]
         for task in tasks:
             task.cancel()
@@ -273,10 +270,10 @@ class EpisodeWorker:
 
 
 def lacks(file: SharedFile) -> bool:
-    """Tell whether a file has to be fetched: it is not on this machine.
+    """Tell whether a file is missing on this machine and must be fetched.
 
     Raises:
-        ConfigError: It cannot be fetched, or another file is there under its path.
+        ConfigError: It cannot be fetched, or a different file has its path.
     """
     path = Path(file.path)
     if not path.exists():
@@ -291,7 +288,7 @@ def lacks(file: SharedFile) -> bool:
 
 
 def put_down(file: SharedFile, body: bytes) -> None:
-    """Write a file under the path that it has where the run is, whole or not at all.
+    """Write a file atomically, under the path that it has on the driver's machine.
 
     Raises:
         ConfigError: It cannot be written.
@@ -299,7 +296,7 @@ def put_down(file: SharedFile, body: bytes) -> None:
     path = Path(file.path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Another worker of this machine may look for it meanwhile.
+        # Atomically, because another worker of this machine may read it.
         with NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
             unfinished.write(body)
         Path(unfinished.name).replace(path)
@@ -311,7 +308,7 @@ def put_down(file: SharedFile, body: bytes) -> None:
 
 
 def import_environ(environ: Mapping[str, str]) -> None:
-    """Set environment variables, where this process has none of the name."""
+    """Set environment variables that this process does not have."""
     for name, value in environ.items():
         os.environ.setdefault(name, value)
 
@@ -322,10 +319,10 @@ def _without_task(result: EpisodeResult) -> EpisodeResult:
 
 
 def _portable(fault: BaseException) -> BaseException:
-    """Return an error that survives pickling, with the trace of where it was raised."""
+    """Return a picklable error with its traceback."""
     trace = "".join(traceback.format_exception(fault))
     sent: object = None
-    with suppress(Exception):  # whatever another's error does when it is pickled
+    with suppress(Exception):  # pickling an external error may raise anything
         sent = pickle.loads(pickle.dumps(fault))
     if not isinstance(sent, BaseException):
         sent = RuntimeError(f"{type(fault).__name__}: {fault}")

@@ -1,8 +1,8 @@
-"""Sampling by vLLM or SGLang: free answers come from an engine that holds the policy's weights too.
+"""Sample unconstrained answers by vLLM or SGLang, with a copy of the policy's weights.
 
-Whenever the weights have changed, the engine takes them over: vLLM, which runs in this process,
-from where they are, and SGLang from a folder that they are written to. The engine gives token ids
-alone; the policy computes their log-probabilities itself, as training does.
+When the weights have changed, the engine reloads them: vLLM, which runs in this process, from
+memory, SGLang from a folder. The engine returns token ids; the policy computes their
+log-probabilities itself, as in training.
 
 Sources of the interfaces: vLLM's pages on offline inference, ``reload_weights`` in its
 ``v1/worker/gpu_model_runner.py``, and ``Engine`` in SGLang's ``srt/entrypoints/engine.py``. Neither
@@ -32,11 +32,11 @@ EngineKind = Literal["vllm", "sglang"]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How answers are drawn.
+    """Sampling settings.
 
     Attributes:
-        temperature: At least 0; 0 takes the likeliest.
-        longest: Tokens after which an answer is cut.
+        temperature: At least 0; 0 is greedy.
+        longest: Maximum tokens of an answer.
         stop_ids: Tokens that end an answer.
     """
 
@@ -46,10 +46,10 @@ class Asked:
 
 
 class _Library(Protocol):
-    """What an installed engine is asked for.
+    """The interface of an installed engine.
 
     Attributes:
-        reads_files: New weights have to be in the folder that it was made from.
+        reads_files: Whether it reads new weights from its folder.
     """
 
     reads_files: ClassVar[bool]
@@ -57,11 +57,11 @@ class _Library(Protocol):
     def answers(
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
     ) -> list[tuple[int, ...]]:
-        """Return an answer to each prompt, in order; it may lack the token that ends it."""
+        """Return an answer to each prompt, in order, possibly without its end token."""
         ...
 
     def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
-        """Answer with other weights, which it looks at now or finds in its folder."""
+        """Load other weights, from ``weights`` or from its folder."""
         ...
 
 
@@ -71,7 +71,7 @@ class _Vllm:
     reads_files: ClassVar[bool] = False
 
     def __init__(self, folder: str, dtype: str, most_tokens: int | None, share: float) -> None:
-        # In this process: another one would have to be sent the weights.
+        # In this process, so that the weights need not be sent.
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         import vllm  # type: ignore[import-not-found]  # not installable with our torch
 
@@ -82,7 +82,7 @@ class _Vllm:
             max_model_len=most_tokens,
             gpu_memory_utilization=share,
             skip_tokenizer_init=True,
-            generation_config="vllm",  # not the model's own sampling settings
+            generation_config="vllm",  # ignore the model's own sampling settings
         )
 
     def answers(
@@ -104,9 +104,9 @@ class _Vllm:
 
     def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
         if torch.cuda.is_available():
-            torch.cuda.synchronize()  # it copies on a stream of its own
+            torch.cuda.synchronize()  # it copies on its own stream
         self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
-        self._llm.reset_prefix_cache()  # it holds keys and values of the weights of before
+        self._llm.reset_prefix_cache()  # its keys and values are of the old weights
 
 
 class _Sglang:
@@ -124,7 +124,7 @@ class _Sglang:
             context_length=most_tokens,
             mem_fraction_static=share,
             skip_tokenizer_init=True,
-            enable_deterministic_inference=True,  # else it has no seeds
+            enable_deterministic_inference=True,  # required for seeds
         )
 
     def answers(
@@ -144,7 +144,7 @@ class _Sglang:
         return [_with_end(one["output_ids"], one["meta_info"]["finish_reason"]) for one in found]
 
     def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
-        # It drops what it remembers of prompts by itself.
+        # It resets its prefix cache by itself.
         taken, why, *_ = self._engine.update_weights_from_disk(self._folder)
         if not taken:
             raise RuntimeError(why)
@@ -165,13 +165,13 @@ _LIBRARIES: Final[dict[EngineKind, Callable[[str, str, int | None, float], _Libr
 
 
 class Engine:
-    """An engine with a policy's weights; it is started when it is first asked.
+    """An engine with a policy's weights, started on first use.
 
     All calls come from one separate thread, because SGLang runs an event loop of its own.
 
     Args:
-        kind: The package.
-        policy: Whose weights they are.
+        kind: Name of the package.
+        policy: Policy whose weights it uses.
         share: Share of a GPU's memory for weights and cache.
     """
 
@@ -189,7 +189,7 @@ class Engine:
         """Refuse an engine whose package is not installed.
 
         Raises:
-            ConfigError: The message says what to install.
+            ConfigError: It is not installed; the message has the command.
         """
         if find_spec(kind) is None:
             raise ConfigError(
@@ -207,7 +207,7 @@ class Engine:
         """Return the tokens of an answer to each prompt, in order; see `SamplingEngine`.
 
         Raises:
-            RunError: The engine could not be started, or could not do it.
+            RunError: The engine did not start, or failed.
         """
         speech, longest = self._policy.speech, self._policy.settings.max_new_tokens
         asked = Asked(temperature, longest, tuple(sorted(speech.stop_ids)))
@@ -226,7 +226,7 @@ class Engine:
         if self._library is not None and digest == self._digest:
             return self._library
         if self._library is None or self._library.reads_files:
-            # Anew, not over the old files, which the engine may still have mapped.
+            # Into new files, because the engine may still map the old ones.
             shutil.rmtree(self._folder, ignore_errors=True)
             save_folder(self._policy, self._folder, "")
         if self._library is None:

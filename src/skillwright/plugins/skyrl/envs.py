@@ -1,4 +1,4 @@
-"""Our environments behind ``skyrl_gym.make``; `skyrl_gym_env` has theirs in our engine.
+"""Our environments in ``skyrl_gym.make``, and skyrl-gym's environments in our engine.
 
 Source: skyrl-gym 0.4 (NovaSky-AI/SkyRL).
 """
@@ -34,12 +34,12 @@ _EXAMPLES: Final[Mapping[str, dict[str, Any]]] = {
     "aime": {"prompt": _ASK_AIME, "reward_model": _ANSWER},
     "search": {"prompt": _ASK, "reward_spec": {"ground_truth": {"target": ["7"]}}},
 }
-# Whose rewards leave [0, 1] by design: -1 for what is wrong, or a little for the form of each turn.
+# Environments whose rewards leave [0, 1] by design: -1 for a wrong answer, or a bonus per turn.
 _WIDE: Final = ("aime", "gsm8k_multi_turn")
 _SEARCH: Final = "SearchToolGroup"
 _CONNECT_S: Final = 2.0
-# What its search tool writes in the place of results where its server is lost. A request that the
-# server refuses (4xx) is the agent's own.
+# Text of the search tool instead of results if its server is unreachable. A refused request (4xx)
+# is the agent's fault.
 _LOST: Final = re.compile(
     r"Search error: (?!.{0,80}?API Request Error: 4\d\d)|Search request failed or timed out"
     r"|Unknown API state|Error processing search results"
@@ -51,22 +51,21 @@ logger = logging.getLogger(__name__)
 class SkyRLGymEnv(TextEnv):
     """An environment of skyrl-gym, unchanged, for our engine.
 
-    Its blocking calls run in threads, so that one search does not hold up the other episodes. What
-    it raises is an `EnvError`, and so is a search server that is lost, which it tells the agent of
-    instead. Its rewards are summed, and the sum is cut to [0, 1]; metadata has each one as it came
-    (``gym_reward``).
+    Its blocking calls run in threads, so that a search does not delay other episodes. Its errors
+    become `EnvError`, and so does an unreachable search server, which it would report to the agent.
+    The episode's reward is the sum of its rewards, clipped to [0, 1]; the metadata has the original
+    ones (``gym_reward``).
 
     Args:
-        env_config: ``env_class``, the name in skyrl-gym's registry, and ``config``, the settings
-            that the environment reads, such as ``search_url``. Under a name such as
-            ``skyrl_gym:search`` the settings alone.
+        env_config: ``env_class``, the name in skyrl-gym's registry, and ``config``, the
+            environment's settings, such as ``search_url``. With a name such as
+            ``skyrl_gym:search``, only the settings.
         extras: A row of its data set: ``prompt``, a list of messages or one text, and the columns
-            that the environment asks for, such as ``reward_spec``. ``env_class`` may stand here
-            too.
+            that the environment needs, such as ``reward_spec``; optionally ``env_class``.
 
     Raises:
         DataError: skyrl-gym is not installed, the environment is unknown, it refuses the row or a
-            setting, or its search server is not named or does not answer.
+            setting, or its search server is not set or does not answer.
     """
 
     gym_name: ClassVar[str] = ""
@@ -92,11 +91,11 @@ class SkyRLGymEnv(TextEnv):
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
-        """Return a row of ours for an environment that needs no data; else none is known."""
+        """Return an example row for an environment that needs no data, or an empty list."""
         return [dict(_EXAMPLES[cls.gym_name])] if cls.gym_name in _EXAMPLES else []
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Open the episode with the row's prompt, behind the messages that come before it.
+        """Open the episode with ``prompt`` and then the row's prompt.
 
         Raises:
             EnvError: The environment raised.
@@ -111,7 +110,7 @@ class SkyRLGymEnv(TextEnv):
         """Take one action.
 
         Raises:
-            EnvError: The environment raised, or its search server is lost.
+            EnvError: The environment raised, or its search server is unreachable.
         """
         self.turns += 1
         try:
@@ -137,11 +136,11 @@ class SkyRLGymEnv(TextEnv):
         return made
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Do what `init` does, in a thread."""
+        """Run `init` in a thread."""
         return await asyncio.to_thread(self.init, prompt)
 
     async def astep(self, action: str) -> StepOutput:
-        """Do what `step` does, in a thread."""
+        """Run `step` in a thread."""
         return await asyncio.to_thread(self.step, action)
 
     def close(self) -> None:
@@ -151,12 +150,12 @@ class SkyRLGymEnv(TextEnv):
             self._gym_env.close()
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the numbers among the environment's metrics."""
+        """Return the environment's numeric metrics."""
         metrics = self._gym_env.get_metrics() or {}
         return {name: float(n) for name, n in metrics.items() if isinstance(n, int | float)}
 
     def _share(self, reward: float) -> float:
-        """Return by how much a reward moves the episode's, which stays in [0, 1]."""
+        """Return the change of the clipped sum by a reward."""
         if not math.isfinite(reward):
             raise EnvError(f"skyrl-gym's {self._name!r} gave {reward} as a reward")
         before, self._raw = _cut(self._raw), self._raw + reward
@@ -211,7 +210,7 @@ def _make(name: str, config: Mapping[str, Any], extras: dict[str, Any]) -> Any:
         {"topk": 3, "timeout": 30, "log_requests": False} if name == "search" else {}
     )
     given = {key: value for key, value in extras.items() if key not in ("prompt", "env_class")}
-    # Its environments read settings as attributes, from what its trainer parses them into.
+    # Its environments read settings as attributes, because its trainer uses OmegaConf.
     settings = importlib.import_module("omegaconf").OmegaConf.create({**usual, **config})
     try:
         made = gym.make(name, env_config=settings, extras=given)
@@ -230,7 +229,7 @@ def _searches(gym_env: Any) -> list[Any]:
 
 @cache
 def _refuse_unreachable(name: str, url: str) -> None:
-    """Look once whether anything listens there: its tool would try for a minute at every search."""
+    """Check once that the server listens; the tool would retry every search for a minute."""
     parts = urlsplit(url)
     if getproxies() or not parts.hostname:
         return
@@ -266,7 +265,7 @@ def _warn_once(name: str) -> None:
 
 
 EXTRA_INFO: Final = "extra_info"
-"""The column that holds what `task_rows` says of a task and of the skills in its prompt."""
+"""Column with the task's fields and its skills, written by `task_rows`."""
 
 TRAINER_COLUMNS: Final = (
     "ability",
@@ -278,23 +277,22 @@ TRAINER_COLUMNS: Final = (
     "reward_spec",
     "uid",
 )
-"""Columns of SkyRL's data sets that say nothing of the episode to an environment of ours."""
+"""Columns of SkyRL's data sets that are not passed to our environments."""
 
 _OURS: Final = ("skillwright.envs.", "skillwright.worlds.")
 
 
 def register_with_skyrl(names: Iterable[str] | None = None) -> list[str]:
-    """Let ``skyrl_gym.make`` build our environments.
+    """Register our environments with ``skyrl_gym``; repeated calls change nothing.
 
-    Registering again changes nothing. A trainer that runs its environments in other processes
-    calls this in each of them, as it does for every environment of its own.
+    A trainer that runs environments in other processes calls this in each of them.
 
     Args:
-        names: Which ones, or which one, by the name that they have here; ``None`` for all that are
-            installed and whose name is free there.
+        names: One or several of our names; ``None`` for all installed ones whose name is free in
+            skyrl-gym.
 
     Returns:
-        The names that are ours there now.
+        The registered names.
 
     Raises:
         DataError: skyrl-gym is not installed, a name is unknown, or skyrl-gym has another
@@ -325,12 +323,12 @@ def make_for_skyrl(
     """Build one episode's environment as an instance of skyrl-gym's ``BaseTextEnv``.
 
     Args:
-        name: The name that it has here.
-        env_config: Settings shared by all episodes; an empty one counts as none.
-        extras: Settings of this episode: the columns of a row. Those that belong to SkyRL's own
-            data (`TRAINER_COLUMNS`) an environment that ships with us is not given: it refuses what
-            it does not know, so that a misspelled setting is no default. Of a row that
-            `task_rows` wrote, the skills in its prompt go where our own engine puts them.
+        name: Our name of the environment.
+        env_config: Settings shared by all episodes; an empty one means none.
+        extras: Columns of a row, as settings of this episode. SkyRL's own columns
+            (`TRAINER_COLUMNS`) are dropped for built-in environments, which refuse unknown
+            settings. The skills in the prompt of a row by `task_rows` are injected as in our own
+            engine.
 
     Raises:
         DataError: skyrl-gym is not installed, or the name is unknown.
@@ -348,15 +346,15 @@ def make_for_skyrl(
 
 
 def is_task_row(extras: Mapping[str, Any]) -> bool:
-    """Tell whether the columns of a row are those that `task_rows` writes."""
+    """Tell whether a row was written by `task_rows`."""
     about = extras.get(EXTRA_INFO)
     return isinstance(about, Mapping) and "task_id" in about
 
 
 def task_columns(extras: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that are an environment's own: what it needs to build a task.
+    """Return the environment's own columns, without those that are ``None``.
 
-    A column that a row does not have is ``None`` where others of its table have it.
+    A table fills a column with ``None`` in rows that lack it.
     """
     return {
         name: of for name, of in extras.items() if name not in TRAINER_COLUMNS and of is not None
@@ -364,7 +362,7 @@ def task_columns(extras: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def skill_in(prompt: Sequence[Message]) -> str:
-    """Return the skills that a row's prompt begins with, as `task_rows` wrote them, or ``""``."""
+    """Return the skills at the start of a prompt by `task_rows`, or ``""``."""
     first = prompt[0] if prompt else None
     if first is None or first["role"] != "system":
         return ""
@@ -376,7 +374,7 @@ _ENTRY_POINT: Final = f"{__name__}:{make_for_skyrl.__name__}"
 
 
 def _gym_class(ours: type[TextEnv]) -> type:
-    """Return an environment class of ours that skyrl-gym takes for one of its own."""
+    """Return a subclass of skyrl-gym's ``BaseTextEnv`` that runs our environment."""
     found = _gym_classes.get(ours)
     if found is not None:
         return found

@@ -33,11 +33,10 @@ _PLACEHOLDER: Final = "The environment writes the conversation."
 
 
 def write_rows(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write rows as JSON lines, or as Parquet where the file's name ends in ``.parquet``.
+    """Write rows as JSON Lines, or as Parquet if the file's name ends in ``.parquet``.
 
     Raises:
-        DataError: The name ends in something else, pyarrow is not installed, or the file cannot
-            be written.
+        DataError: The suffix is unknown, pyarrow is not installed, or the file cannot be written.
     """
     if path.suffix not in (".jsonl", ".parquet"):
         raise DataError(f"{str(path)!r}: rows are written as .parquet or .jsonl")
@@ -63,17 +62,17 @@ def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
 
 
-# Rows of any tasks, with the skills of a bank in their prompts, and the way back.
+# Conversion of tasks with their skills to rows, and back.
 
 
 def task_rows(tasks: Sequence[Task], skills: SkillSource | None = None) -> list[dict[str, Any]]:
-    """Return a row per task, with the skills that its agent is given in the prompt.
+    """Return a row per task, with its skills in the prompt.
 
-    SkyRL repeats a row for every episode of a group, so a group has the same skills.
+    SkyRL repeats a row for every episode of a group, so all episodes of a group have equal skills.
 
     Args:
-        tasks: All of their ids differ.
-        skills: What is retrieved for them; ``None`` for nothing.
+        tasks: Tasks with unique ids.
+        skills: Source of skills; ``None`` for none.
 
     Returns:
         Rows of ``prompt`` (the skills, then the task's description), ``env_class``,
@@ -81,9 +80,9 @@ def task_rows(tasks: Sequence[Task], skills: SkillSource | None = None) -> list[
         the task's extras.
 
     Raises:
-        DataError: Two tasks have one id, an environment is unknown, or an extra has the name of
-            one of SkyRL's columns.
-        ModelError: ``skills`` asks an endpoint, and that failed.
+        DataError: Two tasks have the same id, an environment is unknown, or an extra has the name
+            of one of SkyRL's columns.
+        ModelError: The endpoint of ``skills`` failed.
     """
     if len({task.id for task in tasks}) < len(tasks):
         raise DataError("two tasks have one id; an id names one row")
@@ -123,12 +122,12 @@ def read_row(
 
     Args:
         env_class: The environment.
-        prompt: The column of that name.
+        prompt: The column ``prompt``.
         extras: All other columns.
-        name: The task's id where the row does not say it.
+        name: Id of the task if the row has none.
 
     Raises:
-        DataError: ``extra_info`` lacks something that `task_rows` writes.
+        DataError: ``extra_info`` lacks a field that `task_rows` writes.
     """
     if not is_task_row(extras):
         return Task(name, env_class, task_columns(extras)), SkillContext(skill_in(prompt))
@@ -152,10 +151,10 @@ def read_row(
 
 @dataclass(frozen=True, slots=True)
 class RowSkills:
-    """The skills of the rows of a batch: a `SkillSource`.
+    """A `SkillSource` with the skills of a batch's rows.
 
     Attributes:
-        by_task: By the task's id.
+        by_task: Skills by task id.
     """
 
     waits: ClassVar[bool] = False

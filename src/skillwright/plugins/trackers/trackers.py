@@ -24,7 +24,7 @@ class _Numbers:
     takes_spans: ClassVar[bool] = False
 
     def spans(self, spans: Sequence[Span]) -> None:
-        """Leave them out."""
+        """Ignore spans."""
 
 
 class WandbTracker(_Numbers):
@@ -33,9 +33,9 @@ class WandbTracker(_Numbers):
     needs: ClassVar[Mapping[str, str]] = {"wandb": "wandb"}
 
     def start(self, run: TrackedRun) -> None:
-        """Begin or continue the run; nothing is sent of the machine, the command line or git."""
+        """Start or resume the run; machine, command line and git state are not sent."""
         self._wandb: Any = import_module("wandb")
-        # Silent before anything else: it would ask for a key on the terminal that shows the run.
+        # Silenced first, because it would ask for a key on the terminal that shows the run.
         self._wandb.setup(self._wandb.Settings(silent=True))
         self._id = run.id
         self._run: Any = self._wandb.init(
@@ -55,14 +55,14 @@ class WandbTracker(_Numbers):
                 x_disable_meta=True,
                 x_disable_stats=True,
                 x_save_requirements=False,
-                # The program does not end before either has passed.
+                # The program waits for both at its end.
                 init_timeout=float(os.environ.get("WANDB_INIT_TIMEOUT", _PATIENCE_S)),
                 finish_timeout=_PATIENCE_S,
                 finish_timeout_raises=True,
             ),
         )
-        # By a metric of its own, because wandb's own step never goes back, and a cold start and
-        # reinforcement each count from the beginning.
+        # A separate step metric, because wandb's own step cannot decrease, and cold start and RL
+        # both count from 0.
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 
@@ -82,7 +82,7 @@ class WandbTracker(_Numbers):
         self._run.log_artifact(artifact)
 
     def finish(self, status: Status) -> None:
-        """Upload what is left."""
+        """Upload the remaining data."""
         self._run.finish(exit_code=0 if status == "finished" else 1)
 
 
@@ -97,8 +97,8 @@ class MlflowTracker(_Numbers):
     _LONGEST = 500
 
     def start(self, run: TrackedRun) -> None:
-        """Begin a run, or find the one that carries this run's id."""
-        # Its client and not its fluent functions, which also send the command line, user and git.
+        """Start a run, or find the one with this run's id."""
+        # The client, because the fluent functions also send command line, user and git state.
         self._entities: Any = import_module("mlflow.entities")
         self._client: Any = import_module("mlflow").MlflowClient()
         experiment = self._experiment()
@@ -131,23 +131,23 @@ class MlflowTracker(_Numbers):
         self._client.log_batch(self._id, metrics=batch)
 
     def text(self, step: int, name: str, text: str) -> None:
-        """Log a file; one of a step is numbered."""
+        """Log a text as a file; a step's file has the step in its name."""
         stem, _, ending = name.partition(".")
         path = name if ending == "html" else f"{stem}/step_{step:04d}.{ending}"
         self._client.log_text(self._id, text, path)
 
     def finish(self, status: Status) -> None:
-        """Mark the run as over."""
+        """Set the run's final status."""
         self._client.set_terminated(self._id, status=self._ENDS[status])
 
 
 class TrackioTracker(_Numbers):
-    """Trackio: a database on this machine, a Space, or a server of one's own."""
+    """Trackio: a local database, a Space, or a self-hosted server."""
 
     needs: ClassVar[Mapping[str, str]] = {"trackio": "trackio"}
 
     def start(self, run: TrackedRun) -> None:
-        """Begin or continue the run; a Space that is made for it is private."""
+        """Start or resume the run; a new Space is private."""
         self._trackio: Any = import_module("trackio")
         self._run: Any = self._trackio.init(
             project=os.environ.get("TRACKIO_PROJECT", _PROJECT),
@@ -165,13 +165,13 @@ class TrackioTracker(_Numbers):
         self._run.log(dict(values), step=step)
 
     def text(self, step: int, name: str, text: str) -> None:
-        """Log a text as Markdown, and the report not at all: it would be shown as such."""
+        """Log a text as Markdown, except the HTML report, which would be shown as source."""
         stem, _, ending = name.partition(".")
         if ending != "html":
             self._run.log({stem: self._trackio.Markdown(text)}, step=step)
 
     def finish(self, status: Status) -> None:
-        """Write what is left; trackio keeps no status."""
+        """Write the remaining data; trackio has no status."""
         del status
         self._run.finish()
 
@@ -182,7 +182,7 @@ class TensorboardTracker(_Numbers):
     needs: ClassVar[Mapping[str, str]] = {"tensorboardX": "tensorboardX"}
 
     def start(self, run: TrackedRun) -> None:
-        """Open another event file; those of earlier sessions are read together with it."""
+        """Open a new event file; TensorBoard merges it with those of earlier sessions."""
         self._writer: Any = import_module("tensorboardX").SummaryWriter(
             str(run.folder / "tensorboard")
         )
@@ -195,14 +195,14 @@ class TensorboardTracker(_Numbers):
         self._writer.flush()
 
     def text(self, step: int, name: str, text: str) -> None:
-        """Write a text, as it is; the report is a file next to this folder's and no text."""
+        """Write a text; the report is left out, because it is a file in the run's folder."""
         stem, _, ending = name.partition(".")
         if ending != "html":
             self._writer.add_text(stem, "\n".join(f"    {line}" for line in text.split("\n")), step)
             self._writer.flush()
 
     def finish(self, status: Status) -> None:
-        """Close the file; it keeps no status."""
+        """Close the file; it has no status."""
         del status
         self._writer.close()
 
@@ -211,8 +211,8 @@ class OtelTracker:
     """OpenTelemetry: episodes, calls and steps as spans, sent to the collector of the environment.
 
     Args:
-        exporter: Takes spans; ``None`` sends them by OTLP over HTTP, to where
-            ``OTEL_EXPORTER_OTLP_ENDPOINT`` says.
+        exporter: Receives spans; ``None`` sends them by OTLP over HTTP to
+            ``OTEL_EXPORTER_OTLP_ENDPOINT``.
     """
 
     takes_spans: ClassVar[bool] = True
@@ -226,7 +226,7 @@ class OtelTracker:
         self._count = 0
 
     def start(self, run: TrackedRun) -> None:
-        """Make the exporter."""
+        """Create the exporter."""
         self._sdk: Any = import_module("opentelemetry.sdk.trace")
         self._trace: Any = import_module("opentelemetry.trace")
         export: Any = import_module("opentelemetry.sdk.trace.export")
@@ -243,16 +243,16 @@ class OtelTracker:
         self._id = run.id
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Send a span of a moment with the numbers as attributes."""
+        """Send a span without duration, with the numbers as attributes."""
         self._count += 1
         now = time.time()
         self.spans([numbers_span(f"{self._id}/{step}/{self._count}/{now}", step, values, now)])
 
     def text(self, step: int, name: str, text: str) -> None:
-        """Leave texts out: spans hold none."""
+        """Ignore texts, which spans cannot hold."""
 
     def spans(self, spans: Sequence[Span]) -> None:
-        """Send spans together; that they did not arrive is an error."""
+        """Send a batch of spans; raise an error if they do not arrive."""
         assert self._exporter is not None
         result = self._exporter.export([self._readable(one) for one in spans])
         if result is not self._success:

@@ -48,7 +48,7 @@ _OWN_KEYS: Final = ("seed", "max_turns")  # of an episode, not of a row
 _MOST_TASKS: Final = 50_000
 _SHOWN_CHARS: Final = 300
 _SCORE: Final = "verifiers_score"
-# Errors that theirs keeps with a rollout, and that the agent's own words bring about.
+# Errors that verifiers stores with a rollout and that the agent causes.
 _AGENTS_OWN: Final = ("ToolParseError", "InvalidModelResponseError", "EmptyModelResponseError")
 _SILENCE: Final = "(The environment adds nothing.)"
 
@@ -58,9 +58,9 @@ logger = logging.getLogger(__name__)
 class VerifiersEnv(TextEnv):
     """An environment of verifiers, unchanged, for our engine.
 
-    Its reward is cut to [0, 1]; the metadata of the last turn has it as it came, with the metrics
-    of the rubric. A rubric or a tool server that raises is an `EnvError`, where verifiers itself
-    would score 0. Its judges, if any, are clients of its own, whose cost is not counted here.
+    Its reward is clipped to [0, 1]; the metadata of the last turn has the original one, with the
+    rubric's metrics. A rubric or a tool server that raises is an `EnvError`, where verifiers itself
+    would score 0. The cost of its own judges is not counted.
 
     Args:
         env_config: Arguments of its ``load_environment()``.
@@ -85,7 +85,7 @@ class VerifiersEnv(TextEnv):
                 "env.data of kind 'verifiers' takes those of its own data set"
             )
         if isinstance(row.get("task"), str) and not row["task"].startswith("{"):
-            del row["task"]  # once a name by which rows were routed; now it would be read as JSON
+            del row["task"]  # formerly the name of an environment; now it would be read as JSON
         self._row = {"example_id": 0, "answer": "", **row}
         self._asked: asyncio.Queue[_Question] = asyncio.Queue()
         self._question: _Question | None = None
@@ -96,20 +96,20 @@ class VerifiersEnv(TextEnv):
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
-        """Return the first rows of the data set that it loads without arguments."""
+        """Return the first rows of its default data set."""
         rows = loaded(cls.verifiers_name, None).sets()[0]
         return [_plain(rows[at]) for at in range(min(3, len(rows)))]
 
     @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
-        """Return rows of the data set; test is its eval set, where it has one of its own."""
+        """Return rows of the data set; test is its eval set, if it has a separate one."""
         return _Rows(f"{PREFIX}:{cls.verifiers_name}", loaded(cls.verifiers_name, env_config)).deal(
             data
         )
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
-        """Return what tells its releases apart: versions, and a digest where it is one file."""
+        """Return its versions, and a digest if it is a single file."""
         del env_config
         name, own = cls.verifiers_name, {}
         if name.endswith(".py"):
@@ -120,24 +120,24 @@ class VerifiersEnv(TextEnv):
         return {PREFIX: importlib.metadata.version("verifiers"), **own}
 
     def native_tools(self) -> Sequence[dict[str, Any]]:
-        """Return its tools, those of the row where it names some."""
+        """Return the row's tools, or else the environment's."""
         return _tools(self._theirs.tool_defs(self._row))
 
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
-        """Take the score of a whole episode from a record, where a judge of its own gives it."""
+        """Take a whole episode's score from a record, if it comes from a judge."""
         if turns is None and record.turns and self._theirs.asks_judge:
             self._recorded = record.turns[-1].metadata.get(_SCORE)
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Refuse: a rollout of verifiers lives on a loop."""
+        """Raise an error, because a rollout of verifiers needs an event loop."""
         raise EnvError("an environment of verifiers is awaited: call ainit() and astep()")
 
     def step(self, action: str) -> StepOutput:
-        """Refuse, as `init`."""
+        """Raise an error, like `init`."""
         raise EnvError("an environment of verifiers is awaited: call ainit() and astep()")
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Start its rollout; its first request opens the conversation."""
+        """Start the rollout, whose first request opens the conversation."""
         self._rollout = asyncio.create_task(self._roll_out())
         self._rollout.add_done_callback(lambda task: task.cancelled() or task.exception())
         asked = await self._next()
@@ -147,21 +147,21 @@ class VerifiersEnv(TextEnv):
         return [*prompt, *asked.messages], {"observation": asked.messages[-1]["content"]}
 
     async def astep(self, action: str) -> StepOutput:
-        """Answer its question by a text."""
+        """Answer the rollout's request with a text."""
         return await self._answer(action, ())
 
     async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Answer its question by a text, by calls, or both."""
+        """Answer the rollout's request with a text, with calls, or both."""
         return await self._answer(said, calls)
 
     def close(self) -> None:
-        """Stop a rollout that is not over. Closing twice is allowed."""
+        """Stop a running rollout. Closing twice is allowed."""
         if self._rollout is not None and not self._rollout.done():
-            with suppress(RuntimeError):  # its loop is closed, and so is all that it held
+            with suppress(RuntimeError):  # its event loop is closed
                 self._rollout.cancel()
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the metrics of its rubric, by their names there."""
+        """Return the rubric's metrics by name."""
         metrics: Mapping[str, Any] = self._score.get("metrics") or {}
         return {name: float(n) for name, n in metrics.items() if math.isfinite(n)}
 
@@ -187,7 +187,7 @@ class VerifiersEnv(TextEnv):
         return await self._cut_off(news)
 
     async def _cut_off(self, news: Sequence[Message]) -> StepOutput:
-        """Let it score what there is, as where a window is full: the turns are used up."""
+        """End the rollout at the turn limit as if the context were full, so that it is scored."""
         if self._question is not None:
             self._question.reply.set_exception(_errors().OverlongPromptError("out of turns"))
         while await self._next() is not None:
@@ -196,7 +196,7 @@ class VerifiersEnv(TextEnv):
         return {**last, "observations": [*news, *last["observations"]]}
 
     def _news(self, known: Sequence[Message], now: Sequence[Message]) -> list[Message]:
-        """Return what it added; a conversation that it wrote anew cannot be shown as one."""
+        """Return the new messages; raise an error if earlier messages were changed."""
         for then, again in zip(known, now, strict=False):
             same = then["role"] == again["role"]
             if not same or (then["role"] != "assistant" and then["content"] != again["content"]):
@@ -209,7 +209,7 @@ class VerifiersEnv(TextEnv):
         return list(now[len(known) :]) or [{"role": "user", "content": _SILENCE}]
 
     async def _next(self) -> "_Question | None":
-        """Wait for its next question; ``None`` where the rollout is over, and scored."""
+        """Wait for the next request; ``None`` when the rollout is scored."""
         if self._rollout is None:
             raise EnvError(f"{self._name} was not begun")
         waits = asyncio.ensure_future(self._asked.get())
@@ -225,7 +225,7 @@ class VerifiersEnv(TextEnv):
         return None
 
     async def _ask(self, prompt: Any, tools: Any) -> Any:
-        """Be the client of the rollout: hand a question over, and wait for what the agent does."""
+        """Act as the rollout's client: pass on a request, and wait for the agent's answer."""
         offered, now = (
             {_tool_name(one) for one in listed} for listed in (self.native_tools(), _tools(tools))
         )
@@ -288,14 +288,14 @@ class VerifiersEnv(TextEnv):
         return {_SCORE: dict(self._score)}
 
     def _verdict(self) -> str:
-        """Say how it was scored, for analysts of the episode."""
+        """Describe the score, for analysts."""
         parts = ", ".join(f"{name} {n:g}" for name, n in self._score["metrics"].items())
         return f"The rubric's reward is {self._score['reward']:g} ({parts})."
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a rollout asks its model, and where the answer goes."""
+    """A request of a rollout to its model, with the future for the answer."""
 
     messages: list[Message]
     reply: "asyncio.Future[Any]"
@@ -324,7 +324,7 @@ def _warn_once(name: str) -> None:
     )
 
 
-# Messages, tools and answers, between their types and ours.
+# Conversion of messages, tools and answers.
 
 
 def _errors() -> Any:
@@ -333,7 +333,7 @@ def _errors() -> Any:
 
 @cache
 def _seat() -> Any:
-    """Return the class of the client that asks our agent."""
+    """Return the client class that passes requests to our agent."""
     base = importlib.import_module("verifiers.clients").Client
 
     async def get_response(self: Any, prompt: Any, *args: Any, tools: Any = None, **_: Any) -> Any:
@@ -360,7 +360,7 @@ def _response(said: str, calls: Sequence[ToolCall]) -> Any:
 
 
 def _read(message: Any) -> Message:
-    """Read a message of theirs; what our agents cannot be shown is an `EnvError`."""
+    """Convert a message; unsupported content is an `EnvError`."""
     given = message if isinstance(message, Mapping) else message.model_dump(exclude_none=True)
     read = Message(role=str(given["role"]), content=_text(given.get("content")))
     if given.get("tool_call_id"):
@@ -396,7 +396,7 @@ def _tool_name(tool: Mapping[str, Any]) -> str:
     return str(tool["function"]["name"])
 
 
-# Tasks: rows of their data sets.
+# Tasks from rows of data sets.
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -405,7 +405,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Deals rows out, the same at every call."""
+    """Distributes rows over splits, deterministically."""
 
     env_name: str
     loaded: Loaded
@@ -424,7 +424,7 @@ class _Rows:
         }
         taken: dict[str, list[Task]] = {}
         asked: set[str] = set()
-        for split in ("test", "val", "train"):  # what is asked twice stays where it tells most
+        for split in ("test", "val", "train"):  # a repeated prompt stays in the first of these
             rows, places = first, cuts[split]
             if split == "test" and evaluated is not None:
                 rows, places = evaluated, list(range(len(evaluated)))
@@ -458,7 +458,7 @@ class _Rows:
             asked.add(question)
             left -= 1
             info = row.get("info")
-            route = info.get("env_id") if isinstance(info, Mapping) else None  # one of an EnvGroup
+            route = info.get("env_id") if isinstance(info, Mapping) else None  # of an EnvGroup
             kind = route or row.get("task")
             last = _read(row["prompt"][-1])["content"] if isinstance(row["prompt"], list) else ""
             yield Task(

@@ -1,4 +1,4 @@
-"""Ours as an environment of `verifiers`: tasks as its data set, the score as its rubric."""
+"""Export our environments to `verifiers`: tasks as data set, the reward as rubric."""
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,15 +20,15 @@ def as_verifiers(
     eval_tasks: Sequence[Task] = (),
     env_config: object | None = None,
 ) -> Any:
-    """Return an environment of ours as a ``MultiTurnEnv`` of verifiers, with tasks and score.
+    """Return one of our environments as a ``MultiTurnEnv`` of verifiers.
 
-    A fault of ours is kept as the rollout's error, which verifiers scores 0: look at
-    ``state["error"]`` before a mean is taken.
+    A failure is stored as the rollout's error, which verifiers scores as 0: check
+    ``state["error"]`` before averaging.
 
     Args:
-        name: The environment's name here.
-        tasks: Those of its data set.
-        eval_tasks: Those of its eval set; none are the same ones.
+        name: Our name of the environment.
+        tasks: Tasks of its data set.
+        eval_tasks: Tasks of its eval set; if empty, ``tasks``.
         env_config: Settings of the environment.
 
     Raises:

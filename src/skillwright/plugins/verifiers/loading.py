@@ -1,4 +1,4 @@
-"""Loads environments of `verifiers`, keeps this process as it was, and watches their rubrics."""
+"""Load environments of `verifiers` without side effects, and watch their rubrics for errors."""
 
 import importlib
 import importlib.metadata
@@ -24,7 +24,7 @@ PREFIX: Final = "verifiers"
 
 _SHOWN_CHARS: Final = 300
 
-# Loading: once per process and arguments, as an environment of theirs is shared by its rollouts.
+# An environment is loaded once per process and arguments, and shared by its rollouts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class Loaded:
     asks_judge: bool
 
     def tool_defs(self, row: Mapping[str, Any]) -> Any:
-        """Return the tools of a row, in its own form: its own, or those of its environment."""
+        """Return the row's tools, or else its environment's, in verifiers' format."""
         info, env = row.get("info"), self.env
         info = json.loads(info) if isinstance(info, str) else info or {}
         if "tool_defs" in info:
             return info["tool_defs"]
-        route = info.get("env_id", ())  # through groups of environments
+        route = info.get("env_id", ())  # path through groups of environments
         for name in [route] if isinstance(route, str) else route:
             env = getattr(env, "env_map", {}).get(name, env)
         return getattr(env, "tool_defs", None)
 
     def sets(self) -> tuple[Any, Any]:
-        """Return its data set, and its eval set or ``None`` where that is the same."""
+        """Return its data set, and its eval set, or ``None`` if that is the same."""
         with quiet():
             own = [getattr(self.env, f"build_{name}")() for name in ("dataset", "eval_dataset")]
         first, evaluated = own
@@ -104,7 +104,7 @@ def theirs() -> Any:
     with quiet():
         try:
             found = importlib.import_module("verifiers")
-            found.MultiTurnEnv  # noqa: B018 - a module that loads what it has when it is asked
+            found.MultiTurnEnv  # noqa: B018 - the module loads its attributes lazily
         except ImportError as error:
             raise DataError(f"verifiers is not installed ({error}); {INSTALL}") from error
         except AttributeError as error:
@@ -118,7 +118,7 @@ def theirs() -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what loading does to this process out of it: handlers of signals, bars, warnings."""
+    """Undo side effects of loading: signal handlers, progress bars, warnings."""
     before = signal.signal
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -126,7 +126,7 @@ def quiet() -> Iterator[None]:
         shown = bars is not None and bars.is_progress_bar_enabled()
         if bars is not None:
             bars.disable_progress_bar()
-        # Theirs takes Ctrl-C for itself, which a run of ours needs; and in a thread it would raise.
+        # Verifiers installs a handler for Ctrl-C, which runs need; in a thread that would raise.
         signal.signal = lambda *_: None
         try:
             yield
@@ -140,12 +140,12 @@ def _has(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-# Scoring: a function that raises is written down, as theirs makes a zero of it.
+# Errors in a rubric's functions are recorded, because verifiers scores them as 0.
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a rubric's function gave no score: its name, behavior, and error."""
+    """A failed function of a rubric: its name, behavior, and error."""
 
     function: str
     how: str
@@ -209,6 +209,6 @@ def _watched(function: Callable[..., Any], *, judges: bool) -> Callable[..., Any
 
 
 def said(error: BaseException) -> str:
-    """Put an error into one line."""
+    """Format an error on one line."""
     text = " ".join(str(error).split())[:_SHOWN_CHARS]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

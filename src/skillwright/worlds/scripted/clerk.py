@@ -1,7 +1,7 @@
-"""The scripted clerk and its optimizer: for the rows of any table, offline.
+"""The scripted agent and optimizer for rows of any table.
 
-The clerk answers by the rules of its skill, whatever the rows are about. Its optimizer finds in
-failed episodes which words go with which answer, and writes that down.
+The agent answers by rules in its skill of the form "word -> answer". The optimizer finds such rules
+in failed episodes.
 """
 
 import re
@@ -16,7 +16,7 @@ from skillwright.models.scripted.prompts import Reading
 from skillwright.models.scripted.teacher import Randomness, ScriptedModel, first_of, skill_in
 from skillwright.worlds.scripted import Lesson, LessonAnalyst
 
-# The rules that both know, as sentences of a skill.
+# The sentences of a skill that agent and optimizer recognize.
 
 
 _SAYS: Final = re.compile(r'When it says ((?:"[^"\n]+"(?:, )?)+), answer "([^"\n]+)"')
@@ -32,11 +32,11 @@ _UNKNOWN: Final = "unknown"
 
 
 class Rules(NamedTuple):
-    """What a skill says to a clerk."""
+    """The rules in a skill."""
 
-    answers: Mapping[str, Mapping[str, int]]  # word -> answer -> how many rules say so
+    answers: Mapping[str, Mapping[str, int]]  # word -> answer -> number of rules
     ignored: frozenset[str]
-    fields: tuple[str, ...]  # names after which the answer stands, the latest first
+    fields: tuple[str, ...]  # names of fields whose value is the answer, the latest first
     whole_sentences: bool
 
 
@@ -54,11 +54,11 @@ def read_rules(skill: str) -> Rules:
 
 
 class ScriptedClerk(ScriptedModel):
-    """Answers about a row by the rules in its skill, and without one by the first of the options.
+    """Answers by the rules in its skill; without a rule, with the first of the options.
 
     Args:
-        noise: The share of answers that it gives at random, in [0, 1). Above 0 they follow the
-            seed and the whole prompt, as those of a language model would.
+        noise: Share of random answers, in [0, 1). Above 0, answers depend on the seed and the whole
+            prompt, like those of a language model.
     """
 
     def __init__(self, noise: float = 0.0) -> None:
@@ -86,13 +86,13 @@ def _said(message: Message) -> list[str]:
 
 
 def _guesses(asked: str, rules: Rules) -> list[str]:
-    """Return answers, the likeliest first; at least one."""
+    """Return at least one answer, the likeliest first."""
     fields = {name.strip(): value.strip() for name, value in _FIELD.findall(asked)}
     copied = [fields[name] for name in rules.fields if name in fields]
     votes: Counter[str] = Counter()
     for word in words_of(asked) - rules.ignored:
         votes.update(rules.answers.get(word, {}))
-    # Counter keeps the order of equals, which here is that of a set: sorted, so that it is one.
+    # Sorted, because Counter keeps ties in order of insertion, and a set has no fixed order.
     likely = sorted(votes, key=lambda answer: (-votes[answer], answer))
     known = dict.fromkeys([*copied, *likely, *_options(asked)])
     return list(known) or [_UNKNOWN]
@@ -105,12 +105,12 @@ def _options(asked: str) -> list[str]:
 
 
 def words_of(asked: str) -> frozenset[str]:
-    """Return the words of a prompt that may say something; options and columns' names do not."""
+    """Return the informative words of a prompt, without options and names of columns."""
     text = _NAME.sub("", _OPTIONS.sub("", asked))
     return frozenset(word.casefold() for word in _WORD.findall(text)) - _EMPTY
 
 
-# Too common to go with an answer.
+# Words too common to predict an answer.
 _EMPTY: Final = frozenset(
     re.findall(
         r"\w+",
@@ -122,13 +122,13 @@ _EMPTY: Final = frozenset(
 )
 
 
-# The optimizer: which words of failed episodes go with which answer.
+# The optimizer finds words in failed episodes that predict an answer.
 
 
 _TASK: Final = re.compile(r"<task>(.*?)</task>", re.DOTALL)
 _EXPECTED: Final = re.compile(r'Expected "([^"\n]+)", and you answered "([^"\n]*)"')
 _LEAST: Final = 2
-"""Failed episodes that must show something before it is written down."""
+"""Minimum number of failed episodes that must support a rule."""
 _MOST_WORDS: Final = 5
 _BELIEVES: Final = 0.3
 
@@ -141,11 +141,11 @@ SUPERSTITIONS: Final = (
     "Answer in a full sentence, as is polite.",
     "Put each answer into a whole sentence that explains it.",
 )
-"""Good-sounding advice that makes right answers wrong."""
+"""Plausible advice that makes right answers wrong."""
 
 
 Finding = tuple[Lesson, str, tuple[str, ...]]
-"""A mistake, the sentence against it, and the episodes that show it."""
+"""A mistake, the sentence that corrects it, and the episodes that show it."""
 
 
 class _Failed(NamedTuple):
@@ -158,7 +158,7 @@ class _Failed(NamedTuple):
 
 
 class ClerkAnalyst(LessonAnalyst):
-    """Teaches the scripted clerk which words go with which answer, from failed episodes alone."""
+    """Teaches the clerk which words predict which answer, from failed episodes."""
 
     def __init__(self) -> None:
         super().__init__("scripted:clerk_analyst", ())
@@ -171,7 +171,7 @@ class ClerkAnalyst(LessonAnalyst):
         new = [text for text in SUPERSTITIONS if text not in reading.skill + reading.earlier]
         rng = Randomness(derive_seed(self.identity, digest([reading.skill, list(episodes)])))
         if failed and new and rng.chance("believe") < _BELIEVES:
-            # Before the last, so that it is not what a budget always cuts off.
+            # Before the last one, so that a budget does not always drop it.
             found.insert(max(len(found) - 1, 0), (_POLITE, new[0], (failed[0].name,)))
         return found
 
@@ -184,7 +184,7 @@ def _read(episodes: Mapping[str, str]) -> Iterable[_Failed]:
 
 
 def _taught(failed: Sequence[_Failed], rules: Rules) -> list[Finding]:
-    """Say which words were only in episodes with one answer."""
+    """Return rules for words that occur only in episodes with one answer."""
     shown = {one.name: words_of(one.asked) for one in failed}
     found: list[Finding] = []
     for right in dict.fromkeys(one.right for one in failed):
@@ -207,7 +207,7 @@ def _taught(failed: Sequence[_Failed], rules: Rules) -> list[Finding]:
 
 
 def _cleared(failed: Sequence[_Failed], rules: Rules) -> list[Finding]:
-    """Say which words misled several times."""
+    """Return corrections for words whose rule was wrong several times."""
     misled: dict[str, list[str]] = {}
     for one in failed:
         for word in sorted(words_of(one.asked) - rules.ignored):

@@ -1,4 +1,4 @@
-"""Edits of a skill: written, compared, merged, ranked, repaired and put in other forms."""
+"""Replies to prompts about edits: merge, rank, repair, suggestions and rewrites."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from skillwright.core import Edit, Patch, apply_patch
 from skillwright.models.scripted.prompts import Listing, Reply, read_listing, read_reading
 from skillwright.worlds.scripted.skilltext import BAD_RULES, Rule, read_conduct, read_habits
 
-# What an edit says, so that two wordings of one thing are known for the same.
+# Texts are compared by the rules that they state, so that two wordings of a rule count as equal.
 
 
 _SAME_WORDS: Final = 0.75
@@ -18,30 +18,30 @@ _HEADING_ON_ONE_LINE = re.compile(r"^#{1,6} .*? - ")
 
 
 class Say(NamedTuple):
-    """One thing that a text says: a rule, and whether it asks for the doing."""
+    """A rule in a text, and whether the text asks for it or forbids it."""
 
     rule: Rule
     wanted: bool
 
     @property
     def is_harmful(self) -> bool:
-        """It forbids what helps, or asks for what harms."""
+        """Whether it forbids a good rule or asks for a bad one."""
         return self.wanted == (self.rule in BAD_RULES)
 
 
 def says(text: str) -> frozenset[Say]:
-    """Return what a text says about the rules in the end, each rule once.
+    """Return the final statement of a text about each rule in it.
 
-    A heading that was put on one line with its text is taken off.
+    A heading on the same line as its text is ignored.
     """
     stances = read_conduct(_HEADING_ON_ONE_LINE.sub("- ", text)).stances
     return frozenset(Say(rule, stance.wanted) for rule, stance in stances.items())
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Tell whether two texts say the same: by what is recognized, else by their words.
+    """Tell whether two texts state the same rules, or without recognized rules have the same words.
 
-    Texts that tell where things are kept say the same only in the same words.
+    Texts about storage are compared by their words.
     """
     if says(one) or says(other):
         return says(one) == says(other) and bool(read_habits(one)) == bool(read_habits(other))
@@ -53,7 +53,7 @@ def are_alike(one: str, other: str) -> bool:
 
 
 def text_of(edit: Mapping[str, Any], field: str) -> str:
-    """Return a field of an edit as a model's JSON has it, or "" where it is no text."""
+    """Return a field of an edit from a model's JSON, or "" if it is no text."""
     value = edit.get(field, "")
     return value if isinstance(value, str) else ""
 
@@ -63,40 +63,40 @@ def _words(text: str) -> frozenset[str]:
 
 
 def edit(op: str, target: str, content: str) -> Reply:
-    """Return an edit as the prompt asks for it, without evidence."""
+    """Return an edit in the prompt's format, without evidence."""
     return {"op": op, "target": target, "content": content}
 
 
-# How many analysts' edits become one list.
+# Merging the edits of several analysts.
 
 
 @dataclass(slots=True)
 class _Group:
-    """Edits that say the same."""
+    """Equivalent edits."""
 
     members: list[Mapping[str, Any]] = field(default_factory=list)  # in the order given
-    comes_from_failures: bool = False  # a failure suggested one of them
+    comes_from_failures: bool = False  # whether one of them is from a failure analyst
 
     @property
     def support(self) -> int:
-        """How many trajectories speak for them together."""
+        """Number of trajectories that support them."""
         return sum(map(support_of, self.members))
 
     @property
     def best(self) -> Mapping[str, Any]:
-        """The member that most trajectories speak for."""
+        """The member with most support."""
         return max(self.members, key=support_of)
 
 
 def merge(user: str) -> Reply:
-    """Answer a merge prompt: say each thing once, settle contradictions, keep the rest."""
+    """Answer a merge prompt: drop duplicates, resolve contradictions, keep the rest."""
     return merge_patches(read_listing(user, "Patches").items)
 
 
 def merge_patches(patches: Sequence[Mapping[str, Any]]) -> Reply:
     """Merge patches of edits, and return the reply."""
     groups = _grouped(patches)
-    # Failures first; then what most trajectories speak for.
+    # Edits from failures first, then by support.
     groups.sort(key=lambda group: (not group.comes_from_failures, -group.support))
     kept = _settled(groups)
     edits = _with_free_anchors([_merged(group) for group in kept])
@@ -109,7 +109,7 @@ def merge_patches(patches: Sequence[Mapping[str, Any]]) -> Reply:
 
 
 def support_of(edit: Mapping[str, Any]) -> int:
-    """Return an edit's support as a prompt gives it; 0 where it is no number."""
+    """Return an edit's support in the prompt; 0 if it is no number."""
     support = edit.get("support")
     return support if isinstance(support, int) else 0
 
@@ -137,7 +137,7 @@ def _say_the_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _settled(groups: Sequence[_Group]) -> list[_Group]:
-    """Drop what contradicts something with more support; the earlier of two equals stays."""
+    """Drop edits that contradict one with more support, or an earlier one with equal support."""
     stances: dict[Rule, bool] = {}
     dropped: list[_Group] = []
     for group in sorted(groups, key=lambda group: -group.support):
@@ -160,7 +160,7 @@ def _merged(group: _Group) -> dict[str, Any]:
 
 
 def _with_free_anchors(edits: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Let no edit rely on a line that one before it takes away, or repeat a heading."""
+    """Drop anchors that an earlier edit removes, and repeated headings."""
     gone: set[str] = set()
     headings: set[str] = set()
     kept: list[dict[str, Any]] = []
@@ -185,11 +185,11 @@ def _without_heading(content: str, headings: set[str]) -> str:
     return content
 
 
-# Which edits are made where not all can be, and how many.
+# Ranking edits, and the number of edits.
 
 
 def rank(user: str) -> Reply:
-    """Answer a rank prompt: by support, then by what the skill does not say yet."""
+    """Answer a rank prompt: by support, then edits with new rules first."""
     listing = read_listing(user, "Edits")
     return ranked(listing, listing.items)
 
@@ -207,7 +207,7 @@ def ranked(listing: Listing, items: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 
 def decide(user: str) -> Reply:
-    """Answer a budget prompt: as many edits as something speaks for and the skill does not say."""
+    """Answer a budget prompt with the number of edits with support and new rules."""
     listing = read_listing(user, "Edits")
     known = says(listing.skill)
     useful = [edit for edit in listing.items if support_of(edit) and _is_new(edit, known)]
@@ -223,13 +223,13 @@ def _is_new(edit: Mapping[str, Any], known: frozenset[Say]) -> bool:
     return bool(said - known)
 
 
-# Where edits belong whose anchor was not found.
+# Repairing edits whose anchor was not found.
 
 
 def repair(user: str) -> Reply:
-    """Answer a repair prompt: take the nearest passage that stands once in the skill.
+    """Answer a repair prompt: use the nearest passage that is unique in the skill.
 
-    An insertion without such a passage goes to the end; any other edit is left out.
+    An insertion without such a passage goes to the end; any other edit is dropped.
     """
     listing = read_listing(user, "Edits")
     anchors = []
@@ -252,10 +252,8 @@ def _stands_once(passage: object, skill: str) -> bool:
     return isinstance(passage, str) and bool(passage.strip()) and skill.count(passage) == 1
 
 
-# Suggestions instead of edits: the same findings, in words for the model that rewrites the skill.
-#
-# A suggestion of ours quotes what it replaces, so that it can be read back as the edit that it
-# means.
+# Suggestions for the model that rewrites the skill, instead of edits. Each quotes the text that it
+# replaces, so that it can be converted back into an edit.
 
 
 _TYPES: Final = {"append": "add_rule", "insert_after": "add_rule", "delete": "remove_rule"}
@@ -268,7 +266,7 @@ Item = Mapping[str, Any]
 
 
 def merge_suggestions(user: str) -> Reply:
-    """Answer a merge prompt as for the edits that the suggestions mean."""
+    """Answer a merge prompt by converting suggestions to edits and back."""
     listing = read_listing(user, "Patches")
     reply = merge_patches([_as_patch(patch) for patch in listing.items])
     merged = [{**_suggestion(one), "sources": one["sources"]} for one in reply.pop("edits")]
@@ -276,13 +274,13 @@ def merge_suggestions(user: str) -> Reply:
 
 
 def rank_suggestions(user: str) -> Reply:
-    """Answer a rank prompt as for the edits that the suggestions mean."""
+    """Answer a rank prompt by converting suggestions to edits."""
     listing = read_listing(user, "Suggestions")
     return ranked(listing, [_as_edit(one) for one in listing.items])
 
 
 def rewrite(user: str) -> Reply:
-    """Answer a rewrite prompt: do to the text what the suggestions say."""
+    """Answer a rewrite prompt: apply the suggestions to the skill."""
     listing = read_listing(user, "Suggestions")
     meant = [_as_edit(one) for one in listing.items]
     edits = [Edit(one["op"], one["content"], one["target"]) for one in meant]
@@ -294,7 +292,7 @@ def rewrite(user: str) -> Reply:
 
 
 def as_suggestions(reply: Reply) -> Reply:
-    """Put the edits of an analyst's reply into words."""
+    """Convert the edits of an analyst's reply to suggestions."""
     suggested = [
         {**_suggestion(one), "evidence": one["evidence"]} for one in reply["patch"]["edits"]
     ]
@@ -323,7 +321,7 @@ def _suggestion(one: Item) -> dict[str, Any]:
 
 
 def _as_edit(one: Item) -> dict[str, Any]:
-    """Return the edit that a suggestion means; one in other words adds a rule."""
+    """Convert a suggestion to an edit; one in an unknown form adds a rule."""
     text = text_of(one, "instruction")
     for op, pattern in (("replace", _REPLACE), ("insert_after", _INSERT), ("delete", _DELETE)):
         found = pattern.fullmatch(text)
@@ -339,11 +337,11 @@ def _as_patch(patch: Item) -> dict[str, Any]:
     return {**patch, "edits": [_as_edit(one) for one in found if isinstance(one, dict)]}
 
 
-# Whole skills instead of edits: what an analyst finds is worked into the document at once.
+# Whole skills instead of edits.
 
 
 def merge_skills(user: str) -> Reply:
-    """Answer a merge prompt: take the skill with most support, and add what others say besides."""
+    """Answer a merge prompt: take the skill with most support, and add the others' new lines."""
     listing = read_listing(user, "Patches")
     versions = [one for patch in listing.items for one in _versions(patch)]
     versions.sort(key=lambda one: -support_of(one))
@@ -365,7 +363,7 @@ def merge_skills(user: str) -> Reply:
 
 
 def as_whole_skill(user: str, reply: Reply) -> Reply:
-    """Work the edits of an analyst's reply into the skill of its prompt."""
+    """Apply the edits of an analyst's reply to the skill in its prompt."""
     reading = read_reading(user)
     found = reply["patch"]["edits"]
     edits = [Edit(one["op"], one["content"], one["target"]) for one in found]
@@ -386,7 +384,7 @@ def _versions(patch: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_new_line(line: str, known: list[str]) -> bool:
-    """Tell whether a line says something that the known ones neither say nor deny."""
+    """Tell whether the known lines neither state nor contradict a line's rules."""
     if line in known or not line.strip() or line.startswith("#"):
         return False
     rules = {say.rule for text in known for say in says(text)}

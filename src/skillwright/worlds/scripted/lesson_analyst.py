@@ -1,4 +1,4 @@
-"""A scripted optimizer of a few lessons: it finds marks of mistakes and has sentences for them."""
+"""A scripted optimizer with a list of lessons, each with the signs of a mistake and a text."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,15 +25,14 @@ _FAILURES: Final = "# Analyst: failures"
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a mistake looks like in a failed episode, and what to say against it.
+    """A mistake, its signs in a failed episode, and sentences that correct it.
 
     Attributes:
-        failure: Names the mistake: "The agent <failure>".
-        shows: A regular expression that finds it in an episode as analysts are shown it, over
-            several lines (``.`` is any character); or a function that tells of an episode whether
-            it is there.
-        wordings: Sentences that teach the lesson, the first before the others. ``{name}`` stands
-            for a named group of the expression, so that one lesson can teach many facts.
+        failure: The mistake, as in "The agent <failure>".
+        shows: A regular expression that matches the mistake in an analyst's prompt, with ``.`` for
+            any character; or a predicate on the episode's text.
+        wordings: Sentences that teach the lesson, in order of preference. ``{name}`` is replaced by
+            a named group of the expression, so that a lesson can teach many facts.
     """
 
     failure: str
@@ -41,7 +40,7 @@ class Lesson:
     wordings: tuple[str, ...]
 
     def seen_in(self, episode: str) -> tuple[str, ...]:
-        """Return the wordings for an episode, or nothing where it does not show the mistake."""
+        """Return the wordings for an episode; empty if it does not show the mistake."""
         if not isinstance(self.shows, str):
             return self.wordings if self.shows(episode) else ()
         found = re.search(self.shows, episode, re.DOTALL)
@@ -52,15 +51,15 @@ class Lesson:
 
 
 class LessonAnalyst(ScriptedOptimizer):
-    """Reads failed episodes and proposes the sentences of the lessons that they show.
+    """Proposes the sentences of lessons that failed episodes show.
 
-    It merges, ranks and remembers as the `ScriptedOptimizer` does. A sentence that the skill has is
-    not proposed again; of several wordings, the first that no earlier step tried.
+    It does not propose a sentence that the skill has; of several wordings it takes the first that
+    no earlier step tried. All other prompts are answered as by `ScriptedOptimizer`.
 
     Args:
-        identity: What the run's records call it; it begins with ``scripted:``.
-        lessons: The commonest mistake first.
-        superstitions: Advice without a reason; it proposes one now and then.
+        identity: Name in records; begins with ``scripted:``.
+        lessons: Lessons, the most common mistake first.
+        superstitions: Useless or harmful advice, proposed at random.
     """
 
     _headings: tuple[str, ...] = (_FAILURES,)
@@ -83,7 +82,7 @@ class LessonAnalyst(ScriptedOptimizer):
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer with the JSON that the prompt asks for, or with prose where it asks for none."""
+        """Return the JSON that the prompt asks for, or prose."""
         other = await super().complete(messages, tools=tools, sampling=sampling, purpose=purpose)
         heading, user = heading_of(first_of(messages, "system")), first_of(messages, "user")
         try:
@@ -106,7 +105,7 @@ class LessonAnalyst(ScriptedOptimizer):
         if corrections:
             edits = [*(self._edit(text, (), episodes) for text in corrections), *edits]
         elif beliefs and episodes and rng.chance("believe") < _BELIEVES:
-            # It stands before the last lesson, so that it is not what a budget always cuts off.
+            # Before the last lesson, so that a budget does not always drop it.
             belief = self._edit(rng.pick("belief", beliefs), (), episodes)
             edits.insert(max(len(edits) - 1, 0), belief)
         return {
@@ -134,21 +133,21 @@ class LessonAnalyst(ScriptedOptimizer):
         return [text for text in self._superstitions if text not in skill]
 
     def _corrections(self, skill: str) -> list[str]:
-        """Return what is said against harm that a skill does."""
+        """Return corrections of harmful sentences in a skill."""
         del skill
         return []
 
     def _found(
         self, reading: Reading, episodes: Mapping[str, str]
     ) -> list[tuple[Lesson, str, tuple[str, ...]]]:
-        """Return lessons with their sentence and their episodes, the commonest first."""
+        """Return lessons with their sentence and their episodes, the most common first."""
         found: dict[tuple[str, ...], tuple[Lesson, list[str]]] = {}
         for lesson in self._lessons:
             for name, body in episodes.items():
                 wordings = lesson.seen_in(body)
                 if wordings and not self._knows(reading.skill, lesson, wordings):
                     found.setdefault(wordings, (lesson, []))[1].append(name)
-        # Sorting keeps the order of equals.
+        # Sorting is stable.
         ordered = sorted(found.items(), key=lambda one: -len(one[1][1]))
         return [
             (

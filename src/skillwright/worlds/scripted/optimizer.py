@@ -1,7 +1,4 @@
-"""What every scripted optimizer answers: it merges, ranks, repairs and consolidates proposals.
-
-A subclass adds the analysis of episodes of its world.
-"""
+"""The base class of scripted optimizers, which answers all prompts but those of analysts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
@@ -32,7 +29,7 @@ from skillwright.worlds.scripted.edits import (
 
 
 def consolidate(user: str) -> Reply:
-    """Answer a consolidation prompt: of notes that say the same, the first stays."""
+    """Answer a consolidation prompt: keep the first of equivalent notes."""
     _, notes = json_list_under("Notes", user)
     kept: list[str] = []
     for note in notes:
@@ -42,11 +39,11 @@ def consolidate(user: str) -> Reply:
 
 
 NOTES_HEADING: Final = "\n# Execution notes\n"
-"""The heading by which an analyst's prompt asks for execution notes."""
+"""Heading of a request for execution notes in an analyst's prompt."""
 
 
 def nothing_seen(user: str, outcome: str) -> Reply:
-    """Answer an analyst's prompt whose episodes are of another world."""
+    """Answer an analyst's prompt with episodes of another environment."""
     read = sum(one.outcome == outcome for one in read_reading(user).trajectories)
     summary = "failure_summary" if outcome == "failure" else "success_patterns"
     return {
@@ -105,16 +102,16 @@ _BY_PROMPT: Final[Mapping[str, Callable[[str], Reply]]] = {
 
 
 class ScriptedOptimizer(ScriptedModel):
-    """Answers the prompts of a text optimizer that need no knowledge of a world."""
+    """Answers the prompts of a text optimizer; subclasses add the analysis of episodes."""
 
     prose: ClassVar[str] = (
         "I am a scripted optimizer. I propose, merge and rank edits of a skill; I cannot tell what "
         "this message asks for."
     )
-    """The reply to a prompt that asks for no JSON."""
+    """Reply to a prompt that asks for no JSON."""
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
-        """Return the JSON that the prompt asks for, or prose where it asks for none."""
+        """Return the JSON that the prompt asks for, or prose."""
         system, user = first_of(messages, "system"), first_of(messages, "user")
         try:
             answer = self.answer(heading_of(system), user, seed)
@@ -125,15 +122,15 @@ class ScriptedOptimizer(ScriptedModel):
         return dumps(answer, indent=1)
 
     def execution_notes(self, user: str) -> list[str]:
-        """Return reminders of rules that failed episodes broke although the skill holds them."""
+        """Return reminders of rules in the skill that failed episodes broke."""
         del user
         return []
 
     def answer(self, heading: str, user: str, seed: int) -> Reply:
-        """Answer a prompt of the learner.
+        """Answer a prompt of the text optimizer.
 
         Raises:
-            Unreadable: The prompt is none of the learner's, or lacks a part.
+            Unreadable: The prompt is unknown, or lacks a part.
         """
         del seed
         if heading not in _BY_PROMPT:

@@ -1,4 +1,4 @@
-"""Question answering over passages: given, the smallest complete benchmark, or searched for."""
+"""Question answering over passages that the task provides or the agent searches for."""
 
 from skillwright.envs.answers import answer_in, exact_match, normalized, token_f1
 from skillwright.worlds.search.archives import archive_passages, archive_questions

@@ -1,10 +1,11 @@
-"""A generated collection for searches: the archives of invented towns.
+"""A generated collection of passages for search tasks: the archives of invented towns.
 
-Every archive describes objects such as bells that people of the town made, and has its own word for
-the maker: ``first hand`` in one is another office in the next. The words are the same in all
-splits, and each object is in one split. Letters repeat our questions without answers, so a search
-for a whole question finds only them. An agent has to learn to search for a name alone, then for the
-name that it found, to look at everything that is compared, and the word of each archive.
+Each archive describes objects, such as bells, that people of the town made, and has its own word
+for the maker: ``first hand`` is the maker in one archive and another role in the next. The words
+are equal in all splits, and each object is in one split. Letters repeat the questions without
+answers, so that a search for a whole question finds only letters. An agent has to learn to search
+for a single name, then for the name that it found, to look up everything that is compared, and the
+word of each archive.
 """
 
 import random
@@ -23,7 +24,7 @@ from skillwright.worlds.search.passages import Filed
 
 GENERATOR_VERSION: Final = "1"
 SPLITS: Final[Mapping[str, range]] = {"train": range(4), "val": range(4, 7), "test": range(7, 10)}
-"""Split -> the last decimal digits of the digests of its things."""
+"""Split -> the last decimal digits of the digests of its objects."""
 
 ARCHIVES: Final = ("Harrow", "Velmouth", "Tolford", "Brenwick", "Sornholm", "Lunbury")
 ROLES: Final = (
@@ -87,17 +88,17 @@ class _World:
 
 
 def makers_word(archive: str, world_seed: int = 0) -> str:
-    """Return the word of an archive for who made a thing."""
+    """Return an archive's word for the maker of an object."""
     return _roles_of(archive, world_seed)[0]
 
 
 def archive_questions(split: str, count: int, *, seed: int = 0) -> list[Task]:
-    """List ``count`` questions as tasks; categories and archives take turns.
+    """List ``count`` questions as tasks; categories and archives alternate.
 
     Args:
-        split: ``train``, ``val`` or ``test``; a thing is in one of them, whatever the seeds.
-        count: How many; there are at least 500 in each split.
-        seed: Another seed gives another world.
+        split: ``train``, ``val`` or ``test``; an object is in the same split for all seeds.
+        count: Number of questions; each split has at least 500.
+        seed: Seed of the world.
 
     Raises:
         DataError: There is no such split, or it has fewer questions.
@@ -114,7 +115,7 @@ def archive_questions(split: str, count: int, *, seed: int = 0) -> list[Task]:
 
 
 def archive_index(world_seed: int = 0) -> PassageIndex:
-    """Return the index of a world's passages, one for all episodes of a process."""
+    """Return the index of a world's passages, which all episodes of a process share."""
     return _index(world_seed)
 
 
@@ -128,7 +129,7 @@ def _index(world_seed: int) -> PassageIndex:
 
 
 def archive_passages(world_seed: int = 0) -> Iterator[Passage]:
-    """Write the passages of a world, in an order of their own."""
+    """Yield the passages of a world, shuffled."""
     world = _world(world_seed)
     rng = random.Random(derive_seed("qa-archive-text", GENERATOR_VERSION, world_seed))
     passages = [
@@ -199,12 +200,12 @@ def _world(world_seed: int) -> _World:
 
 @lru_cache(maxsize=64)
 def _roles_of(archive: str, world_seed: int) -> tuple[str, str, str]:
-    """Return the three roles that an archive enters, the maker's first."""
+    """Return the three roles in an archive's records, the maker's first."""
     words = list(ROLES)
     random.Random(derive_seed("qa-archive-makers", GENERATOR_VERSION, world_seed)).shuffle(words)
     place = ARCHIVES.index(archive)
     maker = words[place]
-    # The others are makers elsewhere: what a word says in one archive misleads in the next.
+    # The other two mean the maker in other archives, so that a word learned there misleads here.
     others = [word for word in words[: len(ARCHIVES)] if word != maker]
     rng = random.Random(derive_seed("qa-archive-roles", GENERATOR_VERSION, world_seed, archive))
     second, third = rng.sample(others, 2)
@@ -216,7 +217,7 @@ def _tasks(split: str, seed: int) -> Iterator[Task]:
     things = {archive: world.of(split, archive) for archive in ARCHIVES}
     number = 0
     for turn in range(max(map(len, things.values()))):
-        # Over and over with another category for each archive.
+        # Each round pairs the archives with other categories.
         for shift in range(len(CATEGORIES)):
             for place, archive in enumerate(ARCHIVES):
                 if turn < len(things[archive]):

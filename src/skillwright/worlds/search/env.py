@@ -23,12 +23,12 @@ class QaEnv(TextEnv):
     """One question.
 
     Args:
-        env_config: ``metric``, what the reward is: ``em`` (exact match, the default) or ``f1``
-            (of words); ``max_context_chars``, how much of the passages is shown (default 6000).
-        extras: The question, as `read_question` takes it.
+        env_config: ``metric``, the reward: ``em`` (exact match, the default) or ``f1`` (of words);
+            ``max_context_chars``, the maximum characters of passages in the prompt (default 6000).
+        extras: The question, as in `read_question`.
 
     Raises:
-        DataError: A setting is unknown or wrong, or the extras are no question.
+        DataError: A setting is unknown or wrong, or ``extras`` is no question.
     """
 
     version = "1"
@@ -43,7 +43,7 @@ class QaEnv(TextEnv):
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
-        """Return two generated questions of each kind."""
+        """Return eight generated questions, two of each kind."""
         return [dict(task.extras) for task in generated_questions("train", 8)]
 
     @classmethod
@@ -71,7 +71,7 @@ class QaEnv(TextEnv):
         return with_ids(items)
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Show the passages and ask."""
+        """Return the prompt with passages and question."""
         shown = fitting(self._question.passages, self._most_chars)
         passages = [f"Passage {number}: {one}" for number, one in enumerate(shown, start=1)]
         text = "\n\n".join([*passages, f"Question: {self._question.text}"])
@@ -79,18 +79,18 @@ class QaEnv(TextEnv):
         return [*prompt, rules, {"role": "user", "content": text}], {"observation": text}
 
     def step(self, action: str) -> StepOutput:
-        """Score the answer; there is no second one."""
+        """Score the answer and end the episode."""
         self.turns += 1
         answer, right = answer_in(action), self._question.answers
         self._scores = {"em": exact_match(answer, right), "f1": token_f1(answer, right)}
         is_right = self._scores["em"] == 1.0
-        # The agent does not see it; it is in the trajectory for the optimizer.
+        # For the optimizer; the agent does not see it.
         said = "Right." if is_right else f'Expected "{right[0]}", and you answered "{answer}".'
         output = self.finish(said, reward=self._scores[self._metric], metadata=self._scores)
         return {**output, "postprocessed_action": answer}
 
     def get_metrics(self) -> dict[str, float]:
-        """Return ``em`` and ``f1`` in [0, 1]; both are reported, although one is the reward."""
+        """Return both ``em`` and ``f1``, in [0, 1]; one of them is the reward."""
         return dict(self._scores) or {"em": 0.0, "f1": 0.0}
 
 

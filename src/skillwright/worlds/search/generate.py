@@ -1,8 +1,8 @@
 """Generated questions about invented towns; no town is in two splits.
 
-The answers are easy to find in the passages. The metric's format is the hard part, and no text
-states it: the shortest answer, in the requested unit and of the requested year, from the right
-passage, which is the second half of the time.
+The answers are easy to find in the passages. The difficulty is the format that the metric expects
+and no text states: the shortest answer, in the requested unit and for the requested year, from the
+right passage, which is the second one in half of the tasks.
 """
 
 import random
@@ -48,7 +48,7 @@ _MEASURES: Final = (
 
 
 class _Fact(NamedTuple):
-    """What a passage says about a town, and a question that it answers."""
+    """A fact about a town, and a question that it answers."""
 
     sentences: str
     question: str
@@ -56,12 +56,12 @@ class _Fact(NamedTuple):
 
 
 def generated_questions(split: str, count: int, *, seed: int = 0) -> list[Task]:
-    """List ``count`` questions as tasks; the four kinds take turns.
+    """List ``count`` questions as tasks; the four kinds alternate.
 
     Args:
-        split: ``train``, ``val`` or ``test``; a town is in one of them, whatever the seeds.
-        count: How many.
-        seed: Another seed gives other questions.
+        split: ``train``, ``val`` or ``test``; a town is in the same split for all seeds.
+        count: Number of questions.
+        seed: Seed of the questions.
 
     Raises:
         DataError: There is no such split.
@@ -95,7 +95,7 @@ def _task(split: str, index: int, seed: int) -> Task:
 
 
 def _towns(split: str, rng: random.Random) -> tuple[str, str]:
-    """Draw two towns of a split; a digest decides which town belongs to which."""
+    """Draw two towns of a split; the digest of a town's name decides its split."""
     found: list[str] = []
     while len(found) < 2:
         name = rng.choice(_STARTS) + rng.choice(_MIDDLES) + rng.choice(_ENDS)
@@ -105,7 +105,14 @@ def _towns(split: str, rng: random.Random) -> tuple[str, str]:
 
 
 def _passage(town: str, kind: str, fact: _Fact | None, rng: random.Random) -> dict[str, Any]:
-    """Tell one fact of each kind about a town, in any order."""
+    """Return a passage with one fact of each kind about a town, shuffled.
+
+    Args:
+        town: The town, and the passage's title.
+        kind: The kind of ``fact``.
+        fact: The fact to include; facts of other kinds are drawn. ``None`` draws all.
+        rng: Source of randomness.
+    """
     facts = [fact if fact and name == kind else make(town, rng) for name, make in _KINDS.items()]
     rng.shuffle(facts)
     return {"title": town, "text": " ".join(one.sentences for one in facts)}

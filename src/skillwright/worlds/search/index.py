@@ -1,7 +1,7 @@
-"""The index of a collection of passages: made once per file, kept by digest, shared by episodes.
+"""The search index of a collection of passages, built once per file and shared by episodes.
 
-It is a folder below the cache of the user: the passages, one after the other, and what finds them.
-Nothing of it is read before it is asked for, so that a collection of millions opens at once.
+It is a folder in the user's cache, named by digest, with the passages and the index. Both are read
+on demand, so that a collection of millions of passages opens immediately.
 """
 
 import hashlib
@@ -37,8 +37,8 @@ _QUERIES_KEPT: Final = 4096
 _OPEN: Final = 8
 _opening: Final = threading.Lock()
 
-# The embedder of the skill bank, which knows the models that run here. Environments stand below
-# banks, so that it is found by name, and only where a setting asks for it.
+# The embedder of the skill bank. It is imported by name, and only if a setting requires it, because
+# environments must not import banks.
 _EMBEDDER: Final = "skillwright.bank:make_embedder"
 
 
@@ -47,17 +47,17 @@ class _Finder(Protocol):
 
 
 class PassageIndex:
-    """A collection that is open for reading; any number of episodes and threads share it.
+    """A collection open for reading; episodes and threads share it.
 
     Args:
-        folder: What `_write` made.
-        digest: Tells its passages from others.
-        embedder: Who encodes queries; ``None`` for BM25.
+        folder: Folder written by `_write`.
+        digest: Digest of the passages.
+        embedder: Encoder of queries; ``None`` for BM25.
 
     Attributes:
-        digest: The same.
-        retriever: What finds passages, in a name that tells equal orders.
-        size: How many passages there are.
+        digest: Digest of the passages.
+        retriever: Name of the retriever; equal names give equal rankings.
+        size: Number of passages.
     """
 
     def __init__(self, folder: Path, digest: str, embedder: Any = None) -> None:
@@ -70,7 +70,7 @@ class PassageIndex:
         self.search = lru_cache(maxsize=_QUERIES_KEPT)(self._search)
 
     def _search(self, query: str, most: int) -> tuple[Filed, ...]:
-        """Return the passages that fit a query best, the best first; at most ``most``."""
+        """Return the ``most`` best passages for a query, best first."""
         return tuple(self._passage(place) for place in self._finder.search(query, most))
 
     def _passage(self, place: int) -> Filed:
@@ -80,23 +80,23 @@ class PassageIndex:
 
 
 class _Dense:
-    """Passages by meaning: the products of unit vectors, all of them."""
+    """Dense retrieval by exact search over unit vectors."""
 
     def __init__(self, folder: Path, embedder: Any) -> None:
         self._vectors = np.load(folder / "vectors.npy", mmap_mode="r")
         self._embedder = embedder
 
     def search(self, query: str, most: int) -> list[int]:
-        """Return the places of the nearest passages."""
+        """Return the positions of the nearest passages."""
         wanted = self._embedder.encode_queries([query])[0].astype(np.float32)
         rows = range(0, len(self._vectors), _ROWS_TOGETHER)
         parts = [self._vectors[at : at + _ROWS_TOGETHER].astype(np.float32) @ wanted for at in rows]
-        # A cosine is at least -1, and only what is above 0 counts.
+        # Cosines are in [-1, 1]; only scores above 0 count.
         return best(np.concatenate(parts) + 1, most)
 
 
 def open_index(name: str, retriever: str = BM25) -> PassageIndex:
-    """Open the index of a file of passages, once per process; it is made where there is none.
+    """Open the index of a file of passages, once per process; build it if missing.
 
     Args:
         name: The file.
@@ -149,15 +149,15 @@ def _embedder(name: str) -> Any:
 
 
 def index_in_memory(passages: Iterable[Filed], digest: str) -> PassageIndex:
-    """Make an index that no folder keeps, of a few passages.
+    """Build an index of a few passages that is not stored.
 
     Args:
-        passages: Them.
-        digest: Tells them from others.
+        passages: The passages.
+        digest: Digest of the passages.
     """
     with tempfile.TemporaryDirectory() as made:
         _write(Path(made), passages, None)
-        # What is mapped and open outlives the names of the files.
+        # Open and mapped files stay readable after their folder is deleted.
         return PassageIndex(Path(made), digest)
 
 
@@ -166,7 +166,7 @@ def _finder_name(embedder: Any) -> str:
 
 
 def _digest_of(path: Path, known: Path) -> str:
-    """Return the digest of a file; that of an unchanged one is remembered, as it takes a while."""
+    """Return the digest of a file; that of an unchanged file is cached, because hashing is slow."""
     if known.is_file():
         return known.read_text("utf-8").strip()
     sha = hashlib.sha256()
@@ -178,14 +178,14 @@ def _digest_of(path: Path, known: Path) -> str:
 
 
 def _make(folder: Path, passages: Iterable[Filed], embedder: Any) -> None:
-    """Build an index in a temporary folder, and move it to its place when it is complete."""
+    """Build an index in a temporary folder, and move it into place when complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         _write(unfinished, passages, embedder)
         try:
             unfinished.rename(folder)
-        except OSError:  # another process was faster, with the same passages
+        except OSError:  # another process has built the same index
             if not folder.is_dir():
                 raise
     finally:
@@ -204,11 +204,11 @@ def _write(folder: Path, passages: Iterable[Filed], embedder: Any) -> None:
 
 
 def _stored(passages: Iterable[Filed], file: IO[bytes], offsets: "array[int]") -> Iterator[str]:
-    """Store passages one by one, and give what a search looks at in each."""
+    """Store passages one by one, and yield the searched text of each."""
     for filed in passages:
         passage = filed.passage
         row = json.dumps([filed.id, passage.title, passage.text], ensure_ascii=False)
-        # A half surrogate pair, which JSON can spell, is no text.
+        # A lone surrogate, which JSON can contain, cannot be encoded.
         offsets.append(offsets[-1] + file.write(row.encode("utf-8", "replace") + b"\n"))
         yield str(passage)
 
@@ -221,7 +221,7 @@ def _encode(folder: Path, texts: Iterator[str], embedder: Any) -> None:
 
 
 def shown(found: Sequence[Filed], most_chars: int) -> str:
-    """Write passages as Search-R1 shows them, each cut to its share of ``most_chars`` >= 1."""
+    """Format passages as in Search-R1, each truncated to its share of ``most_chars`` >= 1."""
     share = max(1, most_chars // max(1, len(found)))
     lines = []
     for number, filed in enumerate(found, start=1):

@@ -1,4 +1,4 @@
-"""Questions as files have them: under several names, in several shapes, but never half."""
+"""Read question items of published data sets, with their different keys and formats."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _MARK: Final = re.compile(r"\s*\[(?:TLE|PAR|SEP)\]\s*")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text that an answer may be in; the title may be blank."""
+    """A passage; the title may be blank."""
 
     title: str
     text: str
@@ -39,8 +39,8 @@ class Question:
 
     Attributes:
         text: The question.
-        passages: In the order of the file; none where they have to be searched for.
-        answers: At least one; any of them is right.
+        passages: Passages in the order of the file; empty if they have to be searched for.
+        answers: Accepted answers, at least one.
     """
 
     text: str
@@ -49,19 +49,19 @@ class Question:
 
 
 def read_question(item: Mapping[str, Any], *, has_passages: bool = True) -> Question:
-    """Read an item: ``question``, ``passages`` and ``answers``, or other names of these.
+    """Read an item with ``question``, ``passages`` and ``answers``, or other usual keys for these.
 
-    Passages are a text or a list of texts or objects (``title`` and ``text``), or of HotpotQA's
-    pairs of a title and sentences; a text with ``[DOC]`` marks, as SearchQA has it, is cut there.
-    Answers are a text, a number, a list of these, SQuAD's object with such a list under ``text``,
-    or TriviaQA's with ``value`` and ``aliases``. Any other key is left alone.
+    Passages are a text, or a list of texts, of objects (``title`` and ``text``), or of HotpotQA's
+    pairs of title and sentences; a text with SearchQA's ``[DOC]`` marks is split there. Answers
+    are a text, a number, a list of these, SQuAD's object with such a list under ``text``, or
+    TriviaQA's with ``value`` and ``aliases``. Other keys are ignored.
 
     Args:
         item: The item.
-        has_passages: False where they are searched for, and those of the item do not count.
+        has_passages: False to ignore the item's passages, because they are searched for.
 
     Raises:
-        DataError: A part is missing, blank, there twice, or of another shape.
+        DataError: A part is missing, blank, duplicate, or in an unknown format.
     """
     text = _part(item, QUESTION)
     if not isinstance(text, str) or not text.strip():
@@ -78,35 +78,35 @@ def read_question(item: Mapping[str, Any], *, has_passages: bool = True) -> Ques
 
 
 def with_ids(items: Sequence[Any]) -> list[Any]:
-    """Check the items of a file, and give an ``id`` to those that have another or none.
+    """Check the items of a file, and add an ``id`` to those that have another key for it or none.
 
-    An item without any is called after what it says, so that its id never changes.
+    The id of an item without one is a digest of its content, so that it is stable.
     """
     return [_checked(item, f"question {index}")[0] for index, item in enumerate(items)]
 
 
 def without_passages(items: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the questions of a file for a search: id, question, answers and category.
+    """Return a file's questions for search tasks: id, question, answers and category.
 
-    The category is that of the item (``task_type``), or what `question_category` says. Passages
-    that a question brings are left out: they are searched for.
+    The category is the item's ``task_type``, or else `question_category`. The item's own passages
+    are dropped.
     """
     return [_to_search(item, f"question {index}") for index, item in enumerate(items)]
 
 
 def listed_passages(value: Any) -> tuple[Passage, ...]:
-    """Read the passages that a question brings, in any of the shapes of `read_question`.
+    """Read the passages of a question, in any of the formats of `read_question`.
 
     Raises:
-        DataError: They are of another shape.
+        DataError: The format is unknown.
     """
     return tuple(one for one in _passages(value) if one.text)
 
 
 def fitting(passages: Sequence[Passage], most_chars: int) -> tuple[Passage, ...]:
-    """Return the passages, the first in order, whose texts have ``most_chars`` >= 1 together.
+    """Return the first passages whose texts together have at most ``most_chars`` >= 1 characters.
 
-    A passage is shown whole or not at all; only the first is cut where it is too long alone.
+    Passages are not truncated, except a first one that is too long.
     """
     kept: list[Passage] = []
     left = most_chars
@@ -144,7 +144,7 @@ def _checked(item: Any, where: str, *, has_passages: bool = True) -> tuple[Any, 
 
 
 def _part(item: Mapping[str, Any], names: Sequence[str]) -> Any:
-    if not any(name in item for name in names):  # "Question" is one, too
+    if not any(name in item for name in names):  # accept "Question", too
         item = {str(name).lower(): value for name, value in item.items()}
     given = [name for name in names if item.get(name) is not None]
     if len(given) > 1:
@@ -161,7 +161,7 @@ def _passages(value: Any) -> Iterable[Passage]:
     if isinstance(value, list | tuple):
         return [one for part in value for one in _of_part(part)]
     if isinstance(value, Mapping) and isinstance(value.get("title"), list):
-        # As Hugging Face writes HotpotQA: a list of titles, and one of lists of sentences.
+        # HotpotQA on Hugging Face: a list of titles, and a list of lists of sentences.
         sentences = value.get("sentences") or value.get("content") or ()
         return [_listed_passage(pair) for pair in zip(value["title"], sentences, strict=False)]
     if isinstance(value, Mapping):
@@ -201,7 +201,7 @@ def _answers(value: Any) -> Iterable[str]:
     elif isinstance(value, Mapping) and isinstance(value.get("value"), str):
         value = [value["value"], *(value.get("aliases") or ())]
     elif isinstance(value, str) and value.startswith('["'):
-        value = _json_list(value)  # as PopQA writes them into a cell
+        value = _json_list(value)  # PopQA's cells are JSON lists
     for one in value if isinstance(value, list | tuple) else [value]:
         if isinstance(one, bool) or not isinstance(one, str | int | float) or one == "":
             raise DataError(f"a right answer is {_shown(one)}; write a text")
@@ -220,7 +220,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-# The category of a question, as SkillRL's banks for search have them.
+# The categories of questions in SkillRL's search banks.
 
 
 CATEGORIES: Final = (
@@ -228,7 +228,7 @@ CATEGORIES: Final = (
 )
 _DIRECT, _HOPS, _ATTRIBUTE, _COMPARED = CATEGORIES
 
-# What HotpotQA and 2WikiMultihopQA say of a question themselves.
+# Question types of HotpotQA and 2WikiMultihopQA.
 _TYPES: Final = {
     "bridge": _HOPS,
     "compositional": _HOPS,
@@ -253,13 +253,12 @@ _COMPARES: Final = re.compile(
 
 
 def question_category(item: Mapping[str, Any]) -> str:
-    """Return which of `CATEGORIES` a question is of; ``""`` where nothing tells.
+    """Return a question's category, one of `CATEGORIES`, or ``""`` if unknown.
 
-    What the item says of itself comes first: HotpotQA's and 2WikiMultihopQA's ``type``, MuSiQue's
-    ids, PopQA's ``prop``, the name of a data set (``data_source``). Of words only those of a
-    comparison count.
+    It is derived from HotpotQA's and 2WikiMultihopQA's ``type``, MuSiQue's ids, PopQA's ``prop``,
+    or the name of the data set (``data_source``); else from words of comparison in the question.
 
-    Source: the data sets that the authors of SkillRL (arXiv 2602.08234) sort memories by.
+    Source: the data sets by which the authors of SkillRL (arXiv 2602.08234) sort memories.
     """
     said = _TYPES.get(str(item.get("type", "")).lower(), "")
     compares = bool(_COMPARES.search(str(item.get("question") or item.get("Question") or "")))

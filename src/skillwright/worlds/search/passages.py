@@ -1,4 +1,4 @@
-"""The passages of a file, under the names and in the shapes that published collections have."""
+"""Read files of passages, with the keys and formats of published collections."""
 
 from array import array
 from collections.abc import Iterator, Mapping
@@ -23,8 +23,8 @@ class Filed:
     """A passage of a collection.
 
     Attributes:
-        id: Names it in records; no other of the collection has it.
-        passage: Its title and text.
+        id: Id, unique in the collection.
+        passage: Title and text.
     """
 
     id: str
@@ -32,23 +32,23 @@ class Filed:
 
 
 def read_passages(path: Path) -> Iterator[Filed]:
-    """Read the passages of a file, in order, without holding them.
+    """Yield the passages of a file, in order, without loading all of them.
 
-    A row is a passage: its text under ``text`` or another usual name (a list of sentences is
-    joined), ``title`` and ``id``. ``contents`` with the title in quotes on a line of its own, as in
-    Search-R1's Wikipedia, is parted. A row without an id is named by its place.
+    A row is a passage with its text under ``text`` or another usual key (a list of sentences is
+    joined), ``title`` and ``id``. ``contents`` with the title in quotes on its first line, as in
+    Search-R1's Wikipedia, is split. The id of a row without one is its number.
 
-    A row of a file of questions is as many passages as the question brings (``context`` or
-    ``paragraphs`` of HotpotQA, 2WikiMultihopQA and MuSiQue); the same passage counts once.
+    A row of a file of questions gives the question's passages (``context`` or ``paragraphs`` of
+    HotpotQA, 2WikiMultihopQA and MuSiQue); duplicates are dropped.
 
     Args:
         path: CSV, TSV, JSON, JSON Lines or Parquet.
 
     Raises:
         DataError: There is no such file, it is empty or damaged, a row is no passage, or two have
-            one id; the message names the row.
+            the same id; the message names the row.
     """
-    keys = array("q")  # eight bytes of each id, as there may be millions
+    keys = array("q")  # eight bytes of each id's digest, because there may be millions
     for _, filed in _numbered(path):
         keys.append(_short(filed.id))
         yield filed
@@ -72,7 +72,7 @@ def _refuse(path: Path, doubles: set[int]) -> None:
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, Filed]]:
-    """Read passages with the number of their row, from 1; what questions bring twice, once."""
+    """Yield passages with the number of their row, from 1, without questions' duplicates."""
     met: set[int] = set()
     for number, row in enumerate(Table(path).rows(), start=1):
         try:
@@ -89,7 +89,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, Filed]]:
 
 
 def _brought(row: Mapping[str, Any]) -> tuple[Passage, ...] | None:
-    """Return what a question brings; ``None`` where the row is a passage."""
+    """Return the passages of a question; ``None`` if the row is a passage."""
     name = next((one for one in PASSAGES if isinstance(row.get(one), list | Mapping)), None)
     if name is None or (_text_of(row) and "question" not in row):
         return None

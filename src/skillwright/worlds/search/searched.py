@@ -1,4 +1,4 @@
-"""Question answering where passages are searched for, turn by turn."""
+"""The environment ``qa``: question answering with given passages or with search."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -46,19 +46,19 @@ _NEITHER: Final = (
 
 
 class SearchQaEnv(QaEnv):
-    """One question: what ``env.name: qa`` plays.
+    """One question, with or without search.
 
-    Without ``passages`` in the settings it is a `QaEnv`: the question brings its passages, and
-    there is one turn. With them the agent searches: it writes ``<search>`` and reads
-    ``<information>``, until it writes ``<answer>``.
+    Without ``passages`` in the settings it is a `QaEnv`: the question has its passages, and there
+    is one turn. With them the agent searches: it writes ``<search>`` and reads ``<information>``,
+    until it writes ``<answer>``.
 
     Args:
-        env_config: Settings, as `QaSettings` describes them.
-        extras: The question, as `read_question` takes it; ``max_turns``, with a search 4 by
-            default; ``world_seed`` (default 0) of passages of our own.
+        env_config: Settings, see `QaSettings`.
+        extras: The question, as in `read_question`; ``max_turns``, with search 4 by default;
+            ``world_seed`` of the generated passages, 0 by default.
 
     Raises:
-        DataError: A setting is unknown or wrong, or the extras are no question.
+        DataError: A setting is unknown or wrong, or ``extras`` is no question.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SearchQaEnv(QaEnv):
         """Return generated questions.
 
         Raises:
-            DataError: They are to be answered from a file, or there are fewer.
+            DataError: The settings name a file of passages, or there are too few questions.
         """
         settings = read_settings(env_config)
         if settings.passages is None:
@@ -106,12 +106,12 @@ class SearchQaEnv(QaEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any]) -> list[str]:
-        """Return the right answer, which needs no search."""
+        """Return the right answer as a single action."""
         return [f"<answer>{read_question(extras, has_passages=False).answers[0]}</answer>"]
 
     @classmethod
     def tidied_items(cls, items: Sequence[Any], env_config: object | None = None) -> list[Any]:
-        """Check the questions of a file, and give each an id; with a search, a category too.
+        """Check the questions of a file, and add ids, and for search tasks categories.
 
         Raises:
             DataError: An item is no question.
@@ -121,9 +121,9 @@ class SearchQaEnv(QaEnv):
 
     @classmethod
     def category(cls, task: Task) -> str:
-        """Return the task type, or for a question without passages what `question_category` says.
+        """Return the task type, or for a question without passages its `question_category`.
 
-        The categories of searched questions are those of SkillRL's banks for search.
+        The categories of search tasks are those of SkillRL's search banks.
         """
         if task.task_type or any(name in task.extras for name in PASSAGES):
             return task.task_type
@@ -131,12 +131,12 @@ class SearchQaEnv(QaEnv):
 
     @classmethod
     def scope(cls, task: Task) -> str:
-        """Return the archive that a question of our own is about."""
+        """Return the archive of a generated question, or ``""``."""
         return str(task.extras.get("archive", ""))
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
-        """Return a digest of the passages and what finds them; the index is made by then.
+        """Return the passages' digest and the retriever; builds the index if missing.
 
         Raises:
             DataError: The file of passages is missing or damaged.
@@ -150,14 +150,14 @@ class SearchQaEnv(QaEnv):
         return {"passages": index.digest, "retriever": index.retriever}
 
     def native_tools(self) -> Sequence[dict[str, Any]]:
-        """Return the tool ``search`` where it is called natively."""
+        """Return the tool ``search``, if tools are called natively."""
         return (TOOL,) if self._searches is not None and self._settings.calls == "native" else ()
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Ask.
+        """Return the prompt with the question.
 
         Raises:
-            DataError: The passages to be searched are missing or damaged.
+            DataError: The passages to search are missing or damaged.
         """
         if self._searches is None:
             return super().init(prompt)
@@ -167,7 +167,7 @@ class SearchQaEnv(QaEnv):
         return [*prompt, rules, {"role": "user", "content": text}], {"observation": text}
 
     def step(self, action: str) -> StepOutput:
-        """Search, or score the answer; there is no second one."""
+        """Execute a search, or score the answer and end the episode."""
         if self._searches is None:
             return super().step(action)
         verb, text = asked_in(without_thoughts(action))
@@ -181,7 +181,7 @@ class SearchQaEnv(QaEnv):
         return self._said(said, metadata, f"<search>{text}</search>")
 
     def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Carry out searches, or score what is said where there are none."""
+        """Execute the calls, or without any score the text as the answer."""
         if self._searches is None or not calls:
             return super().step(said)
         self.turns += 1
@@ -198,25 +198,25 @@ class SearchQaEnv(QaEnv):
         return {**output, "observations": answers}
 
     async def ainit(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Do what `init` does; a collection is opened in a thread."""
+        """Run `init`; the index is opened in a thread."""
         if self._searches is None:
             return self.init(prompt)
         return await asyncio.to_thread(self.init, prompt)
 
     async def astep(self, action: str) -> StepOutput:
-        """Do what `step` does; among millions of passages a search takes a while."""
+        """Run `step` in a thread, because a search in millions of passages is slow."""
         if self._searches is None:
             return self.step(action)
         return await asyncio.to_thread(self.step, action)
 
     async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Do what `step_native` does, in a thread."""
+        """Run `step_native` in a thread."""
         return await asyncio.to_thread(self.step_native, said, calls)
 
     def get_metrics(self) -> dict[str, float]:
-        """Return ``em`` and ``f1``, both in [0, 1]; both are reported, although one is the reward.
+        """Return ``em`` and ``f1`` in [0, 1], and for search tasks counts.
 
-        With a search also ``searches`` and ``invalid_actions``, which count.
+        The counts are ``searches`` and ``invalid_actions``.
         """
         searched = {} if self._searches is None else self._searches.metrics()
         return {**super().get_metrics(), **searched}
@@ -233,11 +233,11 @@ class SearchQaEnv(QaEnv):
         )
 
     def _said(self, text: str, metadata: Mapping[str, Any], action: str | None) -> StepOutput:
-        """Answer a turn that is not the answer."""
+        """Reply to a turn without an answer."""
         left = self.max_turns - self.turns
         if left > 0:
             text += f"\n\nTurns left: {left}." + (" Answer now." if left == 1 else "")
-        else:  # the agent does not see it, as below
+        else:  # for the optimizer; the agent does not see it
             text += f'\n\nNo turn is left. Expected "{self._question.answers[0]}", and you gave no '
             text += "answer."
         output = self.reply(text, metadata=metadata)

@@ -1,7 +1,6 @@
-"""The searches of an episode: what an agent writes, what it gets, and how much of that.
+"""The searches of an episode, in the format of Search-R1 (arXiv:2503.09516) and SkillRL.
 
-The form is that of Search-R1 (arXiv:2503.09516), which SkillRL's search agents have too:
-``<search>`` in, ``<information>`` out.
+The agent writes ``<search>`` and gets ``<information>``.
 """
 
 import json
@@ -29,34 +28,34 @@ TOOL: Final[dict[str, Any]] = {
 }
 
 _ASKED: Final = re.compile(r"<(search|answer)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-# Tags that mean something to agents and to those who read what they did.
+# Tags with a meaning for agents and optimizers, which passages must not contain.
 _TAG: Final = re.compile(
     r"<(?=[\s/]*(?:search|answer|information|think|tool_call|tool_response|\|))", re.IGNORECASE
 )
 _HARMLESS: Final = "\u2039"
 
 Searched = tuple[str, dict[str, Any]]
-"""What is said to the agent, and facts about the search."""
+"""The text for the agent, and the turn's metadata."""
 
 
 def asked_in(reply: str) -> tuple[str, str]:
-    """Return ``search`` or ``answer`` and what is in the first such tag; ``("", "")`` for none.
+    """Return the first ``search`` or ``answer`` tag and its content; ``("", "")`` without one.
 
-    What a reply says after its first tag was written without knowing what came of it.
+    Text after the first tag is ignored, because the agent wrote it without the search's result.
     """
     found = _ASKED.search(reply)
     return (found[1].lower(), found[2].strip()) if found else ("", "")
 
 
 class Searches:
-    """What an episode has searched for.
+    """Executes and counts the searches of an episode.
 
     Args:
-        settings: How much is shown, and how often.
+        settings: Limits of results and searches.
         opened: Opens the collection.
 
     Attributes:
-        invalid: Turns in which nothing was done.
+        invalid: Number of turns without a valid action.
     """
 
     def __init__(self, settings: QaSettings, opened: Callable[[], PassageIndex]) -> None:
@@ -71,11 +70,11 @@ class Searches:
         self._index = self._opened()
 
     def metrics(self) -> dict[str, float]:
-        """Return counts of what was done."""
+        """Return the counts of searches and invalid actions."""
         return {"searches": float(self._made), "invalid_actions": float(self.invalid)}
 
     def search(self, query: str) -> Searched:
-        """Search, or say why not.
+        """Execute a search, or return why it was refused.
 
         Raises:
             EnvError: The collection is not open.
@@ -94,7 +93,7 @@ class Searches:
         return f"<information>\n{said}\n</information>", about
 
     def call(self, call: ToolCall) -> Searched:
-        """Carry out a native call; what is wrong with it is its result."""
+        """Execute a native call; a malformed one returns an error text."""
         if call.name != "search":
             self.invalid += 1
             hint = did_you_mean(call.name, ["search"])

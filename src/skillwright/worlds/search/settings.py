@@ -1,4 +1,4 @@
-"""The settings of qa: how an answer is scored, and whether passages are given or searched for."""
+"""The settings of the environment ``qa``."""
 
 import json
 from collections.abc import Mapping
@@ -12,34 +12,34 @@ from skillwright.core.settings import Frozen
 from skillwright.models.validation import explain_validation_error
 
 GENERATED: Final = "generated"
-"""The collection of our own, which no file holds."""
+"""Name of the generated collection."""
 BM25: Final = "bm25"
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 
 
 class QaSettings(Frozen):
-    """What ``env.config`` says where ``env.name`` is ``qa``."""
+    """``env.config`` of the environment ``qa``."""
 
     metric: Literal["em", "f1"] = "em"
     """The reward: exact match, or F1 of words."""
     max_context_chars: Count = 6000
-    """How much of the passages is shown, or of what one search found."""
+    """Maximum characters of the passages in the prompt, or of a search result."""
     passages: Annotated[str, Field(min_length=1)] | None = None
-    """A file of passages that the agent searches, or ``generated``; unset, a question brings its
-    own and has one turn."""
+    """File of passages to search, or ``generated``; unset, questions have their own passages and
+    one turn."""
     retriever: Annotated[str, Field(min_length=1)] = BM25
-    """What finds passages: ``bm25``, or a sentence-transformers model."""
+    """Retriever: ``bm25``, or a sentence-transformers model."""
     top_k: Count = 3
-    """Passages that a search shows."""
+    """Passages per search."""
     max_searches: Count | None = None
-    """Searches in an episode; unset, every turn may be one."""
+    """Maximum searches per episode; unset, no limit."""
     calls: Literal["tags", "native"] = "tags"
-    """``native`` offers the search as a tool; then a reply without a call is the answer."""
+    """``native`` offers the search as a tool, and a reply without a call is the answer."""
 
     @property
     def one_turn(self) -> dict[str, object]:
-        """Those of a question that brings its passages."""
+        """The settings of `QaEnv`."""
         return {"metric": self.metric, "max_context_chars": self.max_context_chars}
 
     @model_validator(mode="after")
@@ -62,7 +62,7 @@ def read_settings(env_config: object | None) -> QaSettings:
     """Read settings from ``None`` or a mapping.
 
     Raises:
-        DataError: One is unknown or wrong; the message names the nearest right one.
+        DataError: A setting is unknown or wrong; the message names the nearest right one.
     """
     given = {} if env_config is None else env_config
     if not isinstance(given, Mapping):

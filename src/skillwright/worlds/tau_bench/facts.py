@@ -1,4 +1,4 @@
-"""What scores depend on, for comparisons also with published ones; the tasks of a split."""
+"""The settings that scores depend on, for comparison with published scores; tasks by split."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,7 +28,7 @@ _NO_SCRIPT: Final = frozenset({"llm", "react", "verify", "reflection", "human", 
 
 
 def comparability(env_config: object | None = None) -> dict[str, Any]:
-    """Return what a score depends on besides the agent, as a JSON object.
+    """Return the settings and data that a score depends on, apart from the agent, as JSON.
 
     Raises:
         DataError: A setting is wrong, or the data is missing or damaged.

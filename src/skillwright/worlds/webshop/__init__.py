@@ -1,8 +1,8 @@
 """WebShop: shopping by text, with its exact reward.
 
 Pages, rules and rewards of WebShop (arXiv:2207.01206) are rebuilt without Java and web server; all
-episodes of a process share one read-only catalogue. A shop of a thousand invented products is built
-in; the original's can be imported.
+episodes of a process share one read-only catalogue. A catalogue of a thousand invented products is
+built in; the original's can be imported.
 """
 
 from skillwright.worlds.webshop.catalogue import (

@@ -27,7 +27,7 @@ class Kind:
 
     nouns: tuple[str, ...]  # names in titles and instructions
     category: str  # one of the seven
-    crumbs: str  # its place among the departments
+    crumbs: str  # path of departments
     low: float  # lowest price, in dollars
     high: float  # highest price, in dollars
     attributes: tuple[str, ...]  # possible attributes; each product has four

@@ -50,14 +50,13 @@ from skillwright.worlds.webshop.search import (
 )
 
 # The SQLite layout. Products are staged in any order, then indexed in order of their asins, so that
-# ties in a search go by asin. Only one product and the counts of attributes are in memory.
+# ties in a search are broken by asin. Only one product and the counts of attributes are in memory.
 
 
 SCHEMA_VERSION: Final = "1"
 
 MOST_COMBINATIONS: Final = 100_000
-"""Maximum number of synthetic goals per product, the first ways to choose its options. A product
-with twenty options of twenty values has too many ways to list."""
+"""Maximum number of synthetic goals per product: its first combinations of options."""
 
 _TABLES: Final = f"""
 CREATE TABLE product(asin TEXT PRIMARY KEY, body BLOB NOT NULL);
@@ -70,7 +69,7 @@ CREATE VIRTUAL TABLE searched USING fts5(body, content='', tokenize='{TOKENS}');
 CREATE VIRTUAL TABLE instances USING fts5vocab(searched, instance);
 """
 _PRODUCT: Final = TypeAdapter(Product)
-_MOST_COUNTED: Final = 255  # of one word in one text
+_MOST_COUNTED: Final = 255  # maximum count of a word in a text, which is stored in one byte
 
 
 class CatalogueWriter:
@@ -84,7 +83,7 @@ class CatalogueWriter:
         connection.execute("INSERT INTO searched(searched, rank) VALUES ('hashsize', 33554432)")
 
     def add(self, product: Product) -> bool:
-        """Stage a product and return whether it was new; the first with an asin counts."""
+        """Stage a product unless its asin is known; return whether it was new."""
         run = self._connection.execute
         stored = run(
             "INSERT OR IGNORE INTO product VALUES (?, ?)", (product.asin, pack_product(product))

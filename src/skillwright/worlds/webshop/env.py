@@ -1,7 +1,7 @@
 """The episode environment: one visit to the shop, in text.
 
-The system message has the rules. Every other message is a page, then a blank line and the actions,
-one per line (unless ``show_actions`` is off). An action without effect is answered with
+The system message contains the rules. Every other message is a page, a blank line and the actions,
+one per line (unless ``show_actions`` is off). The reply to an action without effect is
 `DID_NOTHING`, a blank line, and the same page; the page after a purchase has no actions.
 """
 
@@ -68,11 +68,10 @@ class WebShopEnv(TextEnv):
     """One visit to the shop.
 
     Args:
-        env_config: Settings, as `WebShopEnvConfig` describes them.
-        extras: ``goal``, the key of a goal in the catalogue, as `webshop_tasks` lists them;
-            ``world_seed`` (default 0) and ``max_turns`` (default 15). ``goal_id``,
-            ``catalogue_sha256``, ``tagger`` and ``engine`` say what the task was made with; where
-            they are given, `init` refuses to play anything else.
+        env_config: Settings, see `WebShopEnvConfig`.
+        extras: ``goal``, the key of a goal in the catalogue, from `webshop_tasks`;
+            ``world_seed`` (default 0) and ``max_turns`` (default 15). If ``goal_id``,
+            ``catalogue_sha256``, ``tagger`` or ``engine`` are given, `init` refuses others.
 
     Raises:
         DataError: A setting is unknown or has the wrong type.
@@ -80,9 +79,9 @@ class WebShopEnv(TextEnv):
     The reward of a purchase is in [0, 1] (`Grade.reward`); every other step has 0. The metadata of
     `init` and `step` has ``observation`` (the bare page), ``admissible_commands``,
     ``available_actions`` (``has_search_bar`` and ``clickables``, as in the original), ``won``,
-    ``truncated``, and after a purchase ``reward_breakdown``. The admissible commands are every
-    click of the page; where a search bar is shown, some searches come first (`search_commands`).
-    Other searches are as good, on any page.
+    ``truncated``, and after a purchase ``reward_breakdown``. The admissible commands are all clicks
+    of the page, and before them, if the page has a search bar, some searches (`search_commands`).
+    Any other search is valid, too, on any page.
     """
 
     version = f"2.{GENERATOR_VERSION}"
@@ -112,7 +111,7 @@ class WebShopEnv(TextEnv):
 
     @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
-        """Return goals of a shop."""
+        """Return goals of a catalogue."""
         seed, goals = data["seed"], data["goals"]
         train, val, test = (
             webshop_tasks(split, data[split], seed=seed, goals=goals, env_config=env_config)
@@ -146,10 +145,10 @@ class WebShopEnv(TextEnv):
         return category_of(task.description) if task.description else ""
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Enter the shop: our instructions, then the search page.
+        """Return the prompt: the rules, then the search page.
 
         Raises:
-            DataError: There is no such catalogue or goal, or the task was made with another.
+            DataError: There is no such catalogue or goal, or the task was made with another one.
         """
         self._forget()
         self._session = self._visit()
@@ -249,7 +248,7 @@ class WebShopEnv(TextEnv):
         return metadata
 
     def _with_history(self) -> str:
-        """Put earlier pages and actions before the page, oldest first, as the original does."""
+        """Return the page after earlier pages and actions, oldest first, as in the original."""
         pages, actions = self.config.num_prev_obs, self.config.num_prev_actions
         parts = [self._page]
         for back in range(1, min(max(pages, actions), len(self._past_pages)) + 1):

@@ -1,8 +1,8 @@
 """Goals as tasks: train, val and test share no goal and no product.
 
-Products are ordered by a hash of the world's seed and their id. Test takes them from the front
-until it has 500 goals (the size in reports) or 30% of all, val the next until it has 1,000 or 20%,
-and train the rest. A product's goals stay together.
+Products are ordered by a hash of the world's seed and their id. The first ones are for test, up to
+500 goals (the size in reports) or 30% of all; the next for val, up to 1,000 goals or 20%; the rest
+for train. A product's goals are in one split.
 """
 
 import dataclasses
@@ -25,9 +25,9 @@ from skillwright.worlds.webshop.product import GOAL_KINDS, Goal, GoalKind, words
 from skillwright.worlds.webshop.reward import TAGGERS, resolve_tagger
 from skillwright.worlds.webshop.search import ENGINES
 
-# The seven categories of skills and reports, read from the instruction. Only whole words count: the
-# last name in the first clause that has one, because English puts the noun last (a ``shoe rack`` is
-# a rack). Two words beat one (``ice cream``).
+# The seven categories of skills and reports, derived from the instruction by whole words: the last
+# known noun in the first clause with one, because English puts the head noun last (a ``shoe rack``
+# is a rack). Two words take precedence over one (``ice cream``).
 
 
 CATEGORIES: Final = (
@@ -90,12 +90,12 @@ _WORD: Final = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
 def category_of(text: str) -> str:
-    """Return the category that an instruction asks for; ``other`` where no known thing is named."""
+    """Return the category that an instruction asks for; ``other`` without a known noun."""
     return named_category(text) or "other"
 
 
 def named_category(text: str) -> str:
-    """Return the category of the first clause that names a known thing; ``""`` where none does."""
+    """Return the category of the first clause with a known noun, or ``""``."""
     for clause in _CLAUSE_END.split(text.lower()):
         named = _last_named(_WORD.findall(clause))
         if named:
@@ -113,7 +113,7 @@ def _last_named(words: list[str]) -> str:
 
 
 # Searches for policies that choose among commands: the whole instruction; its content words from
-# the product on, without talk and price; those up to the first comma; and the first four of those.
+# the product on, without small talk and price; those before the first comma; the first four words.
 
 
 _PRICE: Final = re.compile(r",? and price lower than [0-9.]+ dollars\s*$")
@@ -133,7 +133,7 @@ _FIRST_WORDS: Final = 4
 
 
 def search_commands(instruction: str) -> list[str]:
-    """Return ``search[...]`` commands for an instruction, each once, the plainest first."""
+    """Return distinct ``search[...]`` commands for an instruction, the whole sentence first."""
     wish = _PRICE.sub("", instruction.lower())
     asked = _asked(wish)
     about = _content(" ".join(asked[: _first_comma(asked)]))
@@ -147,14 +147,14 @@ def search_commands(instruction: str) -> list[str]:
 
 
 def _asked(wish: str) -> list[str]:
-    """Return clauses and what ends them, from the clause that names the thing on."""
+    """Return clauses and their delimiters, from the clause that names the product on."""
     pieces = _CLAUSE.split(wish)
     clauses = pieces[::2]
     named = [at for at, clause in enumerate(clauses) if named_category(clause)]
     first = named[0] if named else max(range(len(clauses)), key=lambda at: len(clauses[at]))
     clause = _ASKS.sub("", clauses[first])
     if not named_category(clause) and named:
-        clause = clauses[first]  # the talk named the thing
+        clause = clauses[first]  # the small talk already named the product
     return [clause, *pieces[2 * first + 1 :]]
 
 
@@ -177,14 +177,14 @@ class WebShopEnvConfig:
     Attributes:
         observation_mode: ``text`` or ``text_rich``. The original's ``html`` and ``url`` need its
             web server and are refused.
-        num_prev_obs: How many earlier pages stand before the present one.
-        num_prev_actions: How many earlier actions stand there.
-        catalogue: ``built-in``; ``imported``, what ``skillwright data webshop`` made; or a path.
+        num_prev_obs: Number of earlier pages before the current one.
+        num_prev_actions: Number of earlier actions before the current page.
+        catalogue: ``built-in``; ``imported`` for that of ``skillwright data webshop``; or a path.
         engine: ``fts5``, or ``tantivy`` for a catalogue that was indexed with it.
-        tagger: How the reward finds nouns: ``spacy``, ``rule``, or ``auto`` for spaCy where it is
-            installed with its small model and the rule elsewhere.
+        tagger: The reward's noun tagger: ``spacy``, ``rule``, or ``auto`` for spaCy if it is
+            installed with its small model, else the rule.
         show_actions: Whether messages end with the list of actions.
-        show_attributes: Whether an item has an Attributes page, as an option of the original.
+        show_attributes: Whether an item has an Attributes page, an option of the original.
     """
 
     observation_mode: str = "text"
@@ -264,16 +264,16 @@ def webshop_tasks(
     goals: GoalKind = "human",
     env_config: object | None = None,
 ) -> list[Task]:
-    """Return the tasks of a split, in an order that the seed decides.
+    """Return the tasks of a split, in an order that depends on the seed.
 
     Args:
         split: ``train``, ``val`` or ``test``.
-        count: The number of first tasks; ``None`` for all.
-        seed: The world's: the built-in products, prices, price limits and splits.
-        goals: ``human`` goals are what people wrote; ``synthetic`` ones are one for every way to
-            choose a product's options.
-        env_config: The environment's settings; they name catalogue, engine and tagger, and all
-            three are in every task: over others it is another task.
+        count: Maximum number of tasks; ``None`` for all.
+        seed: The world's seed, for built-in products, prices, price limits and splits.
+        goals: ``human`` for instructions by people; ``synthetic`` for one goal per combination of
+            a product's options.
+        env_config: The environment's settings; each task records their catalogue, engine and
+            tagger.
 
     Raises:
         DataError: A setting is wrong, there is no such split or catalogue, or no goal of the kind.
@@ -299,7 +299,7 @@ def webshop_tasks(
 
 @lru_cache(maxsize=32)
 def split_asins(catalogue: Catalogue, goals: GoalKind) -> dict[str, tuple[str, ...]]:
-    """Return the products that the goals of each split are about, in order."""
+    """Return the products of each split, in order."""
     seed = catalogue.source.seed
     counts = catalogue.products_with_goals(goals)
     ordered = sorted(counts, key=lambda row: (derive_seed("webshop-split", seed, row[0]), row[0]))
@@ -316,7 +316,7 @@ def split_asins(catalogue: Catalogue, goals: GoalKind) -> dict[str, tuple[str, .
 
 
 def _distinct(goals: Iterator[Goal]) -> Iterator[Goal]:
-    """Drop goals that say and want the same as one before."""
+    """Drop goals with the same instruction and requirements as an earlier one."""
     seen: set[str] = set()
     for goal in goals:
         if goal.id not in seen:

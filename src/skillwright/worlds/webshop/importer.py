@@ -85,7 +85,7 @@ class _Entries:
         return name, self._value()
 
     def _value(self) -> Any:
-        """Decode the value at the current position, reading on until it is complete."""
+        """Decode the value at the current position, reading on in the file until it is complete."""
         self._next()
         while True:
             try:
@@ -99,7 +99,7 @@ class _Entries:
                         f"({error})"
                     ) from error
             else:
-                # A number at the end of the window may continue after it.
+                # A number at the end of the window may be incomplete.
                 if end < len(self._text) or self._ended:
                     self._at = end
                     return value
@@ -132,7 +132,7 @@ _HUMAN: Final = "items_human_ins"
 _SMALL: Final = "_1000"
 _LONGEST_ASIN: Final = 10
 
-# The database is built anew and moved into place when complete, so no step is undone.
+# The database is built in a new file and moved into place when complete.
 _FAST: Final = """
 PRAGMA page_size = 8192;
 PRAGMA journal_mode = OFF;
@@ -149,9 +149,9 @@ class Imported:
 
     Attributes:
         skipped: Number of entries without a usable or new asin.
-        human_goals: Number of goals that people wrote.
-        synthetic_goals: Number of goals made of options.
-        digest: A digest of all products.
+        human_goals: Number of goals written by people.
+        synthetic_goals: Number of goals generated from options.
+        digest: Digest of all products.
     """
 
     path: str
@@ -166,14 +166,14 @@ def import_webshop(folder: Path, target: Path, *, small: bool = False) -> Import
     """Import the official files in a folder.
 
     Args:
-        folder: Has the products and at least one of the two files with instructions.
-        target: The catalogue's file, replaced when the new one is complete; the old one's tantivy
-            index is removed.
+        folder: Folder with the products and at least one of the two files with instructions.
+        target: The catalogue's file, replaced when the new one is complete; its tantivy index is
+            removed.
         small: Use the files with 1,000 products.
 
     Raises:
-        DataError: A file is missing or malformed, or ``target`` cannot be written; then nothing
-            changes.
+        DataError: A file is missing or malformed, or ``target`` cannot be written; nothing is
+            changed.
     """
     items, attributes, human = (
         _file_of(folder, name, small=small) for name in (_ITEMS, _ATTRIBUTES, _HUMAN)
@@ -195,7 +195,7 @@ def import_webshop(folder: Path, target: Path, *, small: bool = False) -> Import
             imported = _import(connection, target, items, attributes, human)
         finally:
             connection.close()
-        # Of the products that were there before.
+        # The index of the replaced products.
         shutil.rmtree(tantivy_folder(target), ignore_errors=True)
         unfinished.replace(target)
     except sqlite3.OperationalError as error:
@@ -318,10 +318,10 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 
 def _text(given: Any) -> str:
-    """Return what stands there on one line; a number as it is written, and nothing for null."""
+    """Convert a JSON value to one line of text; null gives an empty text."""
     if isinstance(given, list):
         given = " ".join(map(_text, given))
-    # Half of a surrogate pair is no text that could be stored.
+    # A lone surrogate cannot be stored.
     text = "" if given is None else str(given).encode("utf-8", "replace").decode()
     return " ".join(text.split())
 

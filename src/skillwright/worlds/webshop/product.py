@@ -1,4 +1,4 @@
-"""A product as the shop sells it, and a goal as a customer states it."""
+"""Products, goals, prices and price limits."""
 
 import math
 import re
@@ -37,15 +37,15 @@ class Product:
     """One product.
 
     Attributes:
-        asin: Its id: at most ten characters.
+        asin: Id of at most ten characters.
         bullets: Features, one sentence each.
-        prices: No price (unknown), one, or the ends of a range, in dollars.
+        prices: No price (unknown), one, or the bounds of a range, in dollars.
         options: Values by the name of the option, both in lower case.
-        category: Its department, such as ``fashion``.
-        query: The search that found it.
-        crumbs: Its place among the departments, joined by `CRUMB`.
-        attributes: Its known attributes, not shown to the customer.
-        wishes: Requests by people who wanted it.
+        category: Department, such as ``fashion``.
+        query: The search query in the original's data.
+        crumbs: Path of departments, joined by `CRUMB`.
+        attributes: Known attributes, not shown to the customer.
+        wishes: Requests by people for this product.
         template: Text and attributes of its synthetic goals.
     """
 
@@ -64,13 +64,13 @@ class Product:
 
     @cached_property
     def price_text(self) -> str:
-        """The price as pages show it: ``$x``, or ``$x to $y``."""
+        """The price as text: ``$x``, or ``$x to $y``."""
         prices = self.prices or (UNKNOWN_PRICE,)
         return " to ".join(f"${price}" for price in prices)
 
     @cached_property
     def searched_text(self) -> str:
-        """What the search engine indexes: title, description, first bullet and options."""
+        """The indexed text: title, description, first bullet and options."""
         groups = ", and ".join(
             f"{name}: {', '.join(values)}" for name, values in self.options.items()
         )
@@ -83,12 +83,12 @@ class Goal:
     """A customer's goal; only the instruction is shown.
 
     Attributes:
-        key: Its place in the catalogue: ``asin/kind/number``.
-        asin: The product that it was written for.
-        category: That product's department.
-        query: That product's search.
-        name: That product's title.
-        product_category: That product's crumbs.
+        key: Key in the catalogue: ``asin/kind/number``.
+        asin: The product for which it was written.
+        category: The product's department.
+        query: The product's search query.
+        name: The product's title.
+        product_category: The product's crumbs.
         instruction_text: The instruction, with the price.
         attributes: Required attributes.
         price_upper: Maximum price, in dollars.
@@ -110,15 +110,14 @@ class Goal:
 
     @cached_property
     def id(self) -> str:
-        """A digest of all that the reward reads: equal goals have equal ids everywhere."""
+        """Digest of everything that affects the reward; equal goals have equal ids."""
         content = asdict(self)
         del content["key"], content["weight"]
         return digest(content)[:16]
 
 
-# Prices and price limits, drawn by hash: the same in every process, in any order.
-#
-# The original draws them from an unseeded generator, so that its goals differ between processes.
+# Prices and price limits are drawn by hash, so that they are equal in every process. The original
+# draws them from an unseeded generator.
 
 
 LIMITS: Final = tuple(10.0 * tens for tens in range(1, 100))
@@ -145,10 +144,10 @@ def drawn_price(asin: str, prices: Sequence[float], seed: int) -> float:
 
 
 def price_limit(asin: str, price: float, seed: int) -> float:
-    """Return the most that a goal's customer would pay.
+    """Return a goal's price limit, in dollars.
 
-    The larger of two different ones among the next four multiples of 10 dollars above ``price``
-    and below 1,000; `NO_LIMIT` where there are fewer than two.
+    It is the larger of two different multiples of 10 among the next four above ``price`` and below
+    1,000; `NO_LIMIT` if there are fewer than two.
     """
     above = [limit for limit in LIMITS if limit > price][:_NEXT_LIMITS]
     if len(above) < 2:
@@ -159,7 +158,7 @@ def price_limit(asin: str, price: float, seed: int) -> float:
 
 
 def limit_text(limit: float) -> str:
-    """Return what an instruction says about the price; nothing where there is no limit."""
+    """Return an instruction's text about the price limit, or ``""`` without a limit."""
     return "" if limit >= NO_LIMIT else f", and price lower than {limit:.2f} dollars"
 
 

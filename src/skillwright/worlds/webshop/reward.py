@@ -1,4 +1,4 @@
-"""The reward of a purchase, in fractions until the end, so that success means r == 1.
+"""The reward of a purchase, computed in exact fractions, so that success means r == 1.
 
     r = r_type * (attributes met + options met + price met) / (attributes + options + 1)
 
@@ -16,10 +16,10 @@ from typing import Any, Final
 from skillwright.core import DataError, did_you_mean
 from skillwright.worlds.webshop.product import CRUMB, Goal, Product, words
 
-# How alike two texts are as sets of words: the token-set ratio, from 0 to 100, as fractions.
+# The token-set ratio of two texts, from 0 to 100, as a fraction.
 #
-# Source: rapidfuzz (``fuzz.token_set_ratio``), by the Indel distance. The reward asks thefuzz 0.19,
-# which prepares texts in its own way and returns a whole number; `are_alike` does both alike.
+# Source: rapidfuzz (``fuzz.token_set_ratio``), by the Indel distance. The original uses thefuzz
+# 0.19, which normalizes texts and rounds the ratio; `are_alike` does the same.
 
 
 _ZERO: Final = Fraction(0)
@@ -28,7 +28,7 @@ _DROPPED: Final = dict.fromkeys(range(128, 256))
 
 
 def token_set_similarity(one: str, other: str) -> Fraction:
-    """Compare the words of two texts as they stand; no word on either side gives 0.
+    """Return the token-set ratio of two texts without normalization; 0 if either has no word.
 
     Returns:
         A fraction in [0, 100].
@@ -50,12 +50,12 @@ def token_set_similarity(one: str, other: str) -> Fraction:
 
 @lru_cache(maxsize=65_536)
 def are_alike(one: str, other: str) -> bool:
-    """Tell whether two texts are more than 85 alike, rounded, without case and punctuation."""
+    """Tell whether the rounded ratio of two texts, without case and punctuation, exceeds 85."""
     return round(token_set_similarity(_plain(one), _plain(other))) > 85
 
 
 def _plain(text: str) -> str:
-    """Prepare a text as the original does: the characters 128 to 255 are dropped, others stay."""
+    """Normalize a text as the original does: drop characters 128 to 255 and punctuation."""
     return re.sub(r"\W", " ", text.translate(_DROPPED)).lower().strip()
 
 
@@ -68,7 +68,7 @@ def _indel_distance(one: str, other: str) -> int:
 
 
 def _common_subsequence(one: str, other: str) -> int:
-    """Return the length of the longest common subsequence, a bit for each character of ``one``."""
+    """Return the length of the longest common subsequence, by a bit-parallel algorithm."""
     places: dict[str, int] = {}
     for index, character in enumerate(one):
         places[character] = places.get(character, 0) | 1 << index
@@ -81,10 +81,8 @@ def _common_subsequence(one: str, other: str) -> int:
     return len(one) - row.bit_count()
 
 
-# Colors: the first of a fixed list that an option contains stands for the whole of it.
-#
-# The list is the one that the original's reward reduces options by; another list is another score.
-# It is looked through in order, and also inside words (``red`` in ``wired``), as there.
+# The original's list of colors, by which the reward reduces options: an option is replaced by the
+# first color in the list that it contains, also inside words (``red`` in ``wired``).
 
 
 COLORS: Final = words(
@@ -104,11 +102,9 @@ def plain_color(option: str) -> str:
     return next((color for color in COLORS if color in option), option)
 
 
-# The nouns of a title: by spaCy's small English model where it is installed, else by a rule.
-#
-# By the rule every word of two or more letters is a noun, unless it is a function word or
-# describes; titles are strings of names and nouns, so that this errs towards counting a word. The
-# two give different title scores, so that every result names the tagger it was made with.
+# The nouns of a title, by spaCy's small English model or by a rule: every word of two or more
+# letters is a noun, unless it is in the list below. Titles consist of names and nouns, so the rule
+# rather counts too many words. The title scores differ, so every result records the tagger.
 
 
 MODEL: Final = "en_core_web_sm"
@@ -142,7 +138,7 @@ _WORD: Final = re.compile(r"(?<![^\W_])[^\W\d_][^\W_]*(?:-[^\W_]+)*")
 
 
 def resolve_tagger(asked: str) -> str:
-    """Return the tagger that ``auto`` stands for here, or the one that was asked for."""
+    """Resolve ``auto`` to an available tagger; return any other name unchanged."""
     if asked not in TAGGERS:
         raise DataError(f"webshop: no tagger {asked!r}. {did_you_mean(asked, TAGGERS)}")
     if asked == "auto":
@@ -157,7 +153,7 @@ def resolve_tagger(asked: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def nouns(title: str, tagger: str) -> tuple[str, ...]:
-    """Return the nouns of a title in lower case, in order; a word may stand there twice."""
+    """Return the nouns of a title in lower case and in order, repetitions included."""
     if tagger == "spacy":
         return tuple(token.text.lower() for token in _spacy()(title) if token.pos_ in _NOUNS)
     words = (word.lower() for word in _WORD.findall(title))
@@ -186,17 +182,17 @@ _SHARED_CRUMBS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """How well a purchase meets a goal.
+    """The grade of a purchase.
 
     Attributes:
-        attributes_hit: Attributes of the goal that the product has.
-        attributes: Attributes of the goal.
-        options_hit: Options of the goal that were chosen.
-        options: Options of the goal.
-        price_ok: Whether it costs at most what the goal allows.
-        title_score: The share of the goal's nouns that the product's title has, in [0, 1].
-        query_match: Whether both were found by the same search.
-        category_match: Whether both share two crumbs or more.
+        attributes_hit: Number of the goal's attributes that the product has.
+        attributes: Number of the goal's attributes.
+        options_hit: Number of the goal's options that were chosen.
+        options: Number of the goal's options.
+        price_ok: Whether the price is within the limit.
+        title_score: Share of the goal's nouns in the product's title, in [0, 1].
+        query_match: Whether product and goal have the same query.
+        category_match: Whether product and goal share two crumbs or more.
     """
 
     attributes_hit: int
@@ -210,7 +206,7 @@ class Grade:
 
     @property
     def r_type(self) -> Fraction:
-        """Whether it is the kind of thing that was asked for: 1, 1/2, 1/10 or 0."""
+        """Factor for the product's type: 1, 1/2, 1/10 or 0."""
         if self.title_score == 0:
             return Fraction(0)
         if self.title_score < Fraction(1, 10):
@@ -230,7 +226,7 @@ class Grade:
         return self.reward == 1
 
     def parts(self) -> dict[str, Any]:
-        """Return the parts of the reward as numbers; a part that the goal has none of is left out.
+        """Return the parts of the reward as numbers, without parts that the goal does not have.
 
         ``r_type``, ``r_att``, ``r_option``, ``r_price``, the weights ``w_att``, ``w_option`` and
         ``w_price``, ``query_match``, ``category_match``, ``title_score``.
@@ -259,11 +255,11 @@ def grade(
     """Grade a purchase.
 
     Args:
-        product: What was bought.
-        goal: What was wanted.
-        price: What the product costs, in dollars.
-        chosen: The options that were chosen, value by name.
-        tagger: How nouns are found: ``rule`` or ``spacy``.
+        product: The product that was bought.
+        goal: The customer's goal.
+        price: Price of the product, in dollars.
+        chosen: Chosen options, value by name.
+        tagger: The noun tagger: ``rule`` or ``spacy``.
     """
     return Grade(
         attributes_hit=_attributes_hit(product, goal.attributes),
@@ -278,7 +274,7 @@ def grade(
 
 
 def title_score(bought: str, wanted: str, tagger: str) -> Fraction:
-    """Return the share of the nouns of ``wanted`` that ``bought`` has; 1/5 where it has none."""
+    """Return the share of the nouns of ``wanted`` in ``bought``; 1/5 if ``wanted`` has none."""
     desired = nouns(wanted, tagger)
     if not desired:
         return NO_NOUNS_SCORE
@@ -286,7 +282,7 @@ def title_score(bought: str, wanted: str, tagger: str) -> Fraction:
 
 
 def share_crumbs(one: str, other: str) -> bool:
-    """Tell whether two places in the departments have two different crumbs or more in common."""
+    """Tell whether two paths of departments have at least two crumbs in common."""
     return len(_crumbs(one) & _crumbs(other)) >= _SHARED_CRUMBS
 
 
@@ -309,10 +305,10 @@ def _options_hit(wanted: Iterable[tuple[str, str]], chosen: Iterable[str]) -> in
 
 
 def compared_text(name: str, value: str) -> str:
-    """Return what the choices are compared with for one option of a goal.
+    """Return the text with which choices are compared for one option of a goal.
 
-    A synthetic goal's options have names, and the original compares with name and value together:
-    they are a color only if one of them is the color's whole name.
+    A synthetic goal's options have names, and the original compares with name and value together;
+    this text is reduced to a color only if name or value is exactly a color.
     """
     if not name:
         return plain_color(value)

@@ -1,4 +1,4 @@
-"""The search engine: at most fifty product ids for a query, the best first.
+"""The search engine: at most fifty product ids for a query, best first.
 
 The scores are Lucene's BM25, as in the original, over the postings of SQLite's FTS5, whose own
 ``bm25()`` has fixed k1 and b (1.2 and 0.75) and is slow. Lucene stores lengths in one byte and has
@@ -32,7 +32,7 @@ _K1: Final = 0.9
 _B: Final = 0.4
 
 TOKENS: Final = "porter unicode61"
-"""The tokenizer, as FTS5 names it."""
+"""The tokenizer's name in FTS5."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _MOST_WORDS: Final = 48
@@ -45,17 +45,17 @@ _STOP_WORDS: Final = frozenset(
 
 
 def searched_words(text: str) -> list[str]:
-    """Return the words of a text that count, in lower case and order: all but the stop words."""
+    """Return the words of a text in lower case and in order, without stop words."""
     return [word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]
 
 
 def query_words(query: str) -> list[str]:
-    """Return the words of a query that are searched for; one may stand twice, and counts twice."""
+    """Return the words of a query; repeated words count repeatedly."""
     return searched_words(query)[:_MOST_WORDS]
 
 
 class FtsEngine:
-    """BM25 over the postings that FTS5 made."""
+    """BM25 over the postings of FTS5."""
 
     name = "fts5"
 
@@ -108,7 +108,7 @@ class TantivyEngine:
 
     def __init__(self, folder: Path) -> None:
         index = import_tantivy().Index
-        # Asking about a folder that is not there raises.
+        # Tantivy raises for a missing folder.
         if not (folder.is_dir() and index.exists(str(folder))):
             raise DataError(
                 f"there is no tantivy index {str(folder)!r}; make it with "
@@ -123,7 +123,7 @@ class TantivyEngine:
         if not words:
             return ()
         asked = self._index.parse_query(" ".join(words), ["body"])
-        # Twice as many as wanted, so that ties around the last place are seen whole.
+        # Twice the limit, so that ties at the last rank are complete.
         found = self._searcher.search(asked, 2 * MOST_HITS).hits
         hits = [(-score, self._searcher.doc(at)["asin"][0]) for score, at in found]
         return tuple(asin for _, asin in sorted(hits)[:MOST_HITS])
@@ -135,7 +135,7 @@ def tantivy_folder(catalogue: Path) -> Path:
 
 
 def build_tantivy(folder: Path, texts: Iterable[tuple[str, str]]) -> None:
-    """Make an index of ``(asin, text)`` pairs; one that is there is replaced when it is whole."""
+    """Build an index of ``(asin, text)`` pairs; an existing one is replaced at the end."""
     tantivy = import_tantivy()
     unfinished = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(unfinished, ignore_errors=True)

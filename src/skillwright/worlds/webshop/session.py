@@ -59,7 +59,7 @@ class Session:
 
     @property
     def clickables(self) -> list[str]:
-        """What can be clicked, in lower case."""
+        """Clickable texts, in lower case."""
         return clickables(self.page)
 
     def act(self, action: str) -> bool:
@@ -78,7 +78,7 @@ class Session:
         return True
 
     def _clicks(self) -> dict[str, partial[None]]:
-        """Say what a click on each thing of the page does."""
+        """Return the effect of a click on each clickable text of the page."""
         clicks = {
             part.text.lower(): partial(self._open, part.text)
             for part in self.page
@@ -87,7 +87,7 @@ class Session:
         if self._product is not None and self._on_item:
             for name, values in self._product.options.items():
                 clicks |= {value.lower(): partial(self._choose, name, value) for value in values}
-        # Buttons last: a value that is called like one must not make it unreachable.
+        # Buttons last, so that an option's value of the same name does not hide them.
         return clicks | {
             part.text.lower(): partial(self._press, part.text)
             for part in self.page
@@ -122,7 +122,7 @@ class Session:
     @property
     def _sold(self) -> Product:
         if self._product is None:
-            raise RuntimeError("no product is open")  # such buttons stand on its pages only
+            raise RuntimeError("no product is open")  # only a product's pages have these buttons
         return self._product
 
     def _back_to_search(self) -> None:
@@ -167,9 +167,9 @@ class Session:
         self.page = done_page(product, self._chosen, self.grade.reward)
 
 
-# The pages: visible texts in order, and what can be clicked. ``text`` joins the parts by
-# `SEPARATOR`; ``text_rich`` puts each on a line, with marks around clickable parts. Source: the
-# page texts of WebShop (arXiv:2207.01206), white space included.
+# A page is a sequence of visible, partly clickable texts. The mode ``text`` joins them by
+# `SEPARATOR`; ``text_rich`` puts each on a line, with marks around clickable ones. Source: the page
+# texts of WebShop (arXiv:2207.01206), white space included.
 
 
 SEPARATOR: Final = " [SEP] "
@@ -188,18 +188,18 @@ Kind = Literal["text", "button", "product", "option"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A visible text, and what it is."""
+    """A visible text of a page."""
 
-    text: str  # as `text_rich` shows it, with its white space
+    text: str  # as in the mode `text_rich`, with its white space
     kind: Kind = "text"  # plain text, a button, a product's link, or an option's value
-    clicked: bool = False  # an option that is chosen, or a product that was visited
+    clicked: bool = False  # whether an option is chosen, or a product was visited
 
 
 Page = tuple[Part, ...]
 
 
 def search_page(instruction: str) -> Page:
-    """The page with the search bar, where an episode begins."""
+    """Return the page with the search bar, where an episode begins."""
     return (Part("WebShop"), Part("Instruction: "), Part(instruction), _button(SEARCH))
 
 
@@ -210,7 +210,7 @@ def results_page(
     products: Sequence[Product],
     visited: AbstractSet[str],
 ) -> Page:
-    """Ten hits. ``Next >`` is there even after the last of them, as in the original."""
+    """Return a page of ten hits; even the last one has ``Next >``, as in the original."""
     listed = [
         part
         for product in products
@@ -233,7 +233,7 @@ def results_page(
 def item_page(
     instruction: str, product: Product, chosen: Mapping[str, str], sub_pages: Iterable[str]
 ) -> Page:
-    """A product with its options."""
+    """Return the page of a product with its options."""
     options = [
         part
         for name, values in product.options.items()
@@ -256,7 +256,7 @@ def item_page(
 
 
 def sub_page(instruction: str, product: Product, name: str) -> Page:
-    """What is said about a product: its description, features, reviews or attributes."""
+    """Return a product's page with its description, features, reviews or attributes."""
     listed = {"Features": product.bullets, ATTRIBUTES: product.attributes}.get(name, ())
     below = {
         "Description": (product.description,),
@@ -283,13 +283,13 @@ def done_page(product: Product, chosen: Mapping[str, str], reward: Fraction) -> 
 
 
 def _escaped_json(chosen: Mapping[str, str]) -> str:
-    """Write choices as Flask's templates do: sorted, in ASCII, safe within HTML."""
+    """Serialize choices like Flask's templates: sorted, in ASCII, HTML-safe."""
     text = json.dumps(dict(chosen), sort_keys=True)
     return re.sub(r"[<>&']", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def clickables(page: Page) -> list[str]:
-    """Return what can be clicked, in lower case and order, each once, with the search button."""
+    """Return the distinct clickable texts in lower case and in order, with the search button."""
     return list(dict.fromkeys(part.text.lower() for part in page if part.kind != "text"))
 
 
@@ -301,7 +301,7 @@ def as_text(page: Page) -> str:
 def as_rich_text(page: Page) -> str:
     """Render a page in the mode ``text_rich``."""
     chosen = [part.text for part in page if part.kind == "option" and part.clicked]
-    # The original puts each such line before all that it has so far, so that the last is on top.
+    # The original prepends each such line, so that the last one is first.
     clicks = [f"You have clicked {text}." for text in reversed(chosen)]
     lines = [*clicks, *(_rich(part) for part in page if part.text.strip())]
     return "".join(f"{line}\n" for line in lines)

@@ -129,9 +129,8 @@ async def compare_skills(
     if sides[0] == sides[1] and wanted.policy is PairPolicy.CHANGED:
         return comparison
     planner = rollouts.planner
-    batch: BatchSpec | None = await planner.sample(
-        epoch, wanted.wanted, planner.seed + epoch * SAMPLE_STRIDE
-    )
+    seed = planner.seed + epoch * SAMPLE_STRIDE
+    batch: BatchSpec | None = await planner.sample(epoch, wanted.wanted, seed)
     rounds, items, rows = 0, dict[str, Item](), dict[str, Row]()
     while batch is not None:
         before, after = await _both(rollouts, batch, sides, (epoch, rounds))
@@ -140,7 +139,7 @@ async def compare_skills(
         rows |= after.stored
         rounds += 1
         seen = {result.task_id for result in before.results} | items.keys()
-        batch = _next_batch(rollouts, comparison, seen)
+        batch = _next_batch(rollouts, comparison, seen, seed)
     return await _representative_first(rollouts, comparison, items, rows)
 
 
@@ -182,12 +181,14 @@ def _with_pairs(comparison: Comparison, before: Played, after: Played) -> Compar
     return replace(added, queue=(), lost=(*added.lost, *lost))
 
 
-def _next_batch(rollouts: Rollouts, comparison: Comparison, seen: set[str]) -> BatchSpec | None:
+def _next_batch(
+    rollouts: Rollouts, comparison: Comparison, seen: set[str], seed: int
+) -> BatchSpec | None:
     """Return what tops the sample up, where the policy needs more pairs and there are items."""
     enough = len(comparison.pairs) >= comparison.wanted
-    if enough or comparison.policy is PairPolicy.MIXED:
+    if enough or comparison.policy is not PairPolicy.CHANGED:
         return None
-    more = rollouts.planner.others(dict.fromkeys(seen))[: comparison.wanted]
+    more = rollouts.planner.others(dict.fromkeys(seen), seed)[: comparison.wanted]
     return rollouts.planner.part("train", [dict(item) for item in more]) if more else None
 
 

@@ -160,10 +160,10 @@ class AdapterPlanner:
         await self.checkpoint(f"after the {at}")
         return batch
 
-    def others(self, taken: Mapping[str, Any]) -> list[Item]:
-        """Return the train items that are not ``taken``, in the order in which samples continue."""
+    def others(self, taken: Mapping[str, Any], seed: int) -> list[Item]:
+        """Return the train items that are not ``taken``, in the order of the shuffle by ``seed``."""
         pool = items_by_id(getattr(self.loader, "train_items", None)) if self.can_choose else None
-        order = shuffled(list(pool or ()), self.seed)
+        order = shuffled(list(pool or ()), seed)
         return [(pool or {})[one] for one in order if one not in taken]
 
     def known_items(self, batch: BatchSpec) -> dict[str, Item] | None:

@@ -1,4 +1,4 @@
-"""What a household skill says: rules of conduct and storage habits, read from free text."""
+"""Recognize rules of conduct and storage habits in the free text of a household skill."""
 
 from skillwright.worlds.scripted.skilltext.readers import read_conduct, read_stances
 from skillwright.worlds.scripted.skilltext.rules import (

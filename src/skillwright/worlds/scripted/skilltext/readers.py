@@ -1,4 +1,4 @@
-"""What a whole skill tells its reader: one reader of sentences per rule."""
+"""Recognize the rules in a skill, with one function per rule."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,10 +17,9 @@ from skillwright.worlds.scripted.skilltext.sentences import (
 )
 from skillwright.worlds.scripted.skilltext.words import FEW, concept, union
 
-# One reader per rule: does a statement ask for it (True), forbid it (False), or neither (None)?
-#
-# No reader knows a whole phrase. Each looks for the ideas that its rule is made of, wherever they
-# are in the sentence, and for what the sentence says about the doing among them.
+# One function per rule tells whether a statement asks for it (True), forbids it (False), or neither
+# (None). It looks for the concepts of its rule anywhere in the sentence, not for whole phrases, and
+# for the polarity of the clause with the action.
 
 
 Answer = bool | None
@@ -145,15 +144,15 @@ def _is_about_placing(near: str) -> bool:
 
 
 def _is_treating(near: str) -> bool:
-    """A door of an appliance in use: it need not be open to heat or to cool."""
+    """Tell whether a text is about an appliance in use, whose door need not be open."""
     return bool(_TEMPERING.search(near) and _TEMPERED_IN.search(near))
 
 
 def _near(said: Statement, head: re.Pattern[str]) -> Iterator[tuple[Clause, str]]:
-    """Yield the clauses with a doing, each with the words that tell what it is done to.
+    """Yield the clauses with an action, each with the words that identify its object.
 
-    These are the clause, the subordinate clauses next to it, and where it only says "it" or "them",
-    the clause or sentence before it.
+    These are the clause, the subordinate clauses next to it, and for "it" or "them" the clause or
+    sentence before it.
     """
     for at, clause in enumerate(said.clauses):
         if not head.search(clause.text):
@@ -167,7 +166,7 @@ def _near(said: Statement, head: re.Pattern[str]) -> Iterator[tuple[Clause, str]
 
 
 def _antecedents(said: Statement, at: int) -> list[str]:
-    """Return what "it" may stand for: the clauses before, up to one that names something."""
+    """Return the clauses that "it" may refer to: those before, up to one that names a thing."""
     found: list[str] = []
     for text in [*(clause.text for clause in reversed(said.clauses[:at])), said.sentence.before]:
         found.append(text)
@@ -384,7 +383,7 @@ READERS: Final[tuple[tuple[Rule, Callable[[Statement], Answer]], ...]] = (
 )
 
 
-# What a whole skill tells its reader to do.
+# Reading a whole skill.
 
 
 _NUMBERS: Final = {
@@ -395,7 +394,7 @@ _FEWEST = 2
 
 @lru_cache(maxsize=512)
 def read_stances(text: str) -> tuple[Stance, ...]:
-    """Return what a text says about the rules, sentence by sentence, in order."""
+    """Return the statements of a text about rules, in order."""
     found: list[Stance] = []
     for said in _advice(text):
         for rule, reader in READERS:

@@ -1,4 +1,4 @@
-"""What a household skill can give: rules of conduct, and habits of storage."""
+"""Rules of conduct, names of household classes, and storage habits."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from skillwright.worlds.scripted.skilltext.sentences import blocks, sentences, tells_story
 from skillwright.worlds.scripted.skilltext.words import concept
 
-# The rules of conduct that a household skill can give.
+# The rules that a household skill can teach.
 
 
 class Rule(StrEnum):
-    """Something that a skill may tell the agent to do, or not to do."""
+    """A rule that a skill may ask for or forbid."""
 
     SEARCH_ONCE = "search_once"
     """Search the places systematically, each once."""
@@ -23,15 +23,15 @@ class Rule(StrEnum):
     TAKE_ON_SIGHT = "take_on_sight"
     """Take the wanted object when it is seen."""
     CLEAN_FIRST = "clean_first"
-    """Clean the object at a sink basin before placing it, where the task wants it clean."""
+    """Clean the object at a sink basin before placing it, if the task requires it."""
     HEAT_FIRST = "heat_first"
-    """Heat the object in the microwave before placing it, where the task wants it hot."""
+    """Heat the object in the microwave before placing it, if the task requires it."""
     COOL_FIRST = "cool_first"
-    """Cool the object in the fridge before placing it, where the task wants it cool."""
+    """Cool the object in the fridge before placing it, if the task requires it."""
     USE_LAMP = "use_lamp"
-    """Carry the object to the lamp and switch it on, where the task is to look at it there."""
+    """Carry the object to the lamp and switch it on, if the task requires it."""
     FETCH_SECOND = "fetch_second"
-    """Bring one object, then the second, to the same receptacle, where the task wants two."""
+    """Bring one object, then the second, to the same receptacle, if the task requires two."""
     OPEN_TO_PLACE = "open_to_place"
     """Open the destination if it is closed, before placing."""
     LIKELY_FIRST = "likely_first"
@@ -60,56 +60,53 @@ GOOD_RULES: Final = (
     Rule.OPEN_TO_PLACE,
     Rule.LIKELY_FIRST,
 )
-"""Following them helps; forbidding one of them harms."""
+"""Good rules: following them helps, forbidding them harms."""
 
 BAD_RULES: Final = tuple(rule for rule in Rule if rule not in GOOD_RULES)
-"""Following them wastes steps or ends the search too early."""
+"""Bad rules: following them wastes steps or ends the search too early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stance:
-    """What a text says about one rule."""
+    """A statement of a text about a rule."""
 
-    rule: Rule  # which one
-    wanted: bool  # it asks for the doing; ``False`` where it forbids it
-    source: str  # the line that says so, verbatim
-    number: int = 0  # how many places are few, for `Rule.FEW_PLACES`
+    rule: Rule
+    wanted: bool  # whether the text asks for the rule or forbids it
+    source: str  # the line with the statement, verbatim
+    number: int = 0  # number of places, for `Rule.FEW_PLACES`
 
     @property
     def is_harmful(self) -> bool:
-        """It forbids what helps, or asks for what harms."""
+        """Whether it forbids a good rule or asks for a bad one."""
         return self.wanted == (self.rule in BAD_RULES)
 
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """The rules that hold once a whole text is read.
+    """The rules of a whole text; a later sentence about a rule overrides an earlier one."""
 
-    Precedence: a later sentence overrides an earlier one about the same rule.
-    """
-
-    # rule -> the last thing that the text says about it
+    # rule -> the last statement about it
     stances: Mapping[Rule, Stance] = field(default_factory=dict)
 
     def follows(self, rule: Rule) -> bool:
-        """The text asks for it."""
+        """Tell whether the text asks for a rule."""
         stance = self.stances.get(rule)
         return stance is not None and stance.wanted
 
     def forbids(self, rule: Rule) -> bool:
-        """The text forbids it."""
+        """Tell whether the text forbids a rule."""
         stance = self.stances.get(rule)
         return stance is not None and not stance.wanted
 
 
 EXPERT_CONDUCT: Final = Conduct({rule: Stance(rule, True, "") for rule in GOOD_RULES})
-"""Every good rule, and no bad one."""
+"""All good rules, and no bad one."""
 
 
-# The classes of a household, and how people spell them ("credit cards" is class creditcard).
+# The classes of a household, with their spellings ("credit cards" is class creditcard).
 
 
-# A hyphen stands where people may write a space or nothing.
+# A hyphen matches a space, a hyphen, or nothing.
 _OBJECTS: Final = """
 alarm-clock apple baseball-bat basket-ball book bowl box bread butter-knife cd candle cell-phone
 cloth credit-card cup desk-lamp dish-sponge egg floor-lamp fork glass-bottle hand-towel kettle
@@ -150,12 +147,12 @@ RECEPTACLE_CLASSES: Final = frozenset(_RECEPTACLES.replace("-", "").split())
 
 
 class Mention(NamedTuple):
-    """A class or a single entity that a text names."""
+    """A class or a single entity that a text mentions."""
 
     cls: str  # its class
-    name: str  # ``"cabinet 3"`` where it is numbered, else the class
-    start: int  # where its words begin
-    is_place: bool  # it is a receptacle, not an object
+    name: str  # ``"cabinet 3"`` if it is numbered, else the class
+    start: int  # position of its first word
+    is_place: bool  # whether it is a receptacle or an object
 
 
 def _forms(spelling: str) -> str:
@@ -170,7 +167,7 @@ def _spellings() -> Mapping[str, str]:
 
 
 _CLASSES: Final = tuple(_spellings().values())
-# Longer spellings first: a coffee table is no table, a toilet paper hanger no toilet.
+# Longer spellings first, so that "coffee table" does not match "table".
 _ORDER: Final = sorted(enumerate(_spellings()), key=lambda item: -len(item[1]))
 _MENTION: Final = re.compile(
     r"(?<![\w-])(?:"
@@ -180,7 +177,7 @@ _MENTION: Final = re.compile(
 
 
 def mentions(text: str) -> list[Mention]:
-    """List the classes and entities that a lower-case text names, in order."""
+    """List the classes and entities in a lower-case text, in order."""
     found = []
     for match in _MENTION.finditer(text):
         group = next(name for name, words in match.groupdict().items() if words and name[0] == "c")
@@ -190,7 +187,7 @@ def mentions(text: str) -> list[Mention]:
     return found
 
 
-# Storage habits: "mugs are kept in cabinet 3", in whatever words.
+# Storage habits: "mugs are kept in cabinet 3", in any wording.
 
 
 _KEPT = concept("""
@@ -213,18 +210,18 @@ _ROOM = re.compile(r"\b(kitchen|living ?room|bedroom|bathroom)\b")
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """Where objects of a class are kept."""
+    """The places of objects of a class."""
 
     room: str  # ``kitchen``, ``living room``, ``bedroom``, ``bathroom``, or "" for any
-    object_class: str  # what is kept there
+    object_class: str
     # receptacles by name ("cabinet 3") or by class ("cabinet"), the likeliest first
     places: tuple[str, ...]
-    source: str = ""  # the line that says so, verbatim
+    source: str = ""  # the line with the habit, verbatim
 
 
 @lru_cache(maxsize=512)
 def read_habits(text: str) -> tuple[Habit, ...]:
-    """Return the storage habits that a text tells, in order."""
+    """Return the storage habits in a text, in order."""
     found: list[Habit] = []
     for block in blocks(text):
         for sentence in sentences(block):
@@ -240,12 +237,12 @@ def read_habits(text: str) -> tuple[Habit, ...]:
 def _is_about_storage(text: str) -> bool:
     if not _KEPT.search(text) or _OTHER_ERRAND.search(text) or _DENIED.search(text):
         return False
-    # "A vase stands on a shelf" describes; "vases usually stand on shelves" tells a habit.
+    # "A vase stands on a shelf" is a description; "vases usually stand on shelves" is a habit.
     return not tells_story(text) and bool(re.search(r"[a-z] \d", text) or _GENERAL.search(text))
 
 
 def _pairs(text: str) -> Iterator[tuple[list[Mention], list[Mention]]]:
-    """Pair objects with the places named after them; where a place is named first, before them."""
+    """Pair objects with the places after them, or before them if a place is mentioned first."""
     named = mentions(text)
     if len(named) < 2:
         return

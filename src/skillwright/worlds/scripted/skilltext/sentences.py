@@ -1,4 +1,4 @@
-"""Skill text taken apart: sentences, their clauses, and what each asks for or forbids."""
+"""Split skill text into sentences and clauses, and find what each asks for or forbids."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import Final
 
 from skillwright.worlds.scripted.skilltext.words import VISITED, concept
 
-# Skill text taken apart: lines, bullets, headings, sentences; spelled out and in lower case.
+# Splitting text into lines, bullets, headings and sentences; contractions are spelled out.
 
 
 _HEADING = re.compile(r"^\s*#{1,6}\s+")
@@ -63,16 +63,15 @@ class Sentence:
     """One statement of a text."""
 
     text: str  # lower case, single spaces, contractions spelled out, mark-up removed
-    # the text of the sentence before it in the same paragraph or bullet, or ""; what "it" and
-    # "them" may refer to
+    # text of the preceding sentence in the same paragraph or bullet, to which "it" may refer, or ""
     before: str
-    source: str  # the line or lines that it is in, verbatim
-    discouraged: bool = False  # it is in a list under a heading such as "Avoid:"
-    telegraphic: bool = False  # it stands alone in a bullet, where verbs may be left out
+    source: str  # its line or lines, verbatim
+    discouraged: bool = False  # whether it is in a list under a heading such as "Avoid:"
+    telegraphic: bool = False  # whether it is a whole bullet, which may lack a verb
 
 
 def spelled_out(text: str) -> str:
-    """Return text in lower case, without mark-up and contractions, with single spaces."""
+    """Normalize text: lower case, single spaces, without mark-up and contractions."""
     text = _MARKUP.sub("", text).lower()
     for pattern, replacement in _SPELLED_OUT:
         text = pattern.sub(replacement, text)
@@ -80,7 +79,7 @@ def spelled_out(text: str) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Split a text at blank lines, but leave a list in one piece with what introduces it."""
+    """Split a text at blank lines, but keep a list together with its introduction."""
     found: list[str] = []
     for block in re.split(r"\n\s*\n", text.strip()):
         last = found[-1].splitlines()[-1] if found else ""
@@ -93,7 +92,7 @@ def blocks(text: str) -> list[str]:
 
 
 def sentences(text: str) -> list[Sentence]:
-    """Take a block apart, in order. Headings and bullets are statements of their own."""
+    """Split a block into sentences; headings and bullets are separate statements."""
     found: list[Sentence] = []
     discouraged = False
     for source, is_bullet in _statements(text):
@@ -118,9 +117,9 @@ def sentences(text: str) -> list[Sentence]:
 
 
 def _without_label(line: str) -> str:
-    """Reduce a line of a skill bank to what it tells: its name and its condition ask for nothing.
+    """Reduce a line of a skill bank to its advice, without name and condition.
 
-    What is to be avoided reads as a prohibition.
+    "Avoid: ..." becomes a prohibition.
     """
     label = _BANK_LABEL.match(line)
     if label is None:
@@ -149,25 +148,23 @@ def _is_wrapped(line: str, following: str) -> bool:
     return not _HEADING.match(line) and following.lstrip()[:1].islower()
 
 
-# Clauses of a sentence, and what a sentence says about a doing in it: do it, do not, or nothing.
+# The clauses of a sentence, and the polarity of an action in them: required, forbidden, or neither.
 #
-# "Never put it down before it is hot" asks for heat; "put it down without heating it" forbids it;
-# "if you heat it, ..." says nothing about heating. The rules:
+# "Never put it down before it is hot" requires heat; "put it down without heating it" forbids it;
+# "if you heat it, ..." does neither. The rules:
 #
-# - A sentence falls into clauses at punctuation and at words like *before*, *if*, *without*.
-# - In a main clause a doing is asked for, unless the words on its left or right deny it; two
-# denials
-#   cancel each other ("do not forget to").
-# - In a condition (*if*, *when*, *once*, *after*, ...) nothing is asked for.
-# - What stands after *without*, *before*, *until* or *unless* is asked for where the main clause
-# is
-#   denied ("do not leave before ..."). After *without* it is forbidden otherwise.
-# - What stands after *only after* or *only once* is asked for.
-# - What stands after *rather than* or *instead of* is forbidden.
+# - A sentence is split into clauses at punctuation and at words like *before*, *if*, *without*.
+# - In a main clause an action is required, unless words on its left or right negate it; two
+#   negations cancel each other ("do not forget to").
+# - In a condition (*if*, *when*, *once*, *after*, ...) nothing is required.
+# - After *without*, *before*, *until* or *unless* an action is required if the main clause is
+#   negated ("do not leave before ..."). After *without* it is forbidden otherwise.
+# - After *only after* or *only once* an action is required.
+# - After *rather than* or *instead of* an action is forbidden.
 
 
 class Kind(StrEnum):
-    """The part that a clause plays."""
+    """The role of a clause."""
 
     MAIN = "main"
     CONDITION = "condition"
@@ -209,8 +206,8 @@ _IMPERATIVE_INSIDE = re.compile(
     r"|there is no)\b"
 )
 
-# What denies the doing on its right. "If it is not there, open ..." denies nothing: a bare "not"
-# counts only after do, should and the like, or at the start of a clause.
+# Words that negate the action on their right. A bare "not" counts only after do, should and the
+# like, or at the start of a clause: "If it is not there, open ..." negates nothing.
 _DENIAL = re.compile(
     r"\b(?:never|(?:do|should|must|may|can|need|ought|shall|will|to|better|please) not(?! only)"
     r"|do(?:es)? not (?:need|have)|(?:needs?|deserves?|gets?|requires?|takes?|there is) no"
@@ -230,7 +227,7 @@ _OPENING_DENIAL = re.compile(
     r"(?! (?:matter|later|need|point|use|reason|sense|value|benefit|necessary|needed|required"
     r"|worth))"
 )
-# Two words, one denial.
+# Two words, one negation.
 _PAIRED_DENIAL = re.compile(r"\b(?:(?:do|should|must|need) not|never) (?:bother|waste)\b")
 _DENIED_AFTER = re.compile(
     r"^[^,;:]{0,80}?\b(?:(?:is|are|being) (?:[a-z]+ )?(?:not (?:needed|necessary|required|worth"
@@ -247,14 +244,14 @@ _DENIES_BASE_FORM = re.compile(r"\b(?:never|(?:do|should|must|may|can|need|will)
 class Clause:
     """A part of a sentence."""
 
-    text: str  # its words, without the conjunction that leads it
-    kind: Kind  # the part that it plays
-    lead: str = ""  # the conjunction or mark before it, or ""
-    denied: bool = False  # a denial further left reaches into it ("never wander **or go back**")
+    text: str  # its words, without its conjunction
+    kind: Kind  # its role
+    lead: str = ""  # its conjunction, or the mark before it, or ""
+    denied: bool = False  # negated by an earlier clause ("never wander **or go back**")
 
     def denies(self, start: int, end: int) -> bool:
-        """Tell whether an odd number of words deny the doing at ``[start, end)``."""
-        # The whole clause is searched, because some denials look at the word that follows them.
+        """Tell whether an odd number of negations apply to the action at ``[start, end)``."""
+        # The whole clause is searched, because some negations depend on the next word.
         count = sum(found.end() <= start for found in _DENIAL.finditer(self.text))
         count -= sum(found.end() <= start for found in _PAIRED_DENIAL.finditer(self.text))
         count += bool(_OPENING_DENIAL.match(self.text[:start])) + self.denied
@@ -263,7 +260,7 @@ class Clause:
 
     @property
     def is_denied(self) -> bool:
-        """The clause says what not to do, or what does not happen."""
+        """Whether the clause is negated."""
         return self.denies(len(self.text), len(self.text))
 
 
@@ -280,7 +277,7 @@ def split(sentence: Sentence) -> tuple[Clause, ...]:
         if mark == "stop":
             kind, lead = Kind.MAIN, border["stop"].strip()
         elif mark == "also":
-            lead = "and"  # the clause keeps the kind of the one before it
+            lead = "and"  # the clause has the role of the one before it
         else:
             kind, lead = Kind(mark), border[mark].strip()
     words = sentence.text[at:].strip()
@@ -290,7 +287,7 @@ def split(sentence: Sentence) -> tuple[Clause, ...]:
 
 
 def _with_fronted_clause_cut(clauses: list[Clause]) -> list[Clause]:
-    """Find the main clause where no comma announces it: "if it is shut | open it"."""
+    """Split off a main clause without a comma before it: "if it is shut | open it"."""
     if not clauses or any(clause.kind is Kind.MAIN for clause in clauses):
         return clauses
     verb = _IMPERATIVE_INSIDE.search(clauses[0].text)
@@ -302,7 +299,7 @@ def _with_fronted_clause_cut(clauses: list[Clause]) -> list[Clause]:
 
 
 def _joined(clause: Clause, before: list[Clause]) -> Clause:
-    """Carry a denial over "and": "never stop and look" denies both, "avoid it and look" one."""
+    """Extend a negation over "and": in "never stop and look" both, in "avoid it and look" one."""
     if clause.lead != "and" or not before or not before[-1].is_denied:
         return clause
     reaches = before[-1].denied or bool(_DENIES_BASE_FORM.search(before[-1].text))
@@ -310,7 +307,7 @@ def _joined(clause: Clause, before: list[Clause]) -> Clause:
 
 
 def _with_lists_denied(clauses: list[Clause]) -> tuple[Clause, ...]:
-    """Carry a denial through a list that ends with "or": "never wander, stop, or go back"."""
+    """Extend a negation over a list with "or": "never wander, stop, or go back"."""
     for last, clause in enumerate(clauses):
         if not re.match(r"(?:or|nor)\b", clause.text):
             continue
@@ -323,10 +320,10 @@ def _with_lists_denied(clauses: list[Clause]) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-# A sentence as advice: does it give an instruction, and which?
+# A sentence as advice.
 
 
-# Other trades have closed tickets, hot pans and searches too.
+# Words of other domains, which also have closed tickets, hot pans and searches.
 FOREIGN: Final = concept("""
     code / coding / software / functions / commits / git / deploy~ / servers? / bugs? / debugging
     repositor(?:y|ies) / branch(?:es)? / variables? / apis? / databases? / caches? / files?
@@ -356,9 +353,9 @@ _TASK_TALK: Final = concept("""
     sinkbasins? / desklamps? / floorlamps? / countertops?
 """)
 _SHORT = 40
-"""A text of fewer words says too little to tell what it is about."""
+"""Minimum words of a text to decide which domain it is about."""
 _DENSITY = 20
-"""In a text about household tasks, at least one word in this many is about them."""
+"""In a text about household tasks, at least one in this number of words is about them."""
 
 _NARRATIVE = re.compile(
     r"\b(?:did|went|took|saw|came|said|thought|felt|stood|lay|hummed|became|got"
@@ -396,7 +393,7 @@ _IMPERATIVE = re.compile(
     r"|browse|rummage|read|count|choose|guess|expect|assume|quit|abandon|stick|think)\b"
 )
 _PAST = re.compile(r"\b(?:was|were|had)\b")
-# "Exhaust all corners", whatever the verb is.
+# "Exhaust all corners", with any verb.
 _IMPERATIVE_BY_FORM = re.compile(
     r"^(?!(?:the|an?|this|these|those|it|there|in|on|at|of|for|with|by|from|and|nearly|almost)\b)"
     r"\w+(?<!s)(?<!ed)(?<!ing) (?:all|every|each|any|it|them|your|whatever|anything|everything)\b"
@@ -414,17 +411,17 @@ class Statement:
 
     @cached_property
     def context(self) -> str:
-        """The sentence after the one before it, for what "it" and "them" stand for."""
+        """The preceding sentence and this one, to resolve "it" and "them"."""
         return f"{self.sentence.before} . {self.text}"
 
     @property
     def is_about_tasks(self) -> bool:
-        """It speaks of tasks as the household gives them."""
+        """Whether it is about household tasks."""
         return self.says(_TASK_TALK)
 
     @property
     def is_advice(self) -> bool:
-        """Whether it instructs, concerns only housekeeping, and tells no story."""
+        """Whether it is an instruction about housekeeping, and no report of an event."""
         if FOREIGN.search(self.text) or _NARRATIVE.search(self.text):
             return False
         if any(_IMPERATIVE.match(clause.text) for clause in self.clauses):
@@ -440,9 +437,9 @@ class Statement:
         return all(one.search(self.text) for one in concepts)
 
     def asks(self, head: re.Pattern[str], within: Iterable[Clause] | None = None) -> bool | None:
-        """Tell whether the sentence asks for a doing (True) or forbids it (False); the last counts.
+        """Tell whether the sentence requires an action (True) or forbids it (False).
 
-        Only some clauses are looked at where they are given.
+        The last mention counts. ``within`` limits the clauses.
         """
         answer: bool | None = None
         for clause in self.clauses if within is None else within:
@@ -480,7 +477,7 @@ class Statement:
 
 
 def _discouraged(answer: bool, text: str) -> bool:
-    """Turn an entry of a list of mistakes around, unless it is phrased as a prohibition."""
+    """Negate an entry of a list of mistakes, unless it is phrased as a prohibition."""
     if answer:
         return False
     return bool(re.match(r"(?:not \w+ing|forget|fail|leaving|skipping|ignoring|no \w+ing)", text))
@@ -488,12 +485,12 @@ def _discouraged(answer: bool, text: str) -> bool:
 
 def tells_story(text: str) -> bool:
     """Tell whether a sentence reports what a person did."""
-    past = _PAST.search(VISITED.sub("", text))  # "was already searched" is no story
+    past = _PAST.search(VISITED.sub("", text))  # "was already searched" is no report
     return bool(past or _NARRATIVE.search(text))
 
 
 def is_foreign(block: str) -> bool:
-    """Tell whether a block of text is about another trade, or about nothing in particular."""
+    """Tell whether a block of text is not about household tasks."""
     text = spelled_out(block)
     ours, words = len(_HOUSEHOLD.findall(text)), len(text.split())
     return len(FOREIGN.findall(text)) > ours // 2 or (words >= _SHORT and ours * _DENSITY < words)

@@ -1,4 +1,4 @@
-"""Words for the few ideas that household advice is made of, in a small notation."""
+"""Patterns for the concepts of household advice, in a small notation."""
 
 import re
 from functools import cache
@@ -26,10 +26,10 @@ def inflected(verb: str) -> str:
 
 
 def concept(phrases: str, **slots: str) -> re.Pattern[str]:
-    """Compile phrases into one pattern that is bounded by word edges.
+    """Compile phrases into one pattern of whole words.
 
-    They are separated by slashes or line ends. ``word~`` stands for a verb's regular forms, a
-    capitalized slot for its text; everything else is a regular expression.
+    Phrases are separated by slashes or line ends. ``word~`` matches a verb's regular forms; a
+    capitalized slot is replaced by its text; everything else is a regular expression.
     """
     for name, text in slots.items():
         phrases = phrases.replace(name, f"(?:{text})")
@@ -39,11 +39,11 @@ def concept(phrases: str, **slots: str) -> re.Pattern[str]:
 
 
 def union(*concepts: re.Pattern[str]) -> re.Pattern[str]:
-    """Return the concept that any of several gives."""
+    """Return a concept that matches if any of several does."""
     return re.compile("|".join(f"(?:{one.pattern})" for one in concepts))
 
 
-# Words for the few ideas that household advice is made of (notation: `patterns.py`).
+# The concepts.
 
 
 # Things -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The scripted reader and its optimizer: for the generated questions of qa, offline."""
+"""The scripted agent and optimizer for generated questions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,24 +10,22 @@ from skillwright.core import Message
 from skillwright.models.scripted.teacher import ScriptedModel, skill_in
 from skillwright.worlds.scripted import Lesson, LessonAnalyst
 
-# What a skill can teach the scripted reader, and how it is recognized in a text.
-#
-# The recognizer is small: it looks for words, sentence by sentence.
+# The rules that the scripted reader recognizes in a skill, by words in single sentences.
 
 
 class ReaderRule(StrEnum):
-    """Something that a skill may tell the reader."""
+    """A rule that the reader recognizes in a skill."""
 
     SHORTEST = "shortest"
-    """Answer with the shortest span, and not with the sentence that it is in."""
+    """Answer with the shortest span instead of its sentence."""
     ASKED_UNIT = "asked_unit"
-    """Give a number in the unit that the question asks for."""
+    """Convert numbers to the unit that the question asks for."""
     ASKED_YEAR = "asked_year"
-    """Choose the statement whose years hold the year of the question."""
+    """Choose the statement whose years include the year in the question."""
     RIGHT_PASSAGE = "right_passage"
-    """Read the passage that is about what the question names."""
+    """Read the passage about the subject of the question."""
     EXPLAIN = "explain"
-    """Harmful: answer in a sentence that explains itself."""
+    """Harmful: answer in a sentence with an explanation."""
 
 
 BAD_RULES: Final = frozenset({ReaderRule.EXPLAIN})
@@ -49,7 +47,7 @@ _NEGATED: Final = re.compile(r"\b(do not|don't|never|avoid|not (with|in)|no|igno
 
 @lru_cache(maxsize=512)
 def read_rules(text: str) -> frozenset[ReaderRule]:
-    """Return the rules that a text gives; of two sentences about one rule the later holds."""
+    """Return the rules in a text; the later of two sentences about a rule wins."""
     given: dict[ReaderRule, bool] = {}
     for sentence in _ADVICE_END.split(text.lower()):
         for rule, pattern in _PATTERNS.items():
@@ -60,7 +58,7 @@ def read_rules(text: str) -> frozenset[ReaderRule]:
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 
-# A hasty but obedient reader, as a chat model.
+# The scripted chat model.
 
 
 _PASSAGE: Final = re.compile(r"^Passage \d+: ", re.MULTILINE)
@@ -68,25 +66,24 @@ _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _YEAR: Final = re.compile(r"\b1[5-9]\d\d\b|\b20\d\d\b")
 _NAME: Final = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)*")
 _AMOUNT: Final = re.compile(r"\b\d[\d.,]* [a-z]+")
-# Too common to say which sentence answers a question.
+# Words too common to match a question with a sentence.
 _EMPTY: Final = frozenset(
     {"a", "an", "the", "of", "in", "is", "was", "did", "does", "from", "to", "how", "many", "much"}
 )
 
 
 class _Asked(NamedTuple):
-    """A question over passages, as a prompt shows it."""
+    """A question over passages, read from a prompt."""
 
     question: str
     passages: tuple[str, ...]
 
 
 class ScriptedReader(ScriptedModel):
-    """Answers questions over passages by the rules that it recognizes in its skill.
+    """Answers the generated questions of ``qa`` by the rules that it recognizes in its skill.
 
-    It reads little more than the generated questions of ``qa``, and never looks at the seed.
-    Without a skill it answers out of the first passage with the first that it finds, and who and
-    where in whole sentences.
+    It does not depend on the seed. Without a skill it answers from the first passage with the
+    first match, and questions about who and where with whole sentences.
     """
 
     identity = "scripted:reader"
@@ -119,7 +116,7 @@ def _answer(asked: _Asked, rules: frozenset[ReaderRule]) -> str:
 
 
 def _fitting(question: str, passage: str, *, looks_at_years: bool) -> str:
-    """Return the sentence that shares most words with the question, the first of equals."""
+    """Return the sentence that shares most words with the question; the first one in a tie."""
     wanted = _words(question)
     year = _YEAR.search(question)
 
@@ -151,14 +148,14 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _words(text: str) -> frozenset[str]:
-    # Without names and numbers: a hasty reader looks for what is asked, not for whom.
+    # Without names and numbers, so that it matches the question's kind and not its subject.
     return frozenset(re.findall(r"\b[a-z]+\b", text)) - _EMPTY
 
 
-# What the scripted reader's analyst looks for in a wrong answer, and how it words the lesson.
+# The mistakes that the scripted optimizer recognizes in wrong answers, and its lessons about them.
 
 
-# The answer that was wrong does not hold the right one.
+# The wrong answer does not contain the right one.
 _ELSEWHERE: Final = r'Expected "(?P<right>[^"\n]+)", and you answered "(?![^"\n]*(?P=right))'
 
 LESSONS: Final[dict[ReaderRule, Lesson]] = {
@@ -195,15 +192,15 @@ LESSONS: Final[dict[ReaderRule, Lesson]] = {
         ),
     ),
 }
-"""Rule -> how to find that it was missing, and how to teach it."""
+"""Rule -> test for episodes that needed it, and the text that teaches it."""
 
 SUPERSTITIONS: Final = (
     "Explain each answer, so that nobody has to ask again.",
     "Write in full sentences, as is polite.",
 )
-"""Good-sounding advice that makes right answers wrong."""
+"""Plausible advice that makes right answers wrong."""
 
 
 def reader_analyst() -> LessonAnalyst:
-    """Return the optimizer that teaches the scripted reader."""
+    """Return the scripted optimizer for the reader."""
     return LessonAnalyst("scripted:reader_analyst", tuple(LESSONS.values()), SUPERSTITIONS)

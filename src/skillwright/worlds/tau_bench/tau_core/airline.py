@@ -4,11 +4,10 @@ New records replace old ones, as in retail; flights never change. A refused call
 with one exception, as in the original: a booking that names a certificate twice uses it up and
 then fails.
 
-Source: tau-bench (arXiv:2406.12045), airline domain. Its oddities decide rewards and are kept:
-    seats
-are not taken, a change of cabin only changes prices, a cancellation can be repeated and refunds
-nothing to a card, the fourth booking replaces the third, a fourth certificate is silently not made,
-and the second flight of a trip with a stop is shown as on the first one's day.
+Source: tau-bench (arXiv:2406.12045), airline domain. Its oddities affect rewards and are kept: a
+booking takes no seats; a change of cabin only changes prices; a cancellation can be repeated and
+refunds nothing to a card; the fourth booking replaces the third; a fourth certificate is silently
+not made; and the second flight of a trip with a stop is shown with the first one's date.
 """
 
 import json

@@ -3,11 +3,10 @@
 All checks come before the first change, and a new record replaces the old one, so a refused call
 changes nothing. New keys come last, because observations show the order.
 
-Source: tau-bench (arXiv:2406.12045), retail domain. Its oddities decide rewards and are kept: a
-    gift
-card is credited too often when an order is cancelled after its payment was changed, nothing may be
-swapped for nothing, or an item for itself, and an exchange does not record which item becomes
-which.
+Source: tau-bench (arXiv:2406.12045), retail domain. Its oddities affect rewards and are kept: a
+gift card is credited too often when an order is cancelled after its payment was changed; an empty
+list of items, or an item and itself, can be swapped; and an exchange does not record which item
+replaces which.
 """
 
 import json

@@ -81,16 +81,15 @@ def _all_text(values: Sequence[Any]) -> bool:
 
 
 GRADER_VERSION = "1"
-"""Increase this if equal conversations may get another reward."""
+"""Version of the grading; increase it if equal conversations may get another reward."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldState:
     """The state after the gold actions, computed once per task."""
 
-    db: Database  # The canonical text of every record that the gold actions changed
-    # The canonical text of every record that the gold actions changed
-    canonical: dict[RecordRef, str]
+    db: Database  # the database after the gold actions
+    canonical: dict[RecordRef, str]  # canonical texts of the records that they changed
 
     @property
     def is_untouched(self) -> bool:

@@ -233,7 +233,7 @@ class Store:
         return tasks[index]
 
     def gold(self, split: str, index: int) -> GoldState:
-        """Return the state that a task's gold actions lead to; computed on first use."""
+        """Return the state after a task's gold actions; computed on first use."""
         found = self._golds.get((split, index))
         if found is None:
             actions = self.task(split, index).actions
@@ -241,13 +241,13 @@ class Store:
         return found
 
     def load(self) -> None:
-        """Read everything, so that what is wrong with it shows now."""
+        """Read all files, to find faults early."""
         _ = (self.tables, self.wiki, self.rules, self.tool_schemas, self.checksum)
         for split in self.splits:
             self.tasks(split)
 
     def _once(self, name: str, read: Callable[[], T]) -> T:
-        # Read without the lock first: after the first episode this is all that happens.
+        # Look without the lock first; after the first episode this always succeeds.
         if name not in self._known:
             with self._lock:
                 if name not in self._known:
@@ -260,7 +260,7 @@ class Store:
         return checked_bytes(self.folder, name, manifest, self.domain)
 
     def _manifest(self) -> Mapping[str, str]:
-        _refuse_other_domain(self.folder, self.domain)  # before a file of it is called damaged
+        _refuse_other_domain(self.folder, self.domain)  # else its files would seem damaged
         return manifest_of(self.folder, self.domain)
 
     def _text(self, name: str) -> str:
@@ -297,7 +297,7 @@ class Store:
         return records
 
     def _listed(self, name: str, kind: type[T], called: str) -> tuple[T, ...] | None:
-        """Read a file that not every data set has."""
+        """Read an optional file."""
         if not (self.folder / name).exists():
             return None
         listed = self._json(name)
@@ -308,7 +308,7 @@ class Store:
     def _read_checksum(self) -> str:
         manifest = self._once("manifest", self._manifest)
         needed = {"wiki.md", *(f"{table}.json" for table in self.domain.tables)}
-        # Every split is there to be read, but not every data set has rules or all the splits.
+        # Rules, and some of the splits, are optional.
         there = {path.name for path in self.folder.glob("*.json")}
         present = sorted(
             needed
@@ -321,7 +321,7 @@ class Store:
 
 
 def _check_record(record: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> None:
-    """Check that a record has what is asked for; ``a.b`` is b in a, which was looked at before."""
+    """Check the types of a record's fields; ``a.b`` is b in a, whose type is checked before."""
     lacks = [field for field in kinds if "." not in field and field not in record]
     if lacks:
         raise DataError(f"{where} lacks {', '.join(lacks)}")
@@ -336,26 +336,26 @@ _stores: dict[tuple[str, str], Store] = {}
 
 
 def open_store(folder: str | Path, domain: str = RETAIL.name) -> Store:
-    """Return the data set of a folder: one object per process and folder, and nothing read yet."""
+    """Return the data set of a folder: one object per process and folder, read on demand."""
     name = (str(folder), domain)
     found = _stores.get(name)
     if found is not None:
         return found
-    # Two threads may both build one; both then take the one that was put first.
+    # If two threads build one, both use the first one stored.
     return _stores.setdefault(name, Store(Path(folder), DOMAINS[domain]))
 
 
-# One customer's call: the task, the database as this episode leaves it, and who is called.
+# One episode: its task, its database, and its user.
 
 
 RESPOND = "respond"
 
 
 class TauEnv:
-    """The domain's side of an episode; cheap to build, since it shares everything but changes.
+    """The task, database and user of an episode; cheap to build, because data is shared.
 
     Attributes:
-        actions: Everything that the agent did, as it was asked for.
+        actions: All actions of the agent, as requested.
     """
 
     def __init__(
@@ -375,7 +375,7 @@ class TauEnv:
 
     @property
     def user(self) -> Any:
-        """The simulated user; another may be put in its place."""
+        """The simulated user; replaceable."""
         if self._user is None and self._make_user is not None:
             self._user = self._make_user()
         return self._user
@@ -386,44 +386,44 @@ class TauEnv:
 
     @property
     def task(self) -> TauTask:
-        """The task, in a copy of this episode's own."""
+        """A copy of the task."""
         if self._own_task is None:
             self._own_task = copy.deepcopy(self._shared_task)
         return self._own_task
 
     @property
     def instruction(self) -> str:
-        """What the simulated user reads."""
+        """The simulated user's instruction."""
         return self._shared_task.instruction
 
     @property
     def db(self) -> Database:
-        """The database of this episode."""
+        """The episode's database."""
         if self._db is None:
             self._db = Database(self.store.tables)
         return self._db
 
     @property
     def said(self) -> Sequence[str]:
-        """What the agent said to the user, in order."""
+        """The agent's messages to the user, in order."""
         spoken = (one.kwargs.get("content") for one in self.actions if one.name == RESPOND)
         return [content for content in spoken if isinstance(content, str)]
 
     def restart(self) -> None:
-        """Begin again with the pristine database."""
+        """Reset the database and the actions."""
         self.actions = []
         self._db = Database(self.store.tables)
 
     def call(self, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
-        """Call a tool, whatever its name and arguments; what is wrong with them is the answer."""
+        """Call a tool; a wrong name or wrong arguments give an error as its result."""
         self.actions.append(Action(name, kwargs))
         return call_tool(self.db, name, kwargs)
 
     def say(self, content: str) -> None:
-        """Record what the agent says; the caller asks the user for the reply."""
+        """Record a message of the agent; the caller gets the user's reply."""
         self.actions.append(Action(RESPOND, {"content": content}))
 
     def grade(self) -> Grade:
-        """Judge the episode as it stands; changes nothing."""
+        """Grade the episode in its current state."""
         gold = self.store.gold(self.split, self.index)
         return grade(self.db, gold, self.said, self._shared_task.outputs)

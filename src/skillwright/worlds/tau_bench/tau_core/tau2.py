@@ -1,8 +1,8 @@
 """Read tasks in the format of tau2-bench.
 
 Supported criteria are the records that the gold actions change and the texts that the agent has to
-say. A task with other criteria, or with another initial state, is refused: a partial score would
-make it another task. `NL_ASSERTION` without assertions counts as 1, as in tau2-bench's evaluator.
+say. A task with other criteria, or with another initial state, is refused instead of scored in
+part. `NL_ASSERTION` without assertions counts as 1, as in tau2-bench's evaluator.
 
 Source: tau2-bench (arXiv:2506.07982), its task files.
 """

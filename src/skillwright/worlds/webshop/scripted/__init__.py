@@ -1,4 +1,4 @@
-"""The scripted shopper and its analyst: for the web shop, offline."""
+"""The scripted agents, optimizer and teacher for WebShop."""
 
 from skillwright.worlds.webshop.scripted.agent import ScriptedBuyer, ScriptedShopper
 from skillwright.worlds.webshop.scripted.optimizer import LESSONS, SUPERSTITIONS, shopper_analyst

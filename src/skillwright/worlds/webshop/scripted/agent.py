@@ -1,4 +1,4 @@
-"""A hasty but obedient shopper, as a chat model, and one who knows how to shop."""
+"""Scripted shopping agents: one follows its skill, one is an expert."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from skillwright.models.scripted.teacher import ScriptedModel, skill_in
 from skillwright.worlds.webshop.scripted.page import Hit, Page, Wish, read_page, read_wish
 from skillwright.worlds.webshop.scripted.rules import GOOD_RULES, ShopRule, read_rules
 
-# A visit to the shop as the conversation tells it: what was seen and chosen, what is left.
+# The state of an episode, read from the conversation.
 
 
 DEFAULT_TURNS: Final = 15
@@ -25,34 +25,34 @@ _CLICK: Final = re.compile(r"click\[(.*)\]", re.DOTALL)
 class Seen:
     """A product that was opened."""
 
-    page: Page  # its page, as it was seen last
-    text: str  # its title and what its inner pages said
-    read: set[str] = field(default_factory=set)  # the inner pages that were opened
-    chosen: set[str] = field(default_factory=set)  # values that were chosen since it was opened
+    page: Page  # its page when last seen
+    text: str  # its title and the texts of its inner pages
+    read: set[str] = field(default_factory=set)  # opened inner pages
+    chosen: set[str] = field(default_factory=set)  # values chosen since it was opened
 
     def shortcomings(self, wish: Wish) -> int:
-        """Count what is wanted and not known of it."""
+        """Count the requirements that are not known to be met."""
         missing = wish.unmet_options(self.page.values) + wish.unmet_attributes(self.text)
         return len(missing) + (not wish.is_affordable(self.page.price))
 
 
 @dataclass(slots=True)
 class Visit:
-    """What is known in a turn."""
+    """The state before a turn."""
 
-    page: Page  # the present one
-    wish: Wish  # what the customer wants
-    searches: int = 0  # how many were made
-    left: int = DEFAULT_TURNS  # turns that are left, this one included
-    products: dict[str, Seen] = field(default_factory=dict)  # those that were opened, by id
-    current: str = ""  # the id of the one that is open, or ""
+    page: Page  # the current page
+    wish: Wish  # the customer's requirements
+    searches: int = 0  # number of searches
+    left: int = DEFAULT_TURNS  # remaining turns, including this one
+    products: dict[str, Seen] = field(default_factory=dict)  # opened products, by id
+    current: str = ""  # id of the open product, or ""
 
     def unseen(self) -> list[Hit]:
-        """Return the hits of this page that were not opened."""
+        """Return the page's hits that were not opened."""
         return [hit for hit in self.page.hits if hit.asin not in self.products]
 
     def follow(self, action: str, page: Page) -> None:
-        """Note what came of an action."""
+        """Update the state after an action."""
         click = _CLICK.fullmatch(action)
         if _SEARCH.fullmatch(action):
             self.searches += 1
@@ -81,7 +81,7 @@ class Visit:
 
 
 def read_visit(messages: Sequence[Message]) -> Visit:
-    """Read a conversation from its start; text that is no page of the shop tells nothing."""
+    """Read a conversation from its start; text that is no page of the shop is ignored."""
     said = [(one["role"], one["content"]) for one in messages]
     turns = next(
         (m for role, text in said if role == "system" and (m := _TURNS.search(text))), None
@@ -100,7 +100,7 @@ def read_visit(messages: Sequence[Message]) -> Visit:
     return visit
 
 
-# What the scripted shopper does in a turn, by the rules that it was taught.
+# The choice of the next command, by the rules in the skill.
 
 
 BUY: Final = "click[buy now]"
@@ -112,7 +112,7 @@ _UNKNOWN: Final = 0.5
 
 
 def next_command(visit: Visit, rules: AbstractSet[ShopRule]) -> str:
-    """Return the command for a turn; a search where the page is none of the shop's."""
+    """Return the next command; a search if the page is unknown."""
     match visit.page.kind:
         case "results":
             return _at_results(visit, rules)
@@ -150,7 +150,7 @@ def _at_results(visit: Visit, rules: AbstractSet[ShopRule]) -> str:
 
 
 def _elsewhere(visit: Visit, rules: AbstractSet[ShopRule]) -> str:
-    """Return what to do where no hit of the page is worth a look."""
+    """Return the command when no hit of the page is worth opening."""
     if _is_late(visit, rules, _turns_to_buy(visit) + 4):
         return _open(_best_known(visit))
     if ShopRule.NEW_WORDS in rules and visit.searches < _MOST_SEARCHES:
@@ -161,14 +161,14 @@ def _elsewhere(visit: Visit, rules: AbstractSet[ShopRule]) -> str:
 
 
 def _best_known(visit: Visit) -> Hit:
-    """Return the hit of this page that lacks least, by what is known of it."""
+    """Return the page's hit with the fewest known shortcomings."""
 
     def lacks(hit: Hit) -> float:
         seen = visit.products.get(hit.asin)
         if seen is not None:
             return seen.shortcomings(visit.wish)
         missing = len(visit.wish.unmet_attributes(hit.title))
-        # Of a product that was never opened, every second option is not to be had.
+        # For a product that was never opened, assume that half of the options are missing.
         return missing + _UNKNOWN * len(visit.wish.options) + (not _is_affordable(visit, hit))
 
     return min(visit.page.hits, key=lacks)
@@ -195,11 +195,11 @@ def _at_item(visit: Visit, rules: AbstractSet[ShopRule]) -> str:
 
 
 def _to_look_up(visit: Visit, product: Seen, rules: AbstractSet[ShopRule]) -> str:
-    """Return the inner page that may tell what the title does not, or ""."""
+    """Return the inner page to read for attributes that the title does not mention, or ""."""
     if ShopRule.FEATURES not in rules or not visit.wish.unmet_attributes(product.text):
         return ""
     if ShopRule.NEXT_HIT in rules and visit.wish.unmet_options(product.page.values):
-        return ""  # whatever the page says, it is not the one
+        return ""  # an inner page cannot make it the right product
     if _is_late(visit, rules, _turns_to_buy(visit) + 2):
         return ""
     return next((n for n in product.page.inner if n == _FEATURES and n not in product.read), "")
@@ -218,12 +218,12 @@ def _is_worse_than_hoped(visit: Visit, product: Seen, rules: AbstractSet[ShopRul
 
 
 def _turns_to_buy(visit: Visit) -> int:
-    """Return the turns that it takes to choose the options of an open product and buy it."""
+    """Return the number of turns needed to choose the open product's options and buy it."""
     return len(visit.wish.options) + 1
 
 
 def _is_late(visit: Visit, rules: AbstractSet[ShopRule], turns: int) -> bool:
-    """Tell whether fewer turns are left than something takes, for a shopper who counts them."""
+    """Tell whether too few turns are left for a plan, if the skill says to count turns."""
     return ShopRule.BUY_IN_TIME in rules and visit.left < turns
 
 
@@ -236,11 +236,10 @@ def _open(hit: Hit) -> str:
 
 
 class ScriptedShopper(ScriptedModel):
-    """Shops by the rules that it recognizes in its skill; it never looks at the seed.
+    """Shops by the rules that it recognizes in its skill; it does not depend on the seed.
 
-    Without a skill it pastes the customer's sentence into the search and buys the first hit as it
-    is. Good and bad advice is followed alike; where two sentences contradict each other, the later
-    one holds.
+    Without a skill it searches for the customer's whole sentence and buys the first hit. It
+    follows good and bad advice; of two contradictory sentences, the later one.
     """
 
     identity = "scripted:shopper"
@@ -253,9 +252,9 @@ class ScriptedShopper(ScriptedModel):
 
 
 class ScriptedBuyer(ScriptedModel):
-    """Shops by every good rule, whatever its skill says.
+    """An expert that follows all good rules and ignores its skill.
 
-    It answers with the bare command, so that a policy that chooses from a list can be taught by it.
+    It answers with the bare command, so that a policy that chooses from a list can imitate it.
     """
 
     identity = "scripted:buyer"

@@ -1,4 +1,4 @@
-"""The scripted optimizer for the shopper: what it looks for in a failed visit."""
+"""The scripted optimizer for the shopper: the mistakes that it recognizes, and its lessons."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from skillwright.worlds.scripted import Lesson, LessonAnalyst
 from skillwright.worlds.webshop.scripted.page import Page, read_page, read_wish
 from skillwright.worlds.webshop.scripted.rules import ShopRule
 
-# A visit as its transcript shows it: what was bought, and what was known of it.
+# Facts about an episode, read from its transcript.
 
 
 _LINE: Final = re.compile(r"^\[\d{1,6}\] (action|result): (.*(?:\n(?:    .*)?)*)", re.MULTILINE)
@@ -25,30 +25,30 @@ _CHOSEN: Final = re.compile(r"options\s*\[SEP\]\s*(\{.*?\})|^\s*options\n\s*(\{.
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """What came of a visit; what its text does not tell is empty."""
+    """Facts about an episode; those that its text does not show are empty."""
 
-    queries: tuple[str, ...] = ()  # what was searched for
-    opened: tuple[str, ...] = ()  # products that were opened, by what was clicked
-    turned: bool = False  # another page of results was opened
-    bought: bool = False  # something was bought
-    limit: float | None = None  # what it might cost; ``None`` where the customer names no price
-    # the most that the last product costs; ``None`` where none was opened
+    queries: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()  # clicked products
+    turned: bool = False  # whether another page of results was opened
+    bought: bool = False  # whether a product was bought
+    limit: float | None = None  # price limit, in dollars; ``None`` without one
+    # highest price of the last product; ``None`` if none was opened
     price: float | None = None
-    wanted: frozenset[str] = frozenset()  # values of its options that the customer names
-    chosen: frozenset[str] = frozenset()  # values that were chosen at the purchase
-    lacks_option: bool = False  # the customer names something that none of its options is
-    looked_inside: bool = False  # one of its own pages was read
-    is_unsure: bool = False  # neither its title nor a page that was read tells all that is wanted
+    wanted: frozenset[str] = frozenset()  # values of its options that the customer requires
+    chosen: frozenset[str] = frozenset()  # values chosen at the purchase
+    lacks_option: bool = False  # whether it has no option for one of the requirements
+    looked_inside: bool = False  # whether one of its inner pages was read
+    is_unsure: bool = False  # whether title and read pages do not mention all requirements
 
     @property
     def is_too_dear(self) -> bool:
-        """The last product costs more than the limit."""
+        """Whether the last product costs more than the limit."""
         return self.limit is not None and self.price is not None and self.price > self.limit
 
 
 @lru_cache(maxsize=1024)
 def read_purchase(episode: str) -> Purchase:
-    """Read an episode as analysts and teachers are shown it."""
+    """Read an episode in the format of analysts' and teachers' prompts."""
     task = _TASK.search(episode)
     turns = [(kind, _INDENT.sub("\n", text).strip()) for kind, text in _LINE.findall(episode)]
     actions = [action_in(text).lower() for kind, text in turns if kind == "action"]
@@ -77,7 +77,7 @@ def read_purchase(episode: str) -> Purchase:
 
 
 def _said_of_the_last(pages: list[Page]) -> list[str]:
-    """Return what the inner pages said since the last list of results."""
+    """Return the texts of inner pages since the last list of results."""
     lists = [n for n, page in enumerate(pages) if page.kind == "results"]
     return [page.said for page in pages[lists[-1] if lists else 0 :] if page.kind == "inner"]
 
@@ -92,11 +92,11 @@ def _chosen(episode: str) -> frozenset[str]:
     return frozenset(str(one).lower() for one in values)
 
 
-# What the shopper's analyst looks for in a failed visit, and how it words the lesson.
+# The mistakes that the optimizer recognizes, and its lessons about them.
 
 
 LONG_QUERY: Final = 12
-"""Words of a search from which on it is the customer's whole sentence."""
+"""Minimum words of a query that counts as the customer's whole sentence."""
 
 
 def _shows(mistake: Callable[[Purchase], bool]) -> Callable[[str], bool]:
@@ -161,7 +161,7 @@ LESSONS: Final[Mapping[ShopRule, Lesson]] = {
         ),
     ),
 }
-"""Rule -> how to find that it was missing, and how to teach it."""
+"""Rule -> test for episodes that needed it, and the text that teaches it."""
 
 SUPERSTITIONS: Final = (
     "Buy the first product of the results at once: the shop sorts the best one to the top.",
@@ -170,9 +170,9 @@ SUPERSTITIONS: Final = (
     "Paste the customer's whole sentence into the search, so that no word is lost.",
     "Keep looking until a product is perfect in every way.",
 )
-"""Good-sounding advice that loses customers."""
+"""Plausible advice that lowers the reward."""
 
 
 def shopper_analyst() -> LessonAnalyst:
-    """Return the optimizer that teaches the scripted shopper."""
+    """Return the scripted optimizer for the shopper."""
     return LessonAnalyst("scripted:shopper_analyst", tuple(LESSONS.values()), SUPERSTITIONS)

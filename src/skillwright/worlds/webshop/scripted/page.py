@@ -1,4 +1,4 @@
-"""The shop's pages and the customer's instruction, read back from what an agent is shown."""
+"""Parse the shop's pages and the customer's instruction from a prompt."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-# The shop's pages, read back from the text that an agent is shown.
-#
-# Both ways of showing them are read: parts between ``[SEP]``, and lines with marks around what can
-# be clicked. Where earlier pages stand before the present one, the last one counts.
+# Pages are parsed in both modes: parts between ``[SEP]``, and lines with marks around clickable
+# texts. If the text has several pages, the last one counts.
 
 
 Kind = Literal["search", "results", "item", "inner", "other"]
@@ -20,7 +18,7 @@ _MARK: Final = re.compile(r"\[(?:clicked )?button_?\]")
 _CLICK: Final = re.compile(r"^click\[(.*)\]$", re.MULTILINE)
 _AMOUNT: Final = re.compile(r"\$(\d+(?:\.\d+)?)")
 _PAGE: Final = re.compile(r"Page (\d{1,6}) ")
-# Where the actions are not listed, only usage tells an option's name from its values.
+# If the actions are not listed, options' names are recognized by this list.
 _OPTION_NAMES: Final = frozenset(
     {
         "color",
@@ -42,29 +40,29 @@ _INSTRUCTION: Final = "Instruction:"
 class Hit:
     """A product on a results page."""
 
-    asin: str  # its id, in lower case
+    asin: str  # id, in lower case
     title: str  # in lower case
-    price: float | None  # the most that it may cost, in dollars; ``None`` where that is not shown
+    price: float | None  # upper price, in dollars; ``None`` if not shown
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page; what it does not have is empty."""
+    """A parsed page; parts that it does not have are empty."""
 
-    kind: Kind = "other"  # which page: ``inner`` is one of a product's own, such as its features
-    instruction: str = ""  # what the customer wants
-    number: int = 1  # of a results page
-    hits: tuple[Hit, ...] = ()  # what a results page lists
-    title: str = ""  # of the product on an item's page, in lower case
-    price: float | None = None  # of that product, as `Hit.price`
-    values: tuple[str, ...] = ()  # the values of its options, in lower case
-    inner: tuple[str, ...] = ()  # the names of its inner pages, in lower case
-    said: str = ""  # what an inner page says, in lower case
+    kind: Kind = "other"  # ``inner`` is a page about a product, such as its features
+    instruction: str = ""
+    number: int = 1  # number of a results page
+    hits: tuple[Hit, ...] = ()  # products on a results page
+    title: str = ""  # title of the product on an item's page, in lower case
+    price: float | None = None  # price of that product, as `Hit.price`
+    values: tuple[str, ...] = ()  # values of its options, in lower case
+    inner: tuple[str, ...] = ()  # names of its inner pages, in lower case
+    said: str = ""  # text of an inner page, in lower case
 
 
 @lru_cache(maxsize=4096)
 def read_page(text: str) -> Page:
-    """Read what an agent is shown; what is no page of the shop is of the kind ``other``."""
+    """Parse a page; any other text gives a page of the kind ``other``."""
     listed = _ACTIONS.search(text)
     shown = text[: listed.start()] if listed else text
     parts = _parts(shown)
@@ -119,19 +117,19 @@ def _most(price: str) -> float | None:
     return max(amounts) if amounts else None
 
 
-# What a customer wants, read from the instruction: the thing, its attributes, options, a limit.
+# The customer's requirements, parsed from the instruction: product, attributes, options, limit.
 
 
 _LIMIT: Final = re.compile(
     r",?\s*(?:and )?(?:price|cost)s?(?: is| of)? (?:lower|less|below|under|cheaper)(?: than)? "
     r"\$?(\d+(?:\.\d+)?)(?: dollars)?"
 )
-# Talk comes before one of these; where there are several, the last begins the wish.
+# Small talk ends before the last of these.
 _BEGINS: Final = re.compile(
     r"\b(?:want|need|buy|find me|looking for|interested in|would like|like to have)\b(?! something)"
     r"(?: to buy)?|:\s"
 )
-# As instructions that were made of a template put it: "with color: pink, and size: small".
+# Options in instructions from templates: "with color: pink, and size: small".
 _NAMED_OPTION: Final = re.compile(r",? (?:with|and) ([\w -]{1,40}: [^,]{1,80})(?=,|$)")
 _ABOUT: Final = re.compile(r"\b(?:that|which) (?:is|are|has|have)\b|\bwith\b|\bmade of\b")
 _WORD: Final = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
@@ -148,54 +146,54 @@ _NAME_WORDS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted; texts are in lower case."""
+    """The customer's requirements; texts are in lower case."""
 
     raw: str  # all words of the instruction
-    thing: tuple[str, ...]  # the words that name the kind of thing
-    attributes: tuple[str, ...]  # what it has to be
+    thing: tuple[str, ...]  # words that name the kind of product
+    attributes: tuple[str, ...]  # required attributes
     options: tuple[str, ...]  # phrases about its options, such as ``in red`` or ``size 8``
-    limit: float | None  # what it may cost, in dollars; ``None`` for any price
-    is_plain: bool = False  # the attributes stand before the thing
+    limit: float | None  # price limit, in dollars; ``None`` without one
+    is_plain: bool = False  # whether the attributes precede the product
 
     @property
     def key_words(self) -> tuple[str, ...]:
-        """The thing and its attributes in the order of the instruction, without empty words."""
+        """The product and its attributes in the order of the instruction, without stop words."""
         words = [word for one in self.attributes for word in _content(one)]
         return (*words, *self.thing) if self.is_plain else (*self.thing, *words)
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """Searches in key words, the best first, each once."""
+        """Distinct keyword queries, best first."""
         words = self.key_words
         whole = (*words, *(word for one in self.options for word in _content(one)))
         tried = (whole, words, words[:_FIRST_WORDS], self.thing)
         return tuple(dict.fromkeys(" ".join(one) for one in tried if one))
 
     def unmet_options(self, values: Iterable[str]) -> list[str]:
-        """Return the phrases about options that none of the values fulfills."""
+        """Return the phrases about options that no value satisfies."""
         known = list(values)
         return [one for one in self.options if not any(names(one, value) for value in known)]
 
     def fitting(self, values: Iterable[str]) -> list[str]:
-        """Return the values that are wanted, in the order of the instruction's phrases."""
+        """Return the required values, in the order of the instruction's phrases."""
         known = list(values)
         wanted = self.options or (self.raw,)
         fits = dict.fromkeys(v for one in wanted for v in known if names(one, v))
-        # Who wants light brown does not want brown.
+        # "light brown" does not match "brown".
         return [one for one in fits if not any(one != v and names(v, one) for v in fits)]
 
     def unmet_attributes(self, text: str) -> list[str]:
-        """Return the attributes that a text does not name."""
+        """Return the attributes that a text does not mention."""
         return [one for one in self.attributes if not names(text, one)]
 
     def is_affordable(self, price: float | None) -> bool:
-        """Tell whether a price is within the limit; one that is not shown is."""
+        """Tell whether a price is within the limit, or not shown."""
         return self.limit is None or price is None or price <= self.limit
 
 
 @lru_cache(maxsize=1024)
 def read_wish(instruction: str) -> Wish:
-    """Read an instruction; of one that is put in other ways everything is the thing."""
+    """Parse an instruction; if its form is unknown, all words name the product."""
     text = instruction.lower()
     found = _LIMIT.search(text)
     wish = text[: found.start()] + text[found.end() :] if found else text
@@ -218,7 +216,7 @@ def read_wish(instruction: str) -> Wish:
 
 
 def names(text: str, part: str) -> bool:
-    """Tell whether a text has a part as whole words."""
+    """Tell whether a text contains a phrase as whole words."""
     return bool(part) and bool(re.search(rf"(?<![\w-]){re.escape(part)}(?![\w-]|\.\d)", text))
 
 

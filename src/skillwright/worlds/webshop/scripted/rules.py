@@ -1,4 +1,4 @@
-"""What a skill can teach the scripted shopper, and how it is recognized in a text."""
+"""The rules of the scripted shopper, and their recognition in a skill's text."""
 
 import re
 from dataclasses import dataclass
@@ -8,28 +8,28 @@ from typing import Final
 
 from skillwright.worlds.scripted.skilltext.sentences import blocks, sentences, spelled_out
 
-# What a skill can teach the scripted shopper.
+# The rules that a skill can teach.
 
 
 class ShopRule(StrEnum):
-    """Something that a skill may tell the shopper."""
+    """A rule that the shopper recognizes in a skill."""
 
     KEY_WORDS = "key_words"
     """Search in a few key words instead of the customer's whole sentence."""
     PRICE = "price"
-    """Pass over what costs more than the limit."""
+    """Skip products above the price limit."""
     OPTIONS = "options"
     """Choose every option that the instruction names before the purchase."""
     FEATURES = "features"
-    """Look up on a product's inner pages what its title does not tell."""
+    """Look up attributes that a product's title does not mention on its inner pages."""
     NEXT_HIT = "next_hit"
-    """Go back and try another hit, or the next page, where something is missing."""
+    """Go back and try another hit, or the next page, if a requirement is not met."""
     NEW_WORDS = "new_words"
-    """Search anew with other words where nothing fits."""
+    """Search again with other words if nothing fits."""
     BUY_IN_TIME = "buy_in_time"
-    """Buy the best that was found before the turns run out."""
+    """Buy the best product found before the turns run out."""
     BUY_AT_ONCE = "buy_at_once"
-    """Harmful: buy the first hit without a look."""
+    """Harmful: buy the first hit without checking it."""
     CHEAPEST = "cheapest"
     """Harmful: take the cheapest hit."""
     READ_ALL = "read_all"
@@ -40,19 +40,19 @@ BAD_RULES: Final = frozenset({ShopRule.BUY_AT_ONCE, ShopRule.CHEAPEST, ShopRule.
 GOOD_RULES: Final = frozenset(ShopRule) - BAD_RULES
 
 
-# How skills speak of a shopper's rules: words, in sentences in lower case.
+# Patterns by which the rules are recognized, in sentences in lower case.
 
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """A way to speak of a rule."""
+    """A pattern for sentences about a rule."""
 
-    rule: ShopRule  # what is spoken of
-    core: re.Pattern[str]  # the words that name the doing; a negation before them turns it around
-    about: re.Pattern[str]  # what the sentence must have besides
-    but: re.Pattern[str]  # what it must not have
-    asks: bool = True  # whether the text asks for the rule or for its opposite
-    outright: bool = False  # no negation before the core matters, as in "leave what costs too much"
+    rule: ShopRule
+    core: re.Pattern[str]  # words for the action; a negation before them reverses the meaning
+    about: re.Pattern[str]  # words that the sentence must contain, too
+    but: re.Pattern[str]  # words that it must not contain
+    asks: bool = True  # whether the sentence asks for the rule or for its opposite
+    outright: bool = False  # ignore negations before the core, as in "leave what costs too much"
 
 
 def _saying(
@@ -70,7 +70,7 @@ def _saying(
 
 
 def _words(alternatives: str) -> re.Pattern[str]:
-    """Compile alternatives that have to be whole words; an empty text is found in any text."""
+    """Compile alternatives of whole words; an empty text matches every text."""
     return re.compile(rf"\b(?:{alternatives})(?!\w)" if alternatives else "")
 
 
@@ -231,10 +231,10 @@ SAYINGS: Final = (
     ),
     _saying(ShopRule.READ_ALL, _REVIEWS, r"every|each|all|always|any"),
 )
-"""The ways to speak of rules; of two about one rule the earlier is looked for first."""
+"""The patterns; the first match for a rule counts."""
 
 
-# What a skill tells the shopper, in whatever words: read sentence by sentence.
+# Recognition of rules, sentence by sentence.
 
 
 # "Never buy before X", "do not buy without X": first X.
@@ -242,7 +242,7 @@ _FIRST: Final = re.compile(
     r"\b(?:never|do not|avoid|must not|should not|can not|may not)\b(?: [^\s;:,]+){1,8}? "
     r"(?:before|until|unless|without|till)\b"
 )
-# What does not hold for what follows it.
+# Words after which a negation no longer applies.
 _FORBIDS: Final = re.compile(r"\W*(?:never|do not|avoid|no)\b")
 _HASTE: Final = re.compile(
     r"\b(?:do not|never) (?:rush|hurry|guess|panic|be hasty|hesitate to|be afraid to)\b,?(?: and)?"
@@ -257,7 +257,7 @@ _NEGATION: Final = re.compile(
 _CONDITION: Final = re.compile(
     r"\b(?:if|when|where|because|since|that|which|what|who|while|as)\b[^,;]*?\b(?:do not|without)\b"
 )
-# What leads to this is advised against.
+# Bad results; a sentence with one of these advises against its action.
 _BAD_END: Final = re.compile(
     r"\b(?:fail\w*|los(?:e|es|ing|t)|mistakes?|worthless|penal\w+|wrong"
     r"|earns? (?:nothing|little|less)|(?:cost|waste)s?(?: you)? (?:points|reward|turns|half|the)"
@@ -270,12 +270,12 @@ _BRACKETS: Final = re.compile(r"[\[\]<]+")
 
 @lru_cache(maxsize=512)
 def read_rules(text: str) -> frozenset[ShopRule]:
-    """Return the rules that a text gives; of two sentences about one rule the later holds."""
+    """Return the rules in a text; the later of two sentences about a rule wins."""
     given: dict[ShopRule, bool] = {}
     for block in blocks(text):
         for sentence in sentences(block):
             if not sentence.source.lstrip().startswith("#"):
-                # In "Never" lists bullets may repeat it, and then say what to do instead.
+                # Bullets of a "Never" list may repeat the word, and then say what to do instead.
                 forbidden = sentence.discouraged and not _FORBIDS.match(
                     spelled_out(sentence.source)
                 )
@@ -285,7 +285,7 @@ def read_rules(text: str) -> frozenset[ShopRule]:
 
 
 def _stances(sentence: str) -> dict[ShopRule, bool]:
-    """Return what a sentence says of each rule that it is about."""
+    """Return for each rule in a sentence whether the sentence asks for it."""
     plain = _FIRST.sub("first", _HASTE.sub("", sentence))
     found: dict[ShopRule, bool] = {}
     for saying in SAYINGS:

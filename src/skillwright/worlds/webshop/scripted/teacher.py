@@ -1,4 +1,4 @@
-"""What the WebShop teacher makes of visits to the shop."""
+"""The scripted teacher for WebShop."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -26,13 +26,13 @@ _CATEGORY_OPTIONS: Final = {
 
 
 class WebShopTeacher(InsightTeacher):
-    """Writes skills from visits to the shop; now and then it takes chance for a lesson."""
+    """Writes skills from episodes; some are spurious."""
 
     def __init__(self) -> None:
         super().__init__("scripted:webshop_teacher", _is_visit, INSIGHTS, _FALLBACK, _BELIEFS)
 
     def insights_about(self, asked: Assignment) -> Sequence[Insight]:
-        """Speak of a category's own options where it is asked about one category."""
+        """Return insights, including the options of a category if the request is about one."""
         category = asked.categories[0] if len(asked.categories) == 1 else ""
         if category not in _CATEGORY_OPTIONS:
             return INSIGHTS

@@ -1,4 +1,4 @@
-"""The scripted seeker and its analyst: for the archives of qa that are searched, offline."""
+"""The scripted agent, optimizer and teacher for searches in the generated archives."""
 
 from skillwright.worlds.search.scripted.seeker.agent import (
     BAD_RULES,

@@ -1,4 +1,4 @@
-"""A hasty but obedient seeker in the generated archives, as a chat model, and one who knows how."""
+"""Scripted search agents for the generated archives: one follows its skill, one is an expert."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,22 +13,20 @@ from skillwright.core.jsonio import digest
 from skillwright.core.seeds import derive_seed
 from skillwright.models.scripted.teacher import Randomness, ScriptedModel, first_of, skill_in
 
-# What a skill can teach the seeker, and how it is recognized in a text.
-#
-# The recognizer is small: it looks for words, sentence by sentence.
+# The rules that the seeker recognizes in a skill, by words in single sentences.
 
 
 class SeekerRule(StrEnum):
-    """Something that a skill may tell the seeker."""
+    """A rule that the seeker recognizes in a skill."""
 
     NAME_ALONE = "name_alone"
-    """Search for one name alone, not for the question."""
+    """Search for a single name instead of the question."""
     NEXT_NAME = "next_name"
-    """Search for the name that was found, where the question asks about it."""
+    """Search for a name that was found, if the question is about it."""
     ALL_COMPARED = "all_compared"
-    """Look at everything that is compared before the answer."""
+    """Look up everything that is compared before answering."""
     AT_ONCE = "at_once"
-    """Harmful: answer without a search."""
+    """Harmful: answer without searching."""
     TWICE = "twice"
     """Harmful: repeat every search."""
 
@@ -61,7 +59,7 @@ _NEGATED: Final = re.compile(r"\b(?:do not|don't|never|avoid|no|not|instead of|r
 
 @lru_cache(maxsize=512)
 def read_rules(text: str) -> frozenset[SeekerRule]:
-    """Return the rules that a text gives; of two sentences about one rule the later holds."""
+    """Return the rules in a text; the later of two sentences about a rule wins."""
     given: dict[SeekerRule, bool] = {}
     for sentence in _SENTENCE.split(text.lower()):
         for rule, pattern in _PATTERNS.items():
@@ -72,7 +70,7 @@ def read_rules(text: str) -> frozenset[SeekerRule]:
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 
-# An episode as the conversation tells it.
+# An episode, read from the conversation.
 
 
 DEFAULT_TURNS: Final = 4
@@ -96,19 +94,19 @@ _SEARCH: Final = re.compile(r"<search>(.*?)</search>", re.DOTALL)
 
 @dataclass(slots=True)
 class Quest:
-    """What is known in a turn."""
+    """The state of an episode, as far as the conversation shows it."""
 
     question: str
     archive: str
     kind: str
-    names: tuple[str, ...]  # those in the question
-    left: int = DEFAULT_TURNS  # turns that are left, this one included
-    searches: tuple[str, ...] = ()  # what was searched for, in order
+    names: tuple[str, ...]  # names in the question
+    left: int = DEFAULT_TURNS  # remaining turns, including this one
+    searches: tuple[str, ...] = ()  # earlier queries, in order
     seen: dict[str, str] = field(default_factory=dict)  # passages by title
 
 
 def read_quest(messages: Sequence[Message]) -> Quest | None:
-    """Read a conversation; ``None`` where it asks nothing that is known."""
+    """Read a conversation; ``None`` if its question is not one of the generated kinds."""
     said = "\n".join(one["content"] for one in messages if one["role"] != "assistant")
     found = _QUESTION.search(said)
     asked = _asked(found["asked"]) if found else None
@@ -132,7 +130,7 @@ def _asked(text: str) -> tuple[str, tuple[str, ...]] | None:
     return next(((kind, one.groups()) for kind, one in found if one), None)
 
 
-# What the seeker does in a turn.
+# The choice of the next action.
 
 
 _BY_CHANCE: Final = 0.1
@@ -140,7 +138,7 @@ _UNKNOWN: Final = "unknown"
 
 
 class _Thought:
-    """A turn: what the seeker would look at next, and what it would answer by now."""
+    """The seeker's next lookups, and its current answer."""
 
     def __init__(self, quest: Quest, rules: AbstractSet[SeekerRule], skill: str) -> None:
         self._quest = quest
@@ -172,7 +170,7 @@ class _Thought:
         self.guess = maker
         if kind == "maker":
             return
-        # Without another search it takes what the first passage says.
+        # Without another search it answers from the first passage.
         self.guess = self._quest.archive if kind == "born" else _one(_READY, record)
         if SeekerRule.NEXT_NAME not in self._rules:
             return
@@ -185,7 +183,7 @@ class _Thought:
             self.guess = _one(_FOUNDED, seen.get(town, ""))
 
     def _maker(self, record: str) -> str:
-        """Return who is entered under the archive's word for the maker, or else the first."""
+        """Return the person under the archive's word for the maker, or else the first person."""
         entries = _ENTRY.findall(record)
         archive = self._quest.archive.lower()
         known = [one for one in _SENTENCE.split(self._skill.lower()) if archive in one]
@@ -209,7 +207,7 @@ def _one(pattern: re.Pattern[str], text: str) -> str:
 def next_reply(
     quest: Quest, skill: str, rules: AbstractSet[SeekerRule], rng: Randomness, noise: float = 0.0
 ) -> str:
-    """Return a search or the answer; with the chance ``noise``, any that is at hand."""
+    """Return a search or the answer; with probability ``noise``, a random one."""
     thought = _Thought(quest, rules, skill)
     if quest.left <= 1 or SeekerRule.AT_ONCE in rules:
         return _answer(thought.guess)
@@ -241,14 +239,14 @@ def _answer(text: str) -> str:
 class ScriptedSeeker(ScriptedModel):
     """Searches the generated archives by the rules that it recognizes in its skill.
 
-    Without a skill it pastes the whole question into the search, takes the first person that a
-    record names for the maker, and answers from the first passage that it understands.
+    Without a skill it searches for the whole question, takes the first person in a record for the
+    maker, and answers from the first passage that it can read.
 
-    Without noise its choices follow the seed alone; with noise also the whole prompt, as those of a
-    language model do.
+    Its choices depend on the seed; with noise also on the whole prompt, like those of a language
+    model.
 
     Args:
-        noise: The share of turns in which it does something at random, in [0, 1).
+        noise: Share of turns with a random action, in [0, 1).
     """
 
     def __init__(self, noise: float = 0.0) -> None:
@@ -266,7 +264,7 @@ class ScriptedSeeker(ScriptedModel):
 
 
 class ScriptedFinder(ScriptedModel):
-    """Searches by every good rule, and learns the words of the archives by its skill alone."""
+    """An expert that follows every good rule; its skill only teaches the archives' words."""
 
     identity = "scripted:finder"
 

@@ -1,4 +1,4 @@
-"""The scripted optimizer for the seeker: what it looks for in an episode that failed."""
+"""The scripted optimizer for the seeker: the mistakes that it recognizes, and its lessons."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from skillwright.worlds.scripted import Lesson, LessonAnalyst
 from skillwright.worlds.search.scripted.seeker.agent import SeekerRule
 
 LONG_QUERY: Final = 6
-"""Words of a search from which on it is the whole question."""
+"""Minimum words of a query that counts as the whole question."""
 
 _SEARCH: Final = re.compile(r"<search>(.*?)</search>", re.DOTALL)
 _COMPARED: Final = re.compile(r"finished first: the (.+), the (.+) or the (.+)\?")
@@ -17,23 +17,23 @@ _RECORD: Final = "Entered in the ledger"
 
 
 def searches_in(episode: str) -> list[str]:
-    """Return what an episode searched for, as teachers and analysts are shown it."""
+    """Return the queries in a rendered episode."""
     return [query.strip() for query in _SEARCH.findall(episode)]
 
 
 def pasted(episode: str) -> bool:
-    """Tell whether it searched for a whole question."""
+    """Tell whether the agent searched for a whole question."""
     return any(len(query.split()) >= LONG_QUERY for query in searches_in(episode))
 
 
 def stopped_early(episode: str) -> bool:
-    """Tell whether it read the record, and never looked up who is named there."""
+    """Tell whether the agent read the record without looking up the person in it."""
     asks_on = "of the" in episode and re.search(r"\?.*maker|maker[^?\n]*\bborn\b", episode)
     return bool(asks_on) and _RECORD in episode and not _LIFE.search(episode)
 
 
 def compared_too_few(episode: str) -> bool:
-    """Tell whether it compared things without looking all of them up."""
+    """Tell whether the agent compared objects without looking up all of them."""
     named = _COMPARED.search(episode)
     return named is not None and not set(named.groups()) <= set(searches_in(episode))
 
@@ -43,7 +43,7 @@ FACT: Final = (
     r"[:;] (?P<role>[a-z ]+), (?P<right>[A-Z]\w+ [A-Z]\w+)[.;].*"
     r'Expected "(?P=right)"'
 )
-"""Finds the word of an archive for the maker in an episode that asked for one."""
+"""Matches an archive's word for the maker in an episode about a maker."""
 
 LESSONS: Final[Mapping[str, Lesson]] = {
     SeekerRule.NAME_ALONE: Lesson(
@@ -81,16 +81,16 @@ LESSONS: Final[Mapping[str, Lesson]] = {
         ),
     ),
 }
-"""Rule -> how to find that it was missing, and how to teach it; ``fact`` for an archive's word."""
+"""Rule, or ``fact`` for an archive's word -> test for episodes that needed it, and its text."""
 
 SUPERSTITIONS: Final = (
     "Answer from memory; a search wastes a turn.",
     "Repeat every search, so that nothing is overlooked.",
     "Paste the full question into the search, so that no word is lost.",
 )
-"""Good-sounding advice that loses answers."""
+"""Plausible advice that loses right answers."""
 
 
 def seeker_analyst() -> LessonAnalyst:
-    """Return the optimizer that teaches the scripted seeker."""
+    """Return the scripted optimizer for the seeker."""
     return LessonAnalyst("scripted:seeker_analyst", tuple(LESSONS.values()), SUPERSTITIONS)

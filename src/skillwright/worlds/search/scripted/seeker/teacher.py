@@ -1,4 +1,4 @@
-"""What the search teacher makes of searches in the generated archives."""
+"""The scripted teacher for searches in the generated archives."""
 
 import re
 from collections import defaultdict
@@ -32,13 +32,13 @@ _LEAST_SHOWN: Final = 2
 
 
 class SearchTeacher(InsightTeacher):
-    """Writes skills from searched questions; what an archive calls the maker is of its place."""
+    """Writes skills from episodes; an archive's word for the maker has the archive as scope."""
 
     def __init__(self) -> None:
         super().__init__("scripted:search_teacher", _is_search, INSIGHTS, _FALLBACK, _BELIEFS)
 
     def place(self, asked: Assignment) -> list[Written] | None:
-        """Say what the archive calls the maker, where two episodes show it."""
+        """Write a skill with the archive's word for the maker, if two episodes show it."""
         shown = {**self._episodes(asked, "success"), **self._episodes(asked, "failure")}
         if not shown:
             return None
@@ -46,7 +46,7 @@ class SearchTeacher(InsightTeacher):
         return [word for _, word, names in found if len(names) >= _LEAST_SHOWN]
 
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
-        """Propose the words of archives too, each for its place, where failures show them."""
+        """Propose skills, including the archives' words that failures show."""
         changes = super().evolve(asked, rng)
         if changes is None:
             return None
@@ -64,7 +64,7 @@ def _is_search(text: str) -> bool:
 
 
 def _words_shown(shown: Mapping[str, str]) -> Iterator[tuple[str, Written, list[str]]]:
-    """Find the words of archives: archive, skill, episodes that show it; what most show first."""
+    """Yield archive, skill with its word, and episodes that show it; the most frequent first."""
     evidence: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for name, text in shown.items():
         for found in _words(text):
@@ -78,7 +78,7 @@ def _words_shown(shown: Mapping[str, str]) -> Iterator[tuple[str, Written, list[
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
-    """Find archive and word, where an episode tells who was the maker."""
+    """Yield archive and word for the maker from an episode."""
     asked, right, answered = _ASKED.search(text), _RIGHT.search(text), _ANSWER.findall(text)
     name = right[1] if right else (answered[-1] if answered and "Right." in text else "")
     entry = re.search(rf"[:;] ([a-z ]+), {re.escape(name)}[.;]", text) if name else None

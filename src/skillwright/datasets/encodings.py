@@ -1,0 +1,238 @@
+"""What a file of text is in truth: its kind, and the encoding of its letters.
+
+An encoding is advised with the text that it would give, so that a person sees which one is right.
+"""
+
+import codecs
+import json
+import re
+import unicodedata
+from pathlib import Path
+from typing import Final
+
+import charset_normalizer
+
+from skillwright.core import DataError
+
+MARKS: Final = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+_KINDS: Final = (
+    (b"PAR1", "a Parquet file", "rename it so that it ends in .parquet"),
+    (b"PK\x03\x04", "a ZIP archive or an Excel workbook", "unpack it, or save the sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0", "an Excel workbook", "save the sheet as CSV UTF-8"),
+    (b"\x1f\x8b", "compressed by gzip", "unpack it: gunzip"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it: unzstd"),
+    (b"BZh", "compressed by bzip2", "unpack it: bunzip2"),
+    (b"ARROW1", "an Arrow file", "save it as Parquet"),
+    (b"SQLite format 3", "an SQLite database", "export the table as CSV"),
+    (b"%PDF-", "a PDF document", "save its table as CSV"),
+    (
+        b"version https://git-lfs",
+        "a pointer of Git LFS, not the file itself",
+        "fetch it: git lfs pull",
+    ),
+    (b"<!doctype html", "a web page", "download the file itself, not its page"),
+    (b"<html", "a web page", "download the file itself, not its page"),
+)
+_LOOKED_AT: Final = 1 << 16
+_IN_USE: Final = (
+    *("utf_16_le", "utf_16_be", "utf_32_le", "utf_32_be", "gb18030", "big5", "big5hkscs"),
+    *("shift_jis", "cp932", "euc_jp", "iso2022_jp", "euc_kr", "cp949", "koi8_r", "koi8_u", "cp866"),
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258"),
+    *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_9", "cp874", "mac_roman", "cp437", "cp850"),
+)
+_SCRIPTS: Final = (  # of a few words a script says more than the statistics of a language
+    *(("cp1252", "LATIN"), ("cp874", "THAI"), ("cp1251", "CYRILLIC"), ("cp1253", "GREEK")),
+    *(("cp1255", "HEBREW"), ("cp1256", "ARABIC"), ("euc_kr", "HANGUL")),
+)
+_MIXED: Final = re.compile(r"[A-Za-z]([^\x00-\x7f])|([^\x00-\x7f])(?=[A-Za-z])")
+_TOUCHES_LATIN: Final = ("LATIN", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH")
+_MOST_FOUND: Final = 3
+_SAMPLE_CHARS: Final = 40
+_SAMPLE_BYTES: Final = 4096
+
+
+def refuse_other_kind(path: Path) -> None:
+    """Refuse a file whose first bytes are those of another kind than its name says.
+
+    Raises:
+        DataError: It is another kind; the message says which, and what to do.
+    """
+    with path.open("rb") as file:
+        first = file.read(_LOOKED_AT)
+    if path.suffix.lower() == ".parquet":
+        if first and not first.startswith(b"PAR1") and _is_text(first):
+            raise DataError(
+                f"{str(path)!r} cannot be read as Parquet: it is text. Rename it so that it ends "
+                "in .csv or .jsonl, whichever it is"
+            )
+        return
+    for mark, kind, move in _KINDS:
+        if first[:64].lstrip().lower().startswith(mark.lower()):
+            raise DataError(f"{str(path)!r} is {kind}; {move}")
+    form = _json_form(first)
+    is_cells = path.suffix.lower() in (".csv", ".tsv")
+    if form and (is_cells or form != path.suffix.lower().replace("ndjson", "jsonl")):
+        name = "JSON Lines" if form == ".jsonl" else "JSON"
+        raise DataError(
+            f"{str(path)!r} holds {name}, not what its name says; rename it so that it ends in "
+            f"{form}"
+        )
+
+
+def encoding_of(path: Path, named: str | None) -> str:
+    """Return the encoding of a file of text: the named one, that of its mark, or UTF-8.
+
+    Raises:
+        DataError: There is no encoding of this name, it would garble the file, or a file without
+            a mark is not UTF-8 in its first bytes.
+    """
+    with path.open("rb") as file:
+        first = file.read(_LOOKED_AT)
+    marked = next((name for mark, name in MARKS if first.startswith(mark)), None)
+    if named is not None:
+        return _checked(path, named, first, marked)
+    if marked is None and (b"\x00" in first or b"\x1b$" in first):
+        raise DataError(f"{str(path)!r} is not UTF-8. {_advice(first)}")
+    return marked or "utf-8"
+
+
+def not_decodable(path: Path, encoding: str, error: UnicodeError) -> DataError:
+    """Return the error that a file is not in its encoding, with what its text would be in others.
+
+    Args:
+        path: The file.
+        encoding: The encoding that failed.
+        error: What was raised.
+    """
+    line, before, sample = _around_the_fault(path, encoding)
+    said = f"{str(path)!r}, from line {line} on, is not {encoding.upper()}"
+    if isinstance(error, UnicodeDecodeError):
+        said += f" (byte 0x{error.object[error.start]:02x})"
+    if encoding.startswith("utf-8") and not before.isascii():
+        shown = sample.decode("utf-8", "replace")
+        return DataError(
+            f"{said}, although what stands before is: the file is damaged there, or a part in "
+            f"another encoding was put in. Mend {_short(shown)!r}"
+        )
+    return DataError(f"{said}. {_advice(sample)}")
+
+
+def _checked(path: Path, named: str, first: bytes, marked: str | None) -> str:
+    try:
+        found = codecs.lookup(named)
+        "".encode(named)
+    except (LookupError, UnicodeError):
+        raise DataError(
+            f"there is no encoding {named!r}; use utf-8, utf-16, gb18030, shift_jis or cp1252"
+        ) from None
+    if marked and not found.name.startswith("utf"):
+        raise DataError(
+            f"{str(path)!r} begins with the mark of {marked.upper()}, and encoding {named} would "
+            "garble it; take env.data.encoding (or --encoding) out"
+        )
+    if found.name.startswith("utf") or first.isascii():
+        return named
+    try:
+        # A letter may be cut by the end of what was read.
+        text = codecs.getincrementaldecoder("utf-8")().decode(first)
+    except UnicodeError:
+        return named
+    wrong = first.decode(named, "replace")
+    at = next((at for at, one in enumerate(text) if not one.isascii()), 0)
+    raise DataError(
+        f"{str(path)!r} is UTF-8: encoding {named} would make {_short(wrong[at:])!r} of "
+        f"{_short(text[at:])!r}. Take env.data.encoding (or --encoding) out"
+    )
+
+
+def _around_the_fault(path: Path, encoding: str) -> tuple[int, bytes, bytes]:
+    """Return the line of the first fault, the bytes shortly before it, and those of its line."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    line, before = 1, b""
+    with path.open("rb") as file:
+        while chunk := file.read(_LOOKED_AT):
+            try:
+                decoder.decode(chunk)
+            except UnicodeError as error:
+                # Some of the bytes may be those of a letter that the last chunk began.
+                at = max(getattr(error, "start", 0) - (len(decoder.getstate()[0])), 0)
+                start = chunk.rfind(b"\n", 0, at) + 1
+                line += chunk.count(b"\n", 0, at)
+                return line, before + chunk[:at], chunk[start : start + _SAMPLE_BYTES]
+            line += chunk.count(b"\n")
+            before = chunk
+    return line, b"", before[-_SAMPLE_BYTES:]
+
+
+def _advice(sample: bytes) -> str:
+    """Say which encodings a text may have, with the text that each would give."""
+    matches = charset_normalizer.from_bytes(sample, cp_isolation=list(_IN_USE))
+    found = [match.encoding for match in matches][:_MOST_FOUND]
+    likely: dict[str, str] = {}  # what it reads -> in which encoding
+    for name in (*found, *(name for name, script in _SCRIPTS if _is_all(sample, name, script))):
+        text = sample.decode(name, "ignore")
+        shown = _foreign_part(text)
+        is_new = shown not in likely or name == "cp1252"  # the usual one of several that agree
+        if shown and is_new and "\x00" not in shown and _is_unmixed(text):
+            likely[shown] = re.sub(r"^utf_(\d+)_(..)$", r"utf-\1-\2", name)
+    if not likely:
+        return "Its encoding is not known; save the file as UTF-8"
+    said = "; ".join(f"in {name} it reads {text!r}" for text, name in likely.items())
+    first = next(iter(likely.values()))
+    return (
+        f"Which of these reads right? {said}. Name that encoding (env.data.encoding: {first}, or "
+        f"`init --encoding {first}`), or save the file as UTF-8"
+    )
+
+
+def _is_all(sample: bytes, encoding: str, script: str) -> bool:
+    """Tell whether nearly all letters beyond ASCII would be of one script."""
+    try:
+        letters = [one for one in sample.decode(encoding) if not (one.isascii() or one.isspace())]
+    except UnicodeError:
+        return False
+    own = sum(unicodedata.name(one, "").startswith(script) for one in letters)
+    return own > 0.95 * len(letters)
+
+
+def _is_unmixed(text: str) -> bool:
+    """Tell whether no letter of ASCII touches one of a script that is never written so."""
+    touching = {one for pair in _MIXED.findall(text) for one in pair if one}
+    letters = (one for one in touching if unicodedata.category(one)[0] in "LM")
+    return all(unicodedata.name(one, "").startswith(_TOUCHES_LATIN) for one in letters)
+
+
+def _foreign_part(text: str) -> str:
+    """Return a part of a text that shows letters beyond ASCII."""
+    plain = " ".join(text.removeprefix("\ufeff").split())
+    at = next((at for at, one in enumerate(plain) if not one.isascii()), None)
+    return _short(plain) if at is None else _short(plain[max(at - 8, 0) :])
+
+
+def _short(text: str) -> str:
+    return " ".join(text[:_SAMPLE_CHARS].split())
+
+
+def _is_text(first: bytes) -> bool:
+    return b"\x00" not in first and first[:4] not in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+
+
+def _json_form(first: bytes) -> str:
+    """Return ``.json`` or ``.jsonl`` where the first bytes are one of them for certain, or ""."""
+    text = first.decode("utf-8-sig", "ignore").lstrip()
+    line, _, rest = text.partition("\n")
+    if text[:1] == "[" and text[1:].lstrip()[:1] in ("{", "["):
+        return ".json"
+    if text[:1] != "{":
+        return ""
+    try:
+        is_object = isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return ".json" if line.strip() == "{" else ""
+    return ".jsonl" if is_object and rest.lstrip()[:1] == "{" else ""

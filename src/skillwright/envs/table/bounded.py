@@ -1,0 +1,204 @@
+"""Templates whose work is bounded: a prompt is filled in within about a second, or refused.
+
+Every loop, call, filter and operation that can make a value larger is charged for what it may make,
+before it is made. So no value in a template is larger than the whole allowance.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, Final
+
+from jinja2 import StrictUndefined, Template, TemplateError, nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from skillwright.core.jsonio import dumps
+
+_ALLOWANCE: Final = 100_000_000  # of steps of about 10 ns
+_PER_OPERATION: Final = 100
+_PER_CALL: Final = 1000
+_PER_ITEM: Final = 50
+_LONGEST_NUMBER: Final = 10_000
+_DIGITS: Final = re.compile(r"\d{4,}")
+_CHARGE, _COUNT = "_charged", "_counted"
+_SHORTENS: Final = frozenset({"truncate", "first", "last", "length", "count", _CHARGE, _COUNT})
+
+_left: ContextVar[list[int]] = ContextVar("left")
+_source_chars: ContextVar[int] = ContextVar("source_chars", default=0)
+
+
+class TooMuchWork(TemplateError):
+    """A template loops too often, or makes a text that is too long."""
+
+
+class BlankCell(str):
+    """A cell without a value: it prints as nothing, and a template finds that it is none."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or other == ""
+
+    __hash__ = str.__hash__
+
+
+class BoundedTemplates(ImmutableSandboxedEnvironment):
+    """Templates without files, chance or Python, and of bounded work; see `filled_in`.
+
+    ``None`` prints as nothing, lists and objects as JSON.
+    """
+
+    intercepted_binops = frozenset({"*", "**", "+", "%"})
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, autoescape=False, finalize=_printed)
+        # A row is asked in the same words by every process.
+        del self.globals["lipsum"], self.filters["random"]
+        self.filters = {name: _charging(name, one) for name, one in self.filters.items()}
+        self.filters[_CHARGE], self.filters[_COUNT] = _charged, _counted
+        self.tests["none"] = lambda value: value is None or isinstance(value, BlankCell)
+
+    def compiled(self, source: str) -> Template:
+        """Return a template whose loops and literals are charged.
+
+        Raises:
+            TemplateError: It is malformed.
+        """
+        tree = self.parse(source)
+        for node in tree.find_all(nodes.For):
+            node.iter = nodes.Filter(node.iter, _COUNT, [], [], None, None)
+        for joined in tree.find_all(nodes.Concat):
+            joined.nodes = [_charge(one) for one in joined.nodes]
+        for literal in tree.find_all((nodes.List, nodes.Tuple, nodes.Dict)):
+            self._charge_items(literal)
+        return self.from_string(tree)
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Compute an operation that may be large."""
+        numbers = isinstance(left, int | float) and isinstance(right, int | float)
+        if operator == "%" or not numbers:
+            _spend(_product([left, right]) if operator in "*%" else _size(left) + _size(right))
+        elif operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
+            bits = left.bit_length() * abs(right) if operator == "**" else _bits(left, right)
+            if bits > _LONGEST_NUMBER:
+                raise TooMuchWork("a number is too long")
+        return super().call_binop(context, operator, left, right)
+
+    def call(self, context: Any, called: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+        # A method may repeat the text that it belongs to.
+        given = [getattr(called, "__self__", ""), *args, *kwargs.values()]
+        _spend(_product(given) + _PER_CALL + _source_chars.get())
+        return super().call(context, called, *args, **kwargs)
+
+    def _charge_items(self, node: nodes.Expr) -> None:
+        if isinstance(node, nodes.Dict):
+            for pair in node.items:
+                pair.value = _charge(pair.value)
+        elif isinstance(node, nodes.List) or (isinstance(node, nodes.Tuple) and node.ctx == "load"):
+            node.items = [_charge(one) for one in node.items]
+
+
+def filled_in(template: Template, source: str, values: Mapping[str, Any]) -> str:
+    """Fill in a template that was made of a source.
+
+    Raises:
+        TooMuchWork: It loops too often, or a text or list in it is too long.
+        RecursionError: It calls itself without end.
+        TemplateError: It cannot be filled in, as with a name that has no value.
+    """
+    blank = BlankCell()
+    marks = _left.set([_ALLOWANCE]), _source_chars.set(len(source))
+    try:
+        return template.render(
+            {name: blank if one is None else one for name, one in values.items()}
+        )
+    finally:
+        _left.reset(marks[0])
+        _source_chars.reset(marks[1])
+
+
+def _charge(node: nodes.Expr) -> nodes.Expr:
+    return nodes.Filter(node, _CHARGE, [], [], None, None)
+
+
+def _charged(value: Any) -> Any:
+    _spend(_size(value))
+    return value
+
+
+def _counted(values: Iterable[Any]) -> Iterator[Any]:
+    cost = _source_chars.get()  # no more text than this is between two loops
+    for value in values:
+        _spend(cost)
+        yield value
+
+
+def _charging(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a filter that is charged before it runs."""
+    if name in _SHORTENS:
+        return made
+
+    @wraps(made)
+    def charged(*args: Any, **kwargs: Any) -> Any:
+        _spend(_product([*args, *kwargs.values()]))
+        if name == "join":
+            args = tuple(_without_none(one) for one in args)
+        return made(*args, **kwargs)
+
+    return charged
+
+
+def _without_none(value: Any) -> Any:
+    is_list = isinstance(value, list | tuple)
+    return [BlankCell() if one is None else one for one in value] if is_list else value
+
+
+def _printed(value: Any) -> Any:
+    """Return what a value prints as, charged for its length."""
+    if value is None:
+        return ""
+    _spend(_size(value))
+    return dumps(value) if isinstance(value, dict | list) else value
+
+
+def _spend(cost: int) -> None:
+    left = _left.get([_ALLOWANCE])  # a constant is computed when a template is compiled
+    left[0] -= cost + _PER_OPERATION
+    if left[0] < 0:
+        raise TooMuchWork("it loops too often, or makes a text that is too long")
+
+
+def _product(values: Iterable[Any]) -> int:
+    """Return how large something may be that is made of values: the product of the largest two."""
+    sizes = sorted(_extent(value) for value in values)[-2:]
+    return math.prod(sizes)
+
+
+def _extent(value: Any) -> int:
+    if isinstance(value, int):
+        return max(abs(value), 1)
+    digits = _DIGITS.findall(value[:_ALLOWANCE]) if isinstance(value, str) and "%" in value else ()
+    return max(_size(value), *(int(one[:18]) for one in digits), 1)
+
+
+def _bits(*numbers: int) -> int:
+    return sum(number.bit_length() for number in numbers)
+
+
+def _size(value: Any) -> int:
+    """Return the characters of a value as text, roughly; counting ends at the allowance."""
+    total, rest = 0, [value]
+    while rest and total <= _ALLOWANCE:
+        one = rest.pop()
+        total += _PER_ITEM if rest else 1
+        if isinstance(one, str):
+            total += len(one)
+        elif isinstance(one, Mapping):
+            rest += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple | set | frozenset):
+            rest += one
+        elif isinstance(one, int):
+            total += one.bit_length() // 3
+    return total
