@@ -59,7 +59,9 @@ def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
 def _patch(
     step: int, id: str, inputs: Sequence[str], said: Any, fault: AnalystFault | None, **more: Any
 ) -> PatchRecord:
-    """Return what was said in one call, with the digest of its prompt and its fault."""
+    """Return what was said in one call, with the digest of its prompt, its repairs and fault."""
+    if repairs := getattr(said, "repairs", ()):
+        more["details"] = {**more["details"], "repaired": list(repairs)}
     return PatchRecord(
         step=step,
         id=id,
@@ -87,7 +89,6 @@ def _analysts(proposal: StepProposal, step: int) -> list[PatchRecord]:
                 "success_patterns": list(one.success_patterns),
                 "notes": list(one.notes),
                 "dropped": one.dropped,
-                "repaired": list(one.repairs),
                 "cuts": [asdict(cut) for cut in one.cuts],
             },
         )
@@ -107,11 +108,7 @@ def _merges(proposal: StepProposal, step: int) -> list[PatchRecord]:
             merge.fault,
             edits=[one.id for one in merge.outputs],
             level=merge.level,
-            details={
-                "notes": list(merge.notes),
-                "dropped": merge.dropped,
-                "repaired": list(merge.repairs),
-            },
+            details={"notes": list(merge.notes), "dropped": merge.dropped},
         )
         for merge in proposal.merged.merges
     ]
@@ -122,11 +119,7 @@ def _budget(proposal: StepProposal, step: int) -> list[PatchRecord]:
     if not decided.prompt_digest:  # from the schedule, or no limit: no model was called
         return []
     inputs = [one.id for one in proposal.merged.proposals]
-    details = {
-        "budget": decided.budget,
-        "fallback": decided.fallback,
-        "repaired": list(decided.repairs),
-    }
+    details = {"budget": decided.budget, "fallback": decided.fallback}
     name, why = f"{proposal.context.name}.lr", decided.reasoning
     return [_patch(step, name, inputs, decided, decided.fault, reasoning=why, details=details)]
 
@@ -144,11 +137,7 @@ def _ranking(proposal: StepProposal, step: int) -> list[PatchRecord]:
             chosen.fault,
             edits=[one.id for one in chosen.proposals],
             reasoning=chosen.reasoning,
-            details={
-                "ranked": chosen.ranked,
-                "notes": list(chosen.notes),
-                "repaired": list(chosen.repairs),
-            },
+            details={"ranked": chosen.ranked, "notes": list(chosen.notes)},
         )
     ]
 
@@ -168,11 +157,7 @@ def _repair(proposal: StepProposal, step: int) -> list[PatchRecord]:
             repair.fault,
             edits=repair.repaired,
             reasoning=repair.reasoning,
-            details={
-                "anchors": anchors,
-                "notes": list(repair.notes),
-                "repaired": list(repair.repairs),
-            },
+            details={"anchors": anchors, "notes": list(repair.notes)},
         )
     ]
 
@@ -189,7 +174,6 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
         "change_summary": list(rewrite.change_summary),
         "unusable": rewrite.unusable,
         "asked": bool(rewrite.call),
-        "repaired": list(rewrite.repairs),
     }
     return [_patch(step, name, inputs, rewrite, rewrite.fault, edits=edits, details=details)]
 
