@@ -163,6 +163,8 @@ class Completion:
         logprobs: One per token, if requested.
         native: ``{"dialect", "content"}``: the answer in the dialect's own format, for later
             requests that must repeat it unchanged; ``None`` where text and calls suffice.
+        marks: ``cut`` if marks of a chat template were cut from the text, ``left`` if it holds some
+            that may be part of the answer, else "".
     """
 
     text: str
@@ -173,6 +175,7 @@ class Completion:
     reasoning: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     native: Mapping[str, Any] | None = field(default=None, hash=False)
+    marks: str = ""
 
     def message(self) -> Message:
         """Return the answer as an assistant message of the conversation."""

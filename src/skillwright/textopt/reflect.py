@@ -1,9 +1,8 @@
 """Reflect: analysts read trajectories in minibatches and propose edits.
 
 Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, with its partition, shuffles and
-    chunks.
-Unlike there, patches come in the order of their minibatches, and an unusable answer is a recorded
-fault instead of an empty patch.
+chunks. Unlike there, patches are in the order of their minibatches, and an unusable answer is a
+recorded fault instead of an empty patch.
 """
 
 import asyncio
@@ -150,7 +149,7 @@ async def reflect(
     context: StepContext,
     rows: Sequence[Transcript],
 ) -> Reflection:
-    """Have every minibatch analyzed, all at once; the outcome does not depend on who is first."""
+    """Analyze all minibatches concurrently; the result does not depend on timing."""
     slots = asyncio.Semaphore(settings.analyst_workers)
     minibatches = readable_minibatches(rows, settings, context.seed)
     works = [analyze(optimizer, settings, context, one, slots) for one in minibatches]
@@ -167,7 +166,7 @@ def readable_minibatches(
 def plan_minibatches(
     rows: Sequence[Transcript], settings: StepSettings, seed: int | None
 ) -> list[Minibatch]:
-    """Part failures from successes, shuffle each, and cut them into minibatches, failures first.
+    """Shuffle failures and successes separately, and split them into minibatches, failures first.
 
     Failures are shuffled by ``Random(seed)``, successes by ``Random(seed + 1)``; without a seed
     they keep their order.
@@ -196,7 +195,7 @@ async def analyze(
     minibatch: Minibatch,
     slots: asyncio.Semaphore,
 ) -> Outcome:
-    """Have one minibatch analyzed, as soon as a slot is free."""
+    """Analyze one minibatch when a slot is free."""
     form, is_whole = item_form(settings.update_mode), settings.rewrites_whole
     budget = settings.analyst_cap(context.budget)
     analyst = "analyst_error" if minibatch.source_type == "failure" else "analyst_success"

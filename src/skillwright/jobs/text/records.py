@@ -56,6 +56,19 @@ def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
     return records
 
 
+def edit_counts(proposal: StepProposal) -> dict[str, int]:
+    """Count the edits of a step at each stage; dropped ones are among the proposed or merged."""
+    patches, merges = proposal.reflection.patches, proposal.merged.merges
+    dropped = sum(one.dropped for one in patches)
+    return {
+        "proposed": dropped + sum(len(one.proposals) for one in patches),
+        "dropped": dropped + sum(one.dropped for one in merges),
+        "merged": len(proposal.merged.proposals),
+        "selected": len(proposal.selection.proposals),
+        "applied": sum(one.is_applied for one in proposal.update.outcomes),
+    }
+
+
 def _patch(
     step: int, id: str, inputs: Sequence[str], said: Any, fault: AnalystFault | None, **more: Any
 ) -> PatchRecord:

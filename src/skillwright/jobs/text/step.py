@@ -16,10 +16,11 @@ from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.progress import Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
+from skillwright.jobs.run.tasks import env_findings
 from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import step_decided
-from skillwright.jobs.text.records import edit_records, patch_records
+from skillwright.jobs.text.records import edit_counts, edit_records, patch_records
 from skillwright.jobs.text.replies import Account, account_of_step
 from skillwright.jobs.text.state import StepRecord, TrainState
 from skillwright.jobs.text.wiring import TrainParts
@@ -69,7 +70,11 @@ async def _measure_first(run: TrainParts, state: TrainState, started: asyncio.Ev
     results = await run.bench.measure(run.store.skill(0), "val", phase="gate")
     refuse_no_score(results)
     table = ScoreTable.of(results, run.config.env.success_threshold)
-    run.callback.on_event(Scored("initial skill", "val", table.overall))
+    found = None
+    if table.overall.success_rate == 0:
+        found = env_findings(run.config, "val", 1, results)
+    hints = tuple(found.facts.get("hints", ())) if found else ()
+    run.callback.on_event(Scored("initial skill", "val", table.overall, hints))
     return write_down(run.store, state, Kind.BASELINE, table.to_dict())
 
 
@@ -177,6 +182,7 @@ def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str,
         "appendix": appendix.to_dict() if appendix else None,
         "skipped": [asdict(skipped) for skipped in proposal.transcripts.skipped],
         "reflection_notes": list(proposal.reflection.notes),
+        "edits": edit_counts(proposal),
     }
     return {name: value for name, value in found.items() if value}
 

@@ -161,7 +161,7 @@ class AdapterPlanner:
         return batch
 
     def others(self, taken: Mapping[str, Any], seed: int) -> list[Item]:
-        """Return the train items that are not ``taken``, in the order shuffled by ``seed``."""
+        """Return the train items that are not in ``taken``, shuffled by ``seed``."""
         pool = items_by_id(getattr(self.loader, "train_items", None)) if self.can_choose else None
         order = shuffled(list(pool or ()), seed)
         return [(pool or {})[one] for one in order if one not in taken]
