@@ -1,5 +1,6 @@
 """Create, find and open runs of any job, and list the secrets that no run stores."""
 
+import logging
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,15 @@ from typing import Any, Final, Literal, Self
 
 from skillwright.config.env import EnvSection
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, RunError, SkillwrightError, did_you_mean
+from skillwright.core import (
+    ConfigError,
+    Purpose,
+    RunError,
+    SkillwrightError,
+    Usage,
+    did_you_mean,
+)
+from skillwright.core.chat import INTERRUPTED
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.jobs.kinds import MADE, STUDY_NAME
@@ -28,6 +37,8 @@ from skillwright.models import (
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
+
+logger = logging.getLogger(__name__)
 
 LATEST: Final = "latest"
 """Name of the latest run, in arguments that name a run."""
@@ -182,15 +193,24 @@ def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
 
 @contextmanager
 def session(store: RunStore) -> Iterator[None]:
-    """Record the start and the end of a session of a run, and the error that ended it."""
+    """Record a session of a run: its start, its end, the error that ended it, cancelled calls."""
     store.append_event(SESSION, {})
     why: dict[str, str] = {}
+
+    def record(purpose: Purpose, used: Usage) -> None:
+        try:
+            store.record_usage({purpose.value: used})
+        except RunError:  # the error that ends the session is reported
+            logger.warning("the usage of a cancelled call is not stored", exc_info=True)
+
+    token = INTERRUPTED.set(record)
     try:
         yield
     except SkillwrightError as error:
         why = {"stopped": str(error)}
         raise
     finally:
+        INTERRUPTED.reset(token)
         # If this cannot be written, the error that stopped the session is reported.
         with suppress(RunError):
             store.append_event(SESSION_ENDED, why)
