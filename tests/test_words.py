@@ -131,6 +131,7 @@ ALLOWED = (
     Allowed(r"font-family", "docs/*", "an attribute of SVG"),
     Allowed(r"overflow=.fold.", "src/*", "the name of Rich's own option"),
     Allowed(r"(?i)fold(?:ed|ing)?", "src/skillwright/envs/table/*", "Unicode's own term"),
+    Allowed(r"fold: false", "docs/own_data.md", "the setting's name"),
     Allowed(
         r'["`]won["`]', "src/skillwright/worlds/*", "metadata that ALFWorld has; adapters read it"
     ),

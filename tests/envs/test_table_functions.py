@@ -25,6 +25,15 @@ def raises(row, reply):
 def nan(row, reply):
     return float("nan")
 
+def over(row, reply):
+    return 1.0000000000000002
+
+def under(row, reply):
+    return 0.1 + 0.2 + 0.7 - 1e-9
+
+def below(row, reply):
+    return -1e-17
+
 def large(row, reply):
     return 7
 
@@ -69,6 +78,11 @@ async def test_a_function_gives_a_number_and_its_feedback_reaches_whoever_learns
     step = await scored("half", "wrong")
     assert step["reward"] == 0.5
     assert step["metadata"]["observation"] == "right is what 'wrong' should be."
+
+
+@pytest.mark.parametrize(("name", "score"), [("over", 1.0), ("under", 1.0), ("below", 0.0)])
+async def test_a_score_within_a_millionth_of_1_or_0_is_that(scored, name, score):
+    assert (await scored(name))["reward"] == score
 
 
 async def test_a_function_may_print_and_may_return_a_boolean(scored):

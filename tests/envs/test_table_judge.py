@@ -47,7 +47,9 @@ async def played(config, reply="Thank you!"):
 
 
 async def test_the_score_is_the_median_of_the_votes_which_are_kept_with_their_cost():
-    async with MockOpenAI(replies(vote(1.0), vote(0.25, "too long"), vote(0.5, "so so"))) as server:
+    async with MockOpenAI(
+        replies(vote(1.0000000000000002), vote(0.25, "too long"), vote(0.5, "so so"))
+    ) as server:
         env, step = await played(judged_by(server, votes=3))
         assert step["reward"] == 0.5
         assert step["metadata"]["observation"] == "so so"

@@ -10,6 +10,7 @@ from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.datasets import parse_ratio
 from skillwright.datasets.split import near_key
+from skillwright.envs.table import TableEnv
 from skillwright.envs.table.splits import MOST_TASKS, dealing_pattern
 from skillwright.jobs.run import make_splits
 
@@ -337,3 +338,25 @@ def test_questions_that_mean_different_things_are_no_near_copies(one, other):
 )
 def test_questions_that_differ_in_form_alone_are_near_copies(one, other):
     assert near_key(one) == near_key(other)
+
+
+@pytest.mark.parametrize(
+    ("answers", "right", "reply", "score"),
+    [
+        (["3,5", "1,234", "12"], "1,234", "1,234", 1),
+        (["3,5", "1,234", "12"], "1,234", "1234", 0),
+        (["3,5", "1,234", "1.234"], "1.234", "1234", 1),
+        (["3.5", "1,234", "12"], "1,234", "1234", 1),
+        (["3.5", "1,234", "12"], "1,234", "1.234", 0),
+        (["7", "1,234", "1,23,456"], "1,234", "1234", 1),
+    ],
+)
+async def test_a_decimal_comma_is_read_where_the_column_uses_it(
+    tmp_path, answers, right, reply, score
+):
+    rows = [(f"{number}?", answers[number % len(answers)]) for number in range(30)]
+    found = split(write(tmp_path / "a.csv", rows), scorer="number")
+    task = next(one for tasks in found for one in tasks if one.extras["row"]["label"] == right)
+    env = TableEnv({**CONFIG, "scorer": "number"}, {**task.extras, "max_turns": 1})
+    env.init([])
+    assert (await env.astep(reply))["reward"] == score

@@ -256,7 +256,8 @@ def narrate(event: RlEvent) -> list[str]:
         case RunStarted():
             return _introduce(event)
         case Scored():
-            return [f"{escape(event.label)} on {event.split}: {score_text(event.score)}"]
+            hints = (f"  [yellow]0% solved[/]: {escape(hint)}" for hint in event.hints)
+            return [f"{escape(event.label)} on {event.split}: {score_text(event.score)}", *hints]
         case StepDecided():
             return [_decision(f"step {event.step}", event), *_remarks(event)]
         case ReleaseTested():

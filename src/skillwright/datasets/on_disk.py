@@ -280,7 +280,7 @@ class SplitDataLoader(BaseDataLoader):
         split_dir: str = "",
         data_path: str = "",
         split_mode: str = "ratio",
-        split_ratio: str | None = USUAL_RATIO,
+        split_ratio: str = "2:1:7",
         split_seed: int = 42,
         split_output_dir: str = "",
         seed: int = 42,

@@ -41,7 +41,7 @@ from skillwright.textopt.optimizer import (
     skill_section,
     user_message,
 )
-from skillwright.textopt.proposal import AnalystFault, EditLimits, parse_mode, text_refusal
+from skillwright.textopt.proposal import AnalystFault, EditLimits, cleaned, parse_mode, text_refusal
 
 # Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs, with its samples, policies and order.
 # Unlike it, this plays in batches (with the same pairs), uses a success threshold, and leaves out
@@ -308,6 +308,7 @@ class EpochContext:
         skill: The document at the end of this epoch.
         comparison: Outcomes of the same tasks under both.
         seed: Seed of the model's sampling, or ``None``.
+        needs_pairs: Nothing is asked without a pair; SkillOpt asks all the same.
     """
 
     name: str
@@ -315,6 +316,12 @@ class EpochContext:
     skill: str
     comparison: Comparison
     seed: int | None = None
+    needs_pairs: bool = True
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether there is something to ask about."""
+        return bool(self.comparison.pairs) or not self.needs_pairs
 
 
 def epoch_message(
@@ -400,7 +407,7 @@ async def write_slow_update(
     nothing = SlowUpdate(
         SlowUpdateStatus.NO_PAIRS, skill, pairs=comparison.pairs, means=comparison.means
     )
-    if not comparison.pairs:
+    if not context.has_evidence:
         return nothing
     guidance = ("Previous guidance", slow_update_field(skill))
     user, cuts = epoch_message(optimizer, "slow_update", context, guidance)
@@ -409,18 +416,19 @@ async def write_slow_update(
     asked = replace(nothing, cuts=cuts, prompt_digest=answer.prompt_digest)
     if isinstance(answer.reply, AnalystFault):
         return replace(asked, status=SlowUpdateStatus.FAULT, fault=answer.reply)
-    content = without_markers(answer.reply.slow_update_content)
+    content = cleaned(without_markers(answer.reply.slow_update_content), limits)
     asked = replace(
         asked,
         status=SlowUpdateStatus.NO_CONTENT,
         reasoning=answer.reply.reasoning,
         content=content,
+        notes=answer.repairs,
     )
     candidate = replace_slow_update_field(skill, content)
     refused = text_refusal(content, candidate, skill, limits) if content else None
     if refused or not content:
         notes = (f"the guidance is dropped: {refused}",) if refused else ()
-        return replace(asked, content="", notes=notes)
+        return replace(asked, content="", notes=(*asked.notes, *notes))
     if candidate == skill:
         return replace(asked, status=SlowUpdateStatus.NO_CHANGE)
     return replace(asked, status=SlowUpdateStatus.CANDIDATE, candidate=candidate)
@@ -464,7 +472,7 @@ async def write_meta_skill(
 ) -> MetaSkill:
     """Ask for the memory of an epoch."""
     nothing = MetaSkill(MetaSkillAction.NO_CONTENT, previous)
-    if not context.comparison.pairs:
+    if not context.has_evidence:
         return nothing
     earlier = ("Previous notes", previous)
     user, cuts = epoch_message(optimizer, "meta_skill", context, earlier)
@@ -473,11 +481,11 @@ async def write_meta_skill(
     asked = replace(nothing, cuts=cuts, prompt_digest=answer.prompt_digest)
     if isinstance(answer.reply, AnalystFault):
         return replace(asked, action=MetaSkillAction.FAULT, fault=answer.reply)
-    asked = replace(asked, reasoning=answer.reply.reasoning)
-    content = answer.reply.meta_skill_content.strip()
+    asked = replace(asked, reasoning=answer.reply.reasoning, notes=answer.repairs)
+    content = cleaned(answer.reply.meta_skill_content.strip(), limits)
     refused = text_refusal(content, content, previous, limits)
     if refused:
-        return replace(asked, notes=(f"the notes are dropped: {refused}",))
+        return replace(asked, notes=(*asked.notes, f"the notes are dropped: {refused}"))
     if not content:
         return asked
     return replace(asked, action=MetaSkillAction.WRITTEN, content=content)

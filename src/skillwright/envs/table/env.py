@@ -124,15 +124,12 @@ class TableEnv(TextEnv):
         cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
     ) -> EnvReport | None:
         """Say what the replies have in common where none of them is right."""
-        del env_config, played
-        scored = [
-            one.trajectory.turns[-1]
-            for one in results
-            if one.reward is not None and one.trajectory.turns
-        ]
-        if not scored or any(one.reward for one in results):
+        del env_config
+        scored = [one for one in results if one.reward is not None]
+        if any(one.is_success(played.success_threshold) for one in scored):
             return None
-        found = list(hints([str(turn.metadata.get("reason", "")) for turn in scored]))
+        last = [turn for one in scored for turn in one.trajectory.turns[-1:]]
+        found = hints([str(turn.metadata.get("reason", "")) for turn in last])
         return EnvReport({"hints": found}) if found else None
 
     @classmethod

@@ -7,7 +7,7 @@ can have, needs SymPy, and reads no group blanks, Indian groups or other digits.
 import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from skillwright.envs.table.unicode_forms import folded
@@ -37,9 +37,9 @@ _FRACTION: Final = re.compile(
 _LATEX: Final = (
     (re.compile(r"\\+!"), ""),
     (re.compile(r"\\+[,;: ]"), "\u00a0"),
-    (re.compile(r"\\+(?:times|cdot)\b"), "\u00d7"),
-    (re.compile(r"\\+pm\b"), "\u00b1"),
-    (re.compile(r"\\+(?:left|right|displaystyle)\b"), ""),
+    (re.compile(r"\\+(?:times|cdot)(?![A-Za-z])"), "\u00d7"),
+    (re.compile(r"\\+pm(?![A-Za-z])"), "\u00b1"),
+    (re.compile(r"\\+(?:left|right|displaystyle)(?![A-Za-z])"), ""),
     (re.compile(r"\\+(?:text|mathrm|mathbf|textbf|mbox|operatorname)\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\\+([$%#&_{}])"), r"\1"),
 )
@@ -66,12 +66,12 @@ _SIGN: Final = re.compile(
 )
 _NO_ANSWER: Final = re.compile(
     r"(?:[A-Za-z]_\{?|\^\{?[-+]?|\u00b1\s*|\+/-\s*|\bper\s"
-    r"|\b(?:not|nicht|pas|instead\sof|rather\sthan)\W{1,4})$",
+    r"|(?:\b(?:not|nicht|pas|instead\sof|rather\sthan|anything\sbut)|n['\u2019]t)\W{1,4})$",
     re.IGNORECASE,
 )
 _CURRENCY: Final = re.compile(r"(?:USD|EUR|GBP|JPY|CNY|RMB|INR|CHF|AUD|CAD|Rs\.?|kr)$")
 _TAIL: Final = re.compile(
-    r"\s?[x\u00d7*\u00b7]\s?10\^(?P<ten>[-+]?\d{1,4})|[eE](?P<e>[-+]?\d{1,4})(?!\w)"
+    r"\s?[x\u00d7*\u00b7]\s?10(?:\^(?P<ten>[-+]?\d{1,4})|[\u207a\u207b]?[\u00b2\u00b3\u00b9\u2070-\u2079]+)|[eE](?P<e>[-+]?\d{1,4})(?!\w)"
     r"|\^(?P<power>[-+]?\d{1,4})|\s?/\s?(?P<under>\d+(?:\.\d+)?)(?![\d/])"
 )
 _MIXED: Final = re.compile(r"\s+(?:and\s+)?(\d{1,3})\s?/\s?(\d{1,4})(?![\d/])")
@@ -86,6 +86,12 @@ _SIZES: Final = {
     **dict.fromkeys("\u4e07\u842c\ub9cc", 10**4),
     **dict.fromkeys("\u4ebf\u5104\uc5b5", 10**8),
 }
+_WITH_COMMA: Final = re.compile(
+    r"(?<![\d,])(?:\d+|\d{1,3}(?:\.\d{3})+),(?:\d{1,2}|\d{4,})(?![\d,.])"
+)
+_WITH_POINT: Final = re.compile(
+    r"(?<![\d.])(?:\d+|\d{1,3}(?:,\d{3})+)\.(?:\d{1,2}|\d{4,})(?![\d,.])"
+)
 _SHARE: Final = re.compile(r"\s?(?:%|percent\b|per\scent\b|pct\b)", re.IGNORECASE)
 
 
@@ -166,6 +172,17 @@ def whole_number(value: Any, *, comma: bool = False) -> Read | None:
     rest = text[: found[0].start] + text[found[0].end :]
     rest = _CURRENCY.sub("", rest.strip())
     return None if any(map(str.isalnum, rest)) else found[0]
+
+
+def uses_comma(answers: Iterable[Any]) -> bool:
+    """Return whether a column's answers have a decimal comma: some have one, and none a point."""
+    found = False
+    for answer in answers:
+        text = str(answer)
+        if _WITH_POINT.search(text):
+            return False
+        found = found or (isinstance(answer, str) and _WITH_COMMA.search(text) is not None)
+    return found
 
 
 def same_number(one: float, other: float) -> bool:

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -11,6 +11,8 @@ from skillwright.envs.table.unicode_forms import alike
 from skillwright.envs.table.words import holds_words, unwrapped
 
 _LONGEST_COMPARED: Final = 4000
+_LONGEST_NUMBER: Final = 60
+_MOST_MARKS: Final = 20
 
 
 class Reason(StrEnum):
@@ -28,16 +30,33 @@ class Reason(StrEnum):
     OTHER = "another answer"
 
 
-_MOVES: Final[Mapping[Reason, str]] = {
-    Reason.LISTED: "scorer one_of accepts each of them",
-    Reason.PUNCTUATION: "mend the answers in the table, or let the prompt show how to write them",
-    Reason.SAME_NUMBER: "scorer number accepts them",
-    Reason.LONGER: "scorer contains accepts them, or let the prompt ask for the answer alone",
-    Reason.NO_NUMBER: "let the prompt ask for a number in digits",
-    Reason.NO_OBJECT: "let the prompt show the JSON object that it asks for",
-    Reason.CUT_OBJECT: "raise models.target.max_tokens",
-    Reason.EMPTY: "look at one of them with runs view",
+_MOVES: Final[Mapping[str, tuple[str, str]]] = {
+    Reason.LISTED: (
+        "are one of the answers that the cell lists",
+        "scorer one_of accepts each of them",
+    ),
+    Reason.PUNCTUATION: (
+        "differ from the answer only in case or punctuation",
+        "scorer f1 ignores punctuation; or show the form of an answer in the prompt",
+    ),
+    Reason.SAME_NUMBER: (
+        "are the answer's number, written differently",
+        "scorer number accepts them",
+    ),
+    Reason.LONGER: (
+        "hold the answer with more text around it",
+        "scorer contains accepts them; or ask for the answer alone in the prompt",
+    ),
+    Reason.NO_NUMBER: ("hold no number", "ask for a number in digits in the prompt"),
+    Reason.NO_OBJECT: ("hold no JSON object", "show the JSON object in the prompt"),
+    Reason.CUT_OBJECT: (
+        "break off inside their final JSON object",
+        "raise models.target.max_tokens, or ask for the object alone in the prompt",
+    ),
+    Reason.EMPTY: ("are empty", "read one of them with skillwright runs view"),
 }
+_SAY_LITTLE: Final = ("", Reason.OTHER, Reason.OTHER_NUMBER)
+_MOST_HINTS: Final = 3
 
 
 def text_reason(answer: str, right: str, listed: Sequence[str] = ()) -> Reason:
@@ -48,7 +67,8 @@ def text_reason(answer: str, right: str, listed: Sequence[str] = ()) -> Reason:
         return Reason.LISTED
     if _is_near(answer, right):
         return Reason.PUNCTUATION
-    numbers = whole_number(answer), whole_number(right)
+    is_short = max(len(answer), len(right)) <= _LONGEST_NUMBER
+    numbers = (whole_number(answer), whole_number(right)) if is_short else ()
     values = [one.value for one in numbers if one is not None and one.value is not None]
     if len(values) == 2 and same_number(values[0], values[1]):
         return Reason.SAME_NUMBER
@@ -56,19 +76,22 @@ def text_reason(answer: str, right: str, listed: Sequence[str] = ()) -> Reason:
     return Reason.LONGER if holds_words(given, unwrapped(wanted)) else Reason.OTHER
 
 
-def hints(reasons: Sequence[str]) -> Iterator[str]:
+def hints(reasons: Sequence[str]) -> list[str]:
     """Say what replies have in common that are all wrong, and what to change.
 
     Args:
         reasons: Of every reply; ``""`` where none is known.
     """
-    for reason, count in Counter(reasons).most_common():
-        if reason in _MOVES:
-            yield f"{count} of {len(reasons)} replies: {reason}; {_MOVES[Reason(reason)]}"
+    counts = Counter(reason for reason in reasons if reason not in _SAY_LITTLE)
+    found = []
+    for reason, count in counts.most_common(_MOST_HINTS):
+        what, move = _MOVES.get(reason, (f"are wrong: {reason}", ""))
+        found.append(f"{count} of {len(reasons)} replies {what}" + (f" ({move})" if move else ""))
+    return found
 
 
 def _is_near(answer: str, right: str) -> bool:
-    if len(answer) > _LONGEST_COMPARED or len(right) > _LONGEST_COMPARED:
+    if len(answer) > 2 * len(right) + _MOST_MARKS or len(right) > _LONGEST_COMPARED:
         return False
     given, wanted = (_letters(text) for text in alike(answer, right))
     return given == wanted and bool(given)

@@ -23,7 +23,7 @@ from skillwright.envs.table.numbers import Read, same_number, whole_number
 from skillwright.envs.table.objects import final_object
 from skillwright.envs.table.reasons import Reason, text_reason
 from skillwright.envs.table.unicode_forms import alike, folded
-from skillwright.envs.table.words import holds_words, spaced_out, unwrapped
+from skillwright.envs.table.words import for_f1, holds_words, unwrapped
 
 NOT_RIGHT: Final = "That is not right."
 
@@ -282,7 +282,7 @@ class F1(_Texts):
         """Return a number in [0, 1]."""
         if not self.fold:
             return token_f1(answer, [as_text(right)])
-        given, wanted = map(spaced_out, alike(answer, as_text(right)))
+        given, wanted = map(for_f1, alike(answer, as_text(right)))
         return token_f1(given, [wanted])
 
 

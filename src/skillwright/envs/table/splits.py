@@ -28,13 +28,14 @@ from skillwright.datasets.rows import SUFFIXES, Row, Table, columns_of, is_blank
 from skillwright.datasets.split import near_copies, near_key
 from skillwright.envs.about import TaskSplits
 from skillwright.envs.table.functions import refuse_unusable
+from skillwright.envs.table.numbers import uses_comma
 from skillwright.envs.table.prompts import (
     columns_in,
     no_column,
     refuse_other_columns,
     shows_whole_rows,
 )
-from skillwright.envs.table.scorers import Function
+from skillwright.envs.table.scorers import Function, Number
 from skillwright.envs.table.settings import TableSettings, read_settings
 
 NAMES: Final = ("train", "val", "test")
@@ -159,8 +160,11 @@ class _Plan:
         taken = self._taken(wanted, kept)
         self._warn_of_repeats(index, kept, taken)
         names = self._names({at: taken[at] for at in wanted}, index.starts)
+        comma = isinstance(self.settings.scorer, Number) and uses_comma(
+            map(self.settings.right, taken.values())
+        )
         tasks = tuple(
-            tuple(self._task(names[at], split, taken[at]) for at in rows)
+            tuple(self._task(names[at], split, taken[at], comma=comma) for at in rows)
             for split, rows in zip(NAMES, chosen, strict=True)
         )
         asked = {
@@ -368,7 +372,7 @@ class _Plan:
         files = {at: bisect_right(starts, at) - 1 for at in rows}
         return {at: f"{NAMES[file]}-{at + 1 - starts[file]}" for at, file in files.items()}
 
-    def _task(self, name: str, split: str, found: Row) -> Task:
+    def _task(self, name: str, split: str, found: Row, *, comma: bool) -> Task:
         settings = self.settings
         row = _with_columns(found, columns_in(settings.prompt))
         try:
@@ -386,7 +390,11 @@ class _Plan:
         return Task(
             id=name,
             env="table",
-            extras={"row": row, **({"answer_is_type": True} if types_tell else {})},
+            extras={
+                "row": row,
+                **({"answer_is_type": True} if types_tell else {}),
+                **({"decimal_comma": True} if comma else {}),
+            },
             task_type="" if kind is None else str(kind),
             description=asked[:_SHOWN_CHARS],
             split=split,

@@ -8,9 +8,11 @@ from skillwright.envs.table.numbers import numbers_in
 
 _STOPS: Final = ".\u3002\u0964\u06d4\u1362\u104b\u17d4"
 _QUOTES: Final = "\"'`\u201c\u201d"
+_MOST_TRIED: Final = 2000
+_NEAR: Final = 30
 _WRAPPED: Final = (
     re.compile(r"(\*{1,3})(?=[^*\s])([^*]*)\1"),
-    re.compile(r"(\$*)(?:\\\(|\\\[)?\s*\\boxed\{([^{}]*)\}\s*(?:\\\)|\\\])?\1"),
+    re.compile(r"(\$*)(?:\\\(|\\\[)?\s*\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\s*(?:\\\)|\\\])?\1"),
     re.compile(r"()\\text(?:bf|rm)?\{([^{}]*)\}"),
 )
 _NO_BLANKS: Final = (
@@ -18,6 +20,14 @@ _NO_BLANKS: Final = (
     "\u3005-\u3007\u3040-\u3096\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 _UNSPACED: Final = re.compile(f"[{_NO_BLANKS}]")
+_POINT: Final = re.compile(r"(?<=\d)\.(?=\d)")
+_MINUS: Final = re.compile(r"(?<!\w)-(?=\.?\d)")
+_SIGNED: Final = re.compile(r"[-+]\.?\d")
+_KOREAN: Final = re.compile(  # particles and the copula, which are written onto a noun
+    "(?=[\uac00-\ud7a3])(?:\uc5d0\uc11c|\uc5d0\uac8c|\uae4c\uc9c0|\ubd80\ud130|\uc73c?\ub85c|\ubcf4\ub2e4)?"
+    "(?:[\uc740\ub294\uc774\uac00\uc744\ub97c\uc758\uc5d0\uc640\uacfc\ub3c4\ub9cc]|\uc785\ub2c8\ub2e4|\uc774?\ub2e4|\uc774\uc5d0\uc694|\uc608\uc694"
+    "|\uc774?\uace0|\uc774?\uba70)?(?![\uac00-\ud7a3])"
+)
 _KATAKANA: Final = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]")
 _HAN_DIGIT: Final = frozenset(
     "\u3007\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u842c\u4ebf\u5104\u96f6"
@@ -47,35 +57,49 @@ def holds_words(text: str, wanted: str) -> bool:
     Scripts without blanks between words have no bounds (Chinese, Japanese, Thai), but words of
     katakana and Chinese numerals do. ``can't`` does not hold ``can``, nor ``non-toxic`` ``toxic``.
     """
-    spans: list[tuple[int, int]] | None = None
-    at = text.find(wanted) if wanted else -1
-    while at >= 0:
+    at = -1
+    for _ in range(_MOST_TRIED):
+        at = text.find(wanted, at + 1) if wanted else -1
+        if at < 0:
+            return False
         end = at + len(wanted)
-        if not (
+        is_part = (
             _is_joined(text[at - 1 : at], wanted[0])
-            or _is_joined(wanted[-1], text[end : end + 1])
+            or (_is_joined(wanted[-1], text[end : end + 1]) and not _KOREAN.match(text, end))
+            or (_SIGNED.match(wanted) and text[at - 1 : at].isalnum())
             or text.startswith("'t", end)
             or text[max(0, at - 4) : at] == "non-"
-        ):
-            if not any(map(str.isdigit, (wanted[0], wanted[-1]))):
-                return True
-            if spans is None:
-                spans = [(one.start, one.end) for one in numbers_in(text)]
-            if not any(start < at < stop or start < end < stop for start, stop in spans):
-                return True
-        at = text.find(wanted, at + 1)
+        )
+        if not is_part and not _cuts_number(text, at, end):
+            return True
     return False
 
 
-def spaced_out(text: str) -> str:
-    """Return a text without punctuation of other scripts, and blanks around unspaced characters."""
-    if text.isascii():
-        return text
-    kept = (
-        " " if unicodedata.category(letter)[0] == "P" and not letter.isascii() else letter
-        for letter in text
+def _cuts_number(text: str, start: int, end: int) -> bool:
+    """Return whether a part of a text begins or ends inside a number."""
+    if not (text[start].isdigit() or text[end - 1].isdigit()):
+        return False
+    first = max(0, start - _NEAR)
+    near = text[first : end + _NEAR]
+    return any(
+        one.start < start - first < one.end or one.start < end - first < one.end
+        for one in numbers_in(near)
     )
-    return _UNSPACED.sub(r" \g<0> ", "".join(kept))
+
+
+def for_f1(text: str) -> str:
+    """Prepare a text for SQuAD's rules, which are about English.
+
+    Punctuation of other scripts is dropped too, characters of scripts without blanks are words, and
+    numbers keep their point and sign, so that ``1.5`` is not ``15``.
+    """
+    if not text.isascii():
+        kept = (
+            " " if unicodedata.category(letter)[0] == "P" and not letter.isascii() else letter
+            for letter in text
+        )
+        text = _UNSPACED.sub(r" \g<0> ", "".join(kept))
+    return _MINUS.sub("\u2212", _POINT.sub("\u00b7", text))
 
 
 def _is_joined(left: str, right: str) -> bool:

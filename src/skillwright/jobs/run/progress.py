@@ -78,11 +78,12 @@ class CallFinished:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A skill has a score on a split."""
+    """A skill has a score on a split; ``hints`` say what to change where it is 0%."""
 
     label: str
     split: str
     score: Score
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

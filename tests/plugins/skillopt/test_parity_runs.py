@@ -1,0 +1,94 @@
+"""Under parity a run ends with the text that SkillOpt's own run of the same file ends with.
+
+What SkillOpt decides is stored beside this file, so that the tests need no package of it; where it
+is installed, `make oracle` runs it again and compares.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import parity_runs
+import pytest
+from parity_runs import CASES, SKILL, TOWN, Teacher, write_case
+
+from doors import Walker, look, trained
+from skillwright.config import load_config
+from skillwright.core import Completion, Purpose
+
+STORED = json.loads(Path(__file__).with_name("parity_runs.json").read_text(encoding="utf-8"))
+STAGES = {Purpose.REFLECT: "analyst", Purpose.RANK: "ranking"}
+
+
+class Optimizer(Teacher):
+    """The same teacher behind our interface; our stages are called as SkillOpt's are."""
+
+    identity = "scripted:teacher"
+
+    async def complete(self, messages, *, tools=(), sampling=None, purpose):
+        if len(messages) == 1:
+            return Completion("ready")
+        stage = STAGES.get(purpose, purpose.value)
+        return Completion(json.dumps(self.answer(stage, messages[-1]["content"])))
+
+
+async def ours(folder, name):
+    """Run a case here; return what was decided."""
+    given = [f"env.name={TOWN}", "env.compat=skillopt", f"run.root={folder / 'runs'}"]
+    config = load_config(write_case(folder, name), ["run.parity=true", *given])
+    optimizer = Optimizer()
+    optimizer.mode = config.optimizer.skill_update_mode
+    path, report = await trained(config, Walker(), optimizer, skill=SKILL)
+    with look(path) as store:
+        steps = [event.payload for event in store.events("step")]
+    return {
+        "best_skill": report.best_skill,
+        "actions": [step["action"] for step in steps],
+        "scores": [_score(step) for step in steps],
+        "released": (path / "best_skill.md").read_bytes().decode(),
+    }
+
+
+def _score(step):
+    verdict = step["verdict"] or step["best_verdict"]
+    return verdict and verdict["candidate_score"]
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_parity_run_ends_as_skillopts_own_does(tmp_path, name):
+    found, stored = await ours(tmp_path, name), STORED[name]
+    assert found["released"] == found["best_skill"] == stored["best_skill"]
+    steps = zip(found["actions"], found["scores"], strict=True)
+    for (action, score), *theirs in zip(steps, stored["actions"], stored["scores"], strict=True):
+        # SkillOpt also plays a candidate that is the current skill, and rejects it as a tie.
+        if (action, theirs[0]) != ("skip_no_change", "reject"):
+            assert [action, pytest.approx(score)] == theirs
+
+
+def test_the_stored_runs_accept_some_steps_and_reject_others():
+    assert STORED.keys() == CASES.keys()
+    assert len({run["best_skill"] for run in STORED.values()}) > len(STORED) / 2
+    assert {action for run in STORED.values() for action in run["actions"]} == {
+        "accept_new_best",
+        "force_accept",
+        "reject",
+    }
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_stored_is_what_skillopt_decides(tmp_path, name):
+    spec = PathFinder.find_spec("skillopt")
+    if spec is None:
+        pytest.fail("the package skillopt is not installed; run these tests with 'make oracle'")
+    ran = subprocess.run(
+        [sys.executable, parity_runs.__file__, str(write_case(tmp_path, name))],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert json.loads(ran.stdout.splitlines()[-1]) == STORED[name]
