@@ -19,6 +19,7 @@ from skillwright.core import (
     Sampling,
 )
 from skillwright.models.repairs import (
+    FENCE,
     Found,
     answer_part,
     holds_undoubled_latex,
@@ -119,7 +120,7 @@ def read_reply(
         )
     if found is None:
         raise ReplyInvalid(
-            f"The reply holds no complete JSON object; it begins {text[:80]!r}.{_where(text)} "
+            f"The reply holds no complete JSON object; it begins {text[:80]!r}{_where(text)}. "
             "Answer with one JSON object and nothing else."
         )
     try:
@@ -213,10 +214,11 @@ def _read_part(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply
         return ReadReply(found)
     near = list(near_values(text, is_cut=is_cut))
     is_repaired = any(one.is_repaired for one in near)
-    notes = (f"it was no strict JSON.{_where(text)}",) if is_repaired else ()
+    notes = (f"it was not strict JSON{_where(text)}",) if is_repaired else ()
     if (best := _best(near, reply_type)) is not None:
         return ReadReply(best, notes)
-    near = near or _strict_values(text)  # a list of numbers
+    if not near and isinstance(alone := as_json(FENCE.sub("", text)), list):
+        near = [Found(alone)]  # numbers, or texts
     if (other := _best_shape(near, reply_type)) is not None:
         return ReadReply(other, (*notes, _said_of_shape(near, reply_type)))
     for value, notation in () if is_cut else other_notations(text):
@@ -280,9 +282,10 @@ def _where(text: str) -> str:
     try:
         json.JSONDecoder(strict=False).raw_decode(text, start) if start >= 0 else None
     except json.JSONDecodeError as error:
-        return f" Line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
+        said = error.msg[0].lower() + error.msg[1:]
+        return f" (line {error.lineno}, column {error.colno}: {said})"
     except RecursionError:
-        return " It is nested too deeply."
+        return " (it is nested too deeply)"
     return ""
 
 
