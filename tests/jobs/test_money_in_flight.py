@@ -21,7 +21,7 @@ from skillwright.config.run import BudgetSection
 from skillwright.core import Completion, ConfigError, ModelRefused, Usage
 from skillwright.core.concurrency import together
 from skillwright.jobs.run import (
-    PIONEERS,
+    MAX_UNMEASURED,
     Budget,
     BudgetSpent,
     NullCallback,
@@ -72,7 +72,7 @@ async def test_long_episodes_in_flight_do_not_overrun_the_budget(tmp_path):
         await stopped(run, target, BudgetSpent)
         path = run.folder.path
     episode = 30 * PRICE
-    assert 1.0 <= PRICE * target.answered <= 1.0 + PIONEERS * episode
+    assert 1.0 <= PRICE * target.answered <= 1.0 + MAX_UNMEASURED * episode
     assert spent(path).cost_usd == pytest.approx(PRICE * target.answered)
 
 
@@ -125,7 +125,7 @@ async def test_interruptions_do_not_get_around_a_budget(tmp_path):
             )
             await target.task
             paid += target.answered
-    assert PRICE * paid < 2.0 + PIONEERS * 30 * PRICE + 20 * PIONEERS * PRICE
+    assert PRICE * paid < 2.0 + MAX_UNMEASURED * 30 * PRICE + 20 * MAX_UNMEASURED * PRICE
 
 
 async def test_minutes_of_a_session_that_finished_nothing_are_counted(tmp_path):
@@ -169,7 +169,7 @@ async def test_few_begin_before_the_first_has_shown_its_cost_and_then_as_many_as
     async def watch():
         for _ in range(5):
             await asyncio.sleep(0)
-        assert len(begun) == PIONEERS
+        assert len(begun) == MAX_UNMEASURED
         ends[0].set()
         for _ in range(5):
             await asyncio.sleep(0)
@@ -192,10 +192,10 @@ async def test_kinds_of_work_are_not_compared(store):
         async with budget.permit():
             begun.append(1)
             await asyncio.sleep(0)
-            assert len(begun) == PIONEERS
+            assert len(begun) == MAX_UNMEASURED
 
     async with asyncio.timeout(1):
-        await together(work() for _ in range(PIONEERS))
+        await together(work() for _ in range(MAX_UNMEASURED))
 
 
 # --- costs that nobody says ---------------------------------------------------------------------
@@ -212,7 +212,7 @@ async def test_one_reply_without_a_cost_counts_as_the_dearest_known(tmp_path, ca
     config = doors_config(tmp_path, budget={"usd": 2.0}, **LONG)
     with caplog.at_level(logging.WARNING), start_run(config, "") as run:
         await stopped(run, target, BudgetSpent)
-    assert 2.0 <= PRICE * target.answered <= 2.0 + PIONEERS * 30 * PRICE
+    assert 2.0 <= PRICE * target.answered <= 2.0 + MAX_UNMEASURED * 30 * PRICE
     [said] = [r.getMessage() for r in caplog.records if "did not say" in r.getMessage()]
     assert "0.01 USD" in said
 

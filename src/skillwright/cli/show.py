@@ -44,6 +44,8 @@ def show(
 
 def _show_run(summary: RunSummary) -> None:
     _show_reports(summary)
+    if summary.stopped:
+        print_words(out, f"[yellow]stopped[/]: {escape(summary.stopped)}", markup=True)
     if not summary.is_finished:
         command = f"skillwright resume {shlex.quote(str(summary.path))}"
         print_words(out, f"not finished; continue with:  {command}")

@@ -49,7 +49,7 @@ def end_supervised(process: "subprocess.Popen[str]") -> None:
         process.wait()
 
 
-def main(parent: int, argv: Sequence[str]) -> int:
+def main(parent: int, argv: list[str]) -> int:
     """Run a program until its end, SIGTERM, or the end of ``parent``; return its wait status."""
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -74,7 +74,7 @@ def main(parent: int, argv: Sequence[str]) -> int:
     return killed if status is None else status
 
 
-def _become(argv: Sequence[str]) -> NoReturn:
+def _become(argv: list[str]) -> NoReturn:
     """Turn this forked process into the program."""
     supervisor = os.getppid()
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 COOKIE = "skillwright_token_{port}"
 """Its name has the port: browsers send a cookie to every port of a machine."""
 _POLL_S = 1.0
+_MOST_STREAMS = 32
+_TOO_MANY = "Too many pages follow runs; close some. This page is current, and stays as it is.\n"
 _HEADERS = (
     (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; "
      b"img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -113,15 +116,18 @@ def _filled(
 
 
 def _live(site: Site) -> Any:
-    """Send an event whenever a run's store changes."""
+    """Send an event whenever a run's store changes, to a bounded number of pages."""
+    listening: set[_EventStream] = set()
 
     async def moments(request: Request, path: Path, seen: str) -> AsyncIterator[str]:
-        while not await request.is_disconnected():
-            await asyncio.sleep(_POLL_S)
-            now = await run_in_threadpool(_moment, path)
-            if now != seen:
-                yield f"event: changed\ndata: {now}\n\n"
-            seen = now
+        # A run that was removed ends its streams.
+        with suppress(SkillwrightError, *DAMAGE):
+            while not await request.is_disconnected():
+                await asyncio.sleep(_POLL_S)
+                now = await run_in_threadpool(_moment, path)
+                if now != seen:
+                    yield f"event: changed\ndata: {now}\n\n"
+                seen = now
 
     async def live(request: Request) -> Response:
         try:
@@ -129,9 +135,27 @@ def _live(site: Site) -> Any:
             seen = await run_in_threadpool(_moment, path)
         except SkillwrightError as error:
             return PlainTextResponse(str(error), 404)
-        return StreamingResponse(moments(request, path, seen), media_type="text/event-stream")
+        if len(listening) >= _MOST_STREAMS:
+            return PlainTextResponse(_TOO_MANY, 503, {"Retry-After": "10"})
+        return _EventStream(moments(request, path, seen), listening)
 
     return live
+
+
+class _EventStream(StreamingResponse):
+    """A stream of events, which counts until its client leaves."""
+
+    def __init__(self, events: AsyncIterator[str], listening: "set[_EventStream]") -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._listening = listening
+        listening.add(self)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._listening.discard(self)
 
 
 def _moment(path: Path) -> str:

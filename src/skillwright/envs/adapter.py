@@ -1,8 +1,8 @@
-"""A benchmark, as SkillOpt's trainer knows it.
+"""The benchmark interface of SkillOpt's trainer.
 
 Source: SkillOpt (microsoft/SkillOpt), API reference of June 2026 and the later release. Adapters
-written for either run unchanged: `reflect` may be overridden, as the older one demands, or left to
-its default, as the later one allows.
+for either run unchanged: `reflect` may be overridden, as the older one requires, or inherited, as
+the later one allows.
 """
 
 import random
@@ -24,22 +24,21 @@ FAILED_BELOW = 1e-9
 class EnvAdapter(ABC):
     """Connects a trainer to a benchmark: builds batches of episodes, plays them, reflects.
 
-    A subclass writes `build_train_env`, `build_eval_env`, `rollout` and `get_task_types`. All
-    methods may block: they are called one after the other, in one thread that serves this adapter
-    alone. A method may be ``async def`` instead; it is awaited in the run's event loop, where
-    rollouts of several batches may overlap. Every method with ``**kwargs`` must accept names that
-    it does not know.
+    A subclass implements `build_train_env`, `build_eval_env`, `rollout` and `get_task_types`. All
+    methods may block: they are called sequentially in the adapter's own thread. A method may be
+    ``async def`` instead; it is awaited in the run's event loop, where rollouts of several batches
+    may overlap. Methods with ``**kwargs`` must accept unknown names.
     """
 
     _cfg: Mapping[str, Any] = {}
     _reflector: Reflector | None = None
 
     def setup(self, cfg: dict[str, Any]) -> None:
-        """Take the run's flat configuration, once, before anything else is called."""
+        """Receive the run's flat configuration, once, before all other calls."""
         self._cfg = dict(cfg)
 
     def get_dataloader(self) -> BaseDataLoader | None:
-        """Return what plans the batches, or ``None`` where seeds alone do."""
+        """Return the data loader that plans batches, or ``None`` to plan them by seeds."""
         return None
 
     def requires_ray(self) -> bool:
@@ -74,16 +73,16 @@ class EnvAdapter(ABC):
         """Play a batch with a skill.
 
         Args:
-            env_manager: What a ``build_*`` method returned.
+            env_manager: Result of a ``build_*`` method.
             skill_content: The skill text.
-            out_dir: Where ``predictions/<id>/conversation.json`` is written, which the default
-                `reflect` reads.
+            out_dir: Folder for ``predictions/<id>/conversation.json``, which the default `reflect`
+                reads.
             **kwargs: ``use_eval_feedback=True`` in train rollouts.
 
         Returns:
             One row per episode. ``id`` (str), ``hard`` (0 or 1, or smoothed in [0, 1]) and
-            ``soft`` (in [0, 1]) are required, other keys optional. An episode that a fault ended
-            has no scores and must not be among the rows.
+            ``soft`` (in [0, 1]) are required, other keys optional. A failed episode has no scores
+            and must not be among the rows.
         """
 
     @abstractmethod
@@ -93,15 +92,15 @@ class EnvAdapter(ABC):
     def reflect(
         self, results: list[Row], skill_content: str, out_dir: str, **kwargs: Any
     ) -> list[Row | None]:
-        """Turn rollout rows into proposed edits, by the reflector that was bound.
+        """Propose edits from rollout rows by the bound reflector.
 
-        ``analyst_workers``, ``failure_only``, ``minibatch_size`` and ``edit_budget`` are read from
-        the adapter where it has such an attribute, then from the configuration, then from the
-        defaults of `ReflectRequest`.
+        ``analyst_workers``, ``failure_only``, ``minibatch_size`` and ``edit_budget`` are taken from
+        the adapter's attributes, else from the configuration, else from the defaults of
+        `ReflectRequest`.
 
         Args:
             results: Rows of `rollout`.
-            skill_content: The skill text that they were rolled out with.
+            skill_content: The skill text of the rollouts.
             out_dir: The step's folder.
             **kwargs: ``prediction_dir`` (default ``<out_dir>/predictions``), ``patches_dir``,
                 ``random_seed``, ``step_buffer_context``, ``meta_skill_context``; others are
@@ -146,11 +145,11 @@ class EnvAdapter(ABC):
         )
 
     def build_reference_text(self, item: Mapping[str, Any]) -> str:
-        """Return what analysts may know about the right answer and the agent may not."""
+        """Return the text about the right answer that analysts see and the agent does not."""
         return str(item.get("reference_text") or "").strip()
 
     def get_reference_metadata(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        """Return which fields the reference text came from, and its first 400 characters."""
+        """Return the source fields of the reference text, and its first 400 characters."""
         text = self.build_reference_text(item)
         if not text:
             return {"fields": [], "preview": ""}
@@ -178,17 +177,17 @@ class EnvAdapter(ABC):
         n_successes: int,
         seed: int | None = None,
     ) -> list[Row]:
-        """Choose items that stand for a batch: first one of every task type, then any.
+        """Choose representative items of a batch: first one of every task type, then any.
 
         Args:
             results: Rows of `rollout`.
-            items: The items behind them, joined by id; rows without one are passed over.
-            n_failures: Most items whose row failed (``hard`` is 0 or missing).
-            n_successes: Most items whose row passed.
-            seed: Chooses among equals; ``None`` keeps the order of the rows.
+            items: The rows' items, joined by id; rows without an item are skipped.
+            n_failures: Maximum items whose row failed (``hard`` is 0 or missing).
+            n_successes: Maximum items whose row passed.
+            seed: Seed of the choice; ``None`` takes the first rows.
 
         Returns:
-            Items, failures first, none twice.
+            Distinct items, failures first.
         """
         by_id = {str(item.get("id")): item for item in items}
         rng = None if seed is None else random.Random(seed)
@@ -252,7 +251,7 @@ def _passed(row: Mapping[str, Any]) -> bool:
 
 
 def _one_per_type_first(rows: Sequence[Row], by_id: Mapping[str, Row]) -> list[Row]:
-    """Put the first row of every task type in front; it stands a second time in its place."""
+    """Prepend the first row of every task type; it is also in its original position."""
     firsts: dict[str, Row] = {}
     for row in rows:
         item = by_id[str(row.get("id"))]

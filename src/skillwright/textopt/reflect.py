@@ -1,9 +1,8 @@
 """Reflect: analysts read trajectories in minibatches and propose edits.
 
 Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, with its partition, shuffles and
-    chunks.
-Unlike there, patches come in the order of their minibatches, and an unusable answer is a recorded
-fault instead of an empty patch.
+chunks. Unlike there, patches are in the order of their minibatches, and an unusable answer is a
+recorded fault instead of an empty patch.
 """
 
 import asyncio
@@ -79,6 +78,7 @@ class AnalystPatch:
         execution_notes: Reminders of rules that the agent did not follow.
         notes: Dropped and corrected parts of its reply.
         dropped: Number of its edits that could not be read or are refused.
+        repairs: What was done to read its reply.
     """
 
     call: str
@@ -93,6 +93,7 @@ class AnalystPatch:
     cuts: tuple[Cut, ...] = ()
     prompt_digest: str = ""
     dropped: int = 0
+    repairs: tuple[str, ...] = ()
 
 
 Outcome = AnalystPatch | AnalystFault
@@ -150,7 +151,7 @@ async def reflect(
     context: StepContext,
     rows: Sequence[Transcript],
 ) -> Reflection:
-    """Have every minibatch analyzed, all at once; the outcome does not depend on who is first."""
+    """Analyze all minibatches concurrently; the result does not depend on timing."""
     slots = asyncio.Semaphore(settings.analyst_workers)
     minibatches = readable_minibatches(rows, settings, context.seed)
     works = [analyze(optimizer, settings, context, one, slots) for one in minibatches]
@@ -167,7 +168,7 @@ def readable_minibatches(
 def plan_minibatches(
     rows: Sequence[Transcript], settings: StepSettings, seed: int | None
 ) -> list[Minibatch]:
-    """Part failures from successes, shuffle each, and cut them into minibatches, failures first.
+    """Shuffle failures and successes separately, and split them into minibatches, failures first.
 
     Failures are shuffled by ``Random(seed)``, successes by ``Random(seed + 1)``; without a seed
     they keep their order.
@@ -196,7 +197,7 @@ async def analyze(
     minibatch: Minibatch,
     slots: asyncio.Semaphore,
 ) -> Outcome:
-    """Have one minibatch analyzed, as soon as a slot is free."""
+    """Analyze one minibatch when a slot is free."""
     form, is_whole = item_form(settings.update_mode), settings.rewrites_whole
     budget = settings.analyst_cap(context.budget)
     analyst = "analyst_error" if minibatch.source_type == "failure" else "analyst_success"
@@ -229,6 +230,7 @@ async def analyze(
     found = form.read(answer.reply.patch.edits, context.skill, settings.limits)
     proposals = [reader.proposal(*edit) for edit in found.edits]
     notes = [*found.notes, *reader.notes]
+    reminders = read_notes(answer.reply.appendix_notes, notes) if addendum else []
     if budget is not None and len(proposals) > budget:
         notes.append(f"{len(proposals)} edits were proposed; the first {budget} are kept")
     return AnalystPatch(
@@ -241,11 +243,12 @@ async def analyze(
         success_patterns=tuple(
             text for text in answer.reply.success_patterns if isinstance(text, str)
         ),
-        execution_notes=tuple(read_notes(answer.reply.appendix_notes) if addendum else ()),
+        execution_notes=tuple(reminders),
         notes=tuple(notes),
         cuts=rendering.cuts,
         prompt_digest=answer.prompt_digest,
         dropped=len(answer.reply.patch.edits) - len(found.edits),
+        repairs=(*answer.repairs, *found.repairs),
     )
 
 

@@ -19,7 +19,8 @@ from skillwright.core.loopback import bound_socket
 from skillwright.plugins.local import server as local_server
 from skillwright.plugins.serve.batching import Spoken, Ticket
 from skillwright.plugins.serve.chat import PolicyChat
-from skillwright.plugins.serve.front import Bounds, Front, listening
+from skillwright.plugins.serve.connections import listening
+from skillwright.plugins.serve.front import Bounds, Front
 from skillwright.plugins.serve.opened import _refuse_too_large
 from skillwright.policy.hf import HfPolicy, HfSettings
 from skillwright.policy.hf.sampling import Answer
@@ -130,7 +131,10 @@ async def recite(texts, ask):
     front = Front(PolicyChat(policy, "tiny", batch), KEY, Bounds(2, 2, 60.0))
     with bound_socket(0) as bound:
         port = bound.getsockname()[1]
-        async with listening(front, bound, 9), client_at(f"http://127.0.0.1:{port}") as client:
+        async with (
+            listening(front.handle, bound, 9),
+            client_at(f"http://127.0.0.1:{port}") as client,
+        ):
             return batch.prompts, await ask(client)
 
 

@@ -205,22 +205,6 @@ async def test_more_requests_than_may_wait_are_sent_away_with_a_time_to_come_bac
     assert upstream.most_in_flight == 1
 
 
-async def test_more_connections_than_may_be_open_are_sent_away(upstream):
-    settings = {"upstream": upstream.base_url, "connections": 3}
-    async with serve_here(**settings) as (address, _):
-        port = int(address.rpartition(":")[2])
-        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        answer = await reader.read()
-        assert answer.startswith(b"HTTP/1.1 503 ")
-        assert b"Retry-After: 1" in answer
-        for _, one in (*held, (None, writer)):
-            one.close()
-            await one.wait_closed()
-        async with openai_at(address) as client:
-            await asked(client)
-
-
 async def raw(address, head, body=b""):
     """Send bytes, and return the status of the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rpartition(":")[2]))

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import json_repair
@@ -27,7 +28,7 @@ def final_object(text: str, fields: Collection[str]) -> tuple[Mapping[str, Any] 
     object with one of the fields, there is no final object.
     """
     best: Mapping[str, Any] | None = None
-    for found in _objects(text):
+    for found in _objects(_decoded(text)):
         if isinstance(found, str):
             if any(name in found for name in fields):
                 return None, True
@@ -36,6 +37,15 @@ def final_object(text: str, fields: Collection[str]) -> tuple[Mapping[str, Any] 
         if best is None or _shared(named, fields) >= _shared(best, fields):
             best = named
     return best, False
+
+
+def _decoded(text: str) -> str:
+    """Return the text in a JSON string that is all of a reply: an object encoded twice."""
+    bare = text.strip()
+    if bare.startswith('"{') and bare.endswith('}"'):
+        with suppress(ValueError):
+            return str(json.loads(bare))
+    return text
 
 
 def _unwrapped(found: Mapping[str, Any], fields: Collection[str]) -> Mapping[str, Any]:

@@ -11,6 +11,8 @@ from skillwright.envs.table.unicode_forms import alike
 from skillwright.envs.table.words import holds_words, unwrapped
 
 _LONGEST_COMPARED: Final = 4000
+_LONGEST_NUMBER: Final = 60
+_MOST_MARKS: Final = 20
 
 
 class Reason(StrEnum):
@@ -65,7 +67,8 @@ def text_reason(answer: str, right: str, listed: Sequence[str] = ()) -> Reason:
         return Reason.LISTED
     if _is_near(answer, right):
         return Reason.PUNCTUATION
-    numbers = whole_number(answer), whole_number(right)
+    is_short = max(len(answer), len(right)) <= _LONGEST_NUMBER
+    numbers = (whole_number(answer), whole_number(right)) if is_short else ()
     values = [one.value for one in numbers if one is not None and one.value is not None]
     if len(values) == 2 and same_number(values[0], values[1]):
         return Reason.SAME_NUMBER
@@ -88,7 +91,7 @@ def hints(reasons: Sequence[str]) -> list[str]:
 
 
 def _is_near(answer: str, right: str) -> bool:
-    if len(answer) > _LONGEST_COMPARED or len(right) > _LONGEST_COMPARED:
+    if len(answer) > 2 * len(right) + _MOST_MARKS or len(right) > _LONGEST_COMPARED:
         return False
     given, wanted = (_letters(text) for text in alike(answer, right))
     return given == wanted and bool(given)

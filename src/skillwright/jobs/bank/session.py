@@ -1,4 +1,4 @@
-"""The parts of a job that changes a bank: who plays, who teaches, who decides."""
+"""The parts of a job that changes a bank: agent, teacher, gate."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -43,9 +43,9 @@ class BankSession:
     """The parts of a job that changes a bank.
 
     Attributes:
-        evolution: The tasks whose failures the teacher reads; the others are trained on.
-        calls: The teacher's model; its answers are stored.
-        target: The identity of the agent.
+        evolution: The evolution split, whose failures the teacher reads.
+        calls: The teacher's model, with stored answers.
+        target: Identity of the agent.
         document: The text above the bank's skills in prompts.
     """
 
@@ -61,11 +61,11 @@ class BankSession:
     callback: Callback
 
     def teacher(self, stage: str) -> Teacher:
-        """Return the teacher, with a seed of the stage's own."""
+        """Return the teacher, seeded by the stage."""
         return make_teacher(self.calls, teacher_of(self.config), self.config.run.seed, stage)
 
     def started(self, bank: Path, episodes: int) -> RunStarted:
-        """Say who takes part, and how many episodes are expected at most."""
+        """Return the event at the start, with the models and the maximum number of episodes."""
         sizes, evolution = self.bench.sizes, len(self.evolution.tasks)
         facts = (
             f"{sizes.train} train tasks, {evolution} of them to evolve on; {sizes.val} val tasks"
@@ -79,12 +79,12 @@ class BankSession:
         )
 
     def source(self, bank: Bank, store: BankStore | None = None) -> SkillSource:
-        """Return what a version of the bank injects."""
+        """Return the skill source of a version of the bank."""
         skills = bank_source(bank, self.config.bank, self.embedder, store)
         return DocumentAndBank(self.document, skills)
 
     def loop(self, store: BankStore) -> EvolutionLoop:
-        """Return what every round of evolution shares."""
+        """Return the parts that all rounds of evolution share."""
         return EvolutionLoop(
             engine=lambda: self.bench.engine,
             source=lambda bank: self.source(bank, store),
@@ -103,7 +103,7 @@ async def check_bank_job(config: RunConfig) -> None:
     """Check the configuration of a job that changes a bank, and ask each model one question.
 
     Raises:
-        UsageError: Something that the configuration names is missing or wrong.
+        UsageError: A file, environment, task or key of the configuration is missing or wrong.
         ModelError: A model does not answer, or refuses the key.
     """
     if is_adapter(config.env):
@@ -168,7 +168,7 @@ class Study:
     is_near: IsNear
 
     def teacher(self, stage: str) -> Teacher:
-        """Return the teacher, with a seed of the stage's own."""
+        """Return the teacher, seeded by the stage."""
         return make_teacher(self.calls, self.llm, 0, stage)
 
 

@@ -1,9 +1,8 @@
-"""Adopted skills in the folder of a client: a whole version or nothing, and back, byte for byte.
+"""Write adopted skills into a client's folder, atomically and reversibly.
 
-A folder and a bank cannot change in one transaction. So what the folder is to become, and what it
-was, is written down first, durably, in the store next to the bank; then the folder changes; then it
-is written down that it has. A command that was killed in between is made good by the next one,
-which does again what was written down.
+A folder and a bank cannot change in one transaction. So the old and the new content of the folder
+are first stored durably next to the bank (a write-ahead log), then the folder is changed, then the
+change is marked as done. After a killed command, the next one completes the stored change.
 """
 
 import shutil
@@ -34,15 +33,15 @@ class Staging(JsonRecord):
 
     Attributes:
         number: From 1, in the store.
-        place: The folder that holds folders of skills, as an absolute path.
+        place: Absolute path of the folder with folders of skills.
         before: Its files by path, as hexadecimal UTF-8, which redaction leaves unchanged; ``None``
             if there was no folder.
         after: The files after the change.
         made: Parent folders that were created, the uppermost first.
-        version: The version of the bank that it is made of.
-        earlier: The version of the bank that was staged before.
-        skills: A digest of the active skills that it is made of, or "".
-        takes_back: The number of the change that it takes back, or 0.
+        version: The bank's version from which it was made.
+        earlier: The bank's version of the previous adoption.
+        skills: Digest of the active skills, or "".
+        takes_back: Number of the change that it undoes, or 0.
     """
 
     number: int
@@ -58,7 +57,7 @@ class Staging(JsonRecord):
 
 
 def skills_digest(bank: Bank) -> str:
-    """Return a digest of what the active skills of a bank say; "" where there is none."""
+    """Return a digest of the contents of a bank's active skills; "" without any."""
     said = sorted(bank.content_digests[one.id] for one in bank.active)
     return digest(said) if said else ""
 
@@ -69,29 +68,29 @@ def history(store: RunStore) -> list[Staging]:
 
 
 def in_effect(store: RunStore) -> list[Staging]:
-    """List the adoptions that were not taken back, in order."""
+    """List the adoptions that were not undone, in order."""
     changes = history(store)
     taken = {one.takes_back for one in changes}
     return [one for one in changes if not one.takes_back and one.number not in taken]
 
 
 class Stager:
-    """Writes folders of skills, each change written down before and after.
+    """Writes folders of skills; each change is logged before and after.
 
     Args:
-        store: The store next to the bank, held by this process alone.
+        store: The store next to the bank, locked by this process.
         bank: The bank.
-        earlier: The version of the bank before what is adopted.
+        earlier: The bank's version before the adoption.
     """
 
     def __init__(self, store: RunStore, bank: BankStore, earlier: int = 0) -> None:
         self._store, self._bank, self._earlier = store, bank, earlier
 
     def write(self, folder: SkillFolder, place: Path) -> Path:
-        """Write a folder; in the place of `write_agent_skills`.
+        """Write a folder of skills; a logged `write_agent_skills`.
 
         Raises:
-            DataError: There is something of this name that we did not write, or that was changed.
+            DataError: A folder of this name is not ours, or was changed.
         """
         place = place.resolve()
         bank = self._bank.load()
@@ -114,7 +113,7 @@ class Stager:
         """Undo the latest adoption: restore the folder's files and the bank's active skills.
 
         Raises:
-            DataError: There is none, or the folder was changed by hand since.
+            DataError: There is none, or the folder was changed since.
         """
         adopted = in_effect(self._store)
         if not adopted:
@@ -144,7 +143,7 @@ class Stager:
         return change
 
     def finish(self, reason: str = "taken back") -> Staging | None:
-        """Do what was written down and is not known to be done; ``None`` where there is nothing."""
+        """Complete a logged change that is not marked as done; return it, or ``None``."""
         changes = history(self._store)
         done = {event.payload["number"] for event in self._store.events(STAGED)}
         if not changes or changes[-1].number in done:
@@ -163,9 +162,9 @@ class Stager:
 
 
 def _apply(change: Staging) -> None:
-    """Make a folder what it is to become, whatever of that is done already."""
+    """Apply a change to the folder; idempotent."""
     place, name = Path(change.place), change.name
-    for left in place.glob(f".{name}.new-*"):  # of a process that was killed
+    for left in place.glob(f".{name}.new-*"):  # left by a killed process
         shutil.rmtree(left)
     if change.after:
         put_files(_read(change.after), place, name)
@@ -180,17 +179,17 @@ def _apply(change: Staging) -> None:
     if others:
         _take_out(own, target)
     elif target.exists():
-        target.rename(old)  # at once, so that no client meets a part of it
+        target.rename(old)  # atomic, so that no client reads a part of it
         shutil.rmtree(old)
     for made in reversed(change.made):
         with suppress(OSError):
             Path(made).rmdir()
     if change.after is not None:
-        target.mkdir(parents=True, exist_ok=True)  # it was there, and empty
+        target.mkdir(parents=True, exist_ok=True)  # it was an empty folder
 
 
 def _take_out(own: Mapping[str, str], target: Path) -> None:
-    """Remove our files from a folder in which others lie, the one that clients look for first."""
+    """Remove our files from a folder with other files, SKILL.md first."""
     for path in sorted(own, key=lambda one: (one != SKILL_FILE, one)):
         (target / path).unlink(missing_ok=True)
     inner = {parent for path in own for parent in (target / path).parents}
@@ -205,7 +204,7 @@ def _inside(path: Path, folder: Path) -> str:
 
 
 def _missing(place: Path) -> tuple[str, ...]:
-    """Return the folders that must be made for a place, the uppermost first."""
+    """Return the missing parent folders of a path, the uppermost first."""
     missing = [one for one in (place, *place.parents) if not one.exists()]
     return tuple(str(one) for one in reversed(missing))
 

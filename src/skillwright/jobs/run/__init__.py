@@ -1,4 +1,4 @@
-"""What every job shares: launch, preflight, estimate, engine, memory, money, progress."""
+"""The parts that all jobs share: launch, preflight, estimate, engine, memory, money, progress."""
 
 from skillwright.jobs.kinds import MADE as MADE
 from skillwright.jobs.kinds import SERVE as SERVE
@@ -41,7 +41,7 @@ from skillwright.jobs.run.memory import StoredEpisodes as StoredEpisodes
 from skillwright.jobs.run.memory import consumed as consumed
 from skillwright.jobs.run.models import MakeModel as MakeModel
 from skillwright.jobs.run.models import open_model as open_model
-from skillwright.jobs.run.money import PIONEERS as PIONEERS
+from skillwright.jobs.run.money import MAX_UNMEASURED as MAX_UNMEASURED
 from skillwright.jobs.run.money import Budget as Budget
 from skillwright.jobs.run.money import BudgetSpent as BudgetSpent
 from skillwright.jobs.run.money import PricedModel as PricedModel

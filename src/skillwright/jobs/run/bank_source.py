@@ -1,4 +1,4 @@
-"""A bank in a run: what is injected, what is counted, and what was played for it."""
+"""A bank in a run: injection, statistics, and the store of work done for a bank."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,45 +40,45 @@ from skillwright.core.waits import waiting
 from skillwright.runs import EpisodeSummary, Redactor, RunStore
 from skillwright.runs.folder import LOCK_NAME, STORE_NAME, RunBusy, RunLock, holder_of
 
-# Which stored episodes may teach or rate a skill, and what became of those that had one.
+# The stored episodes from which skills may be learned or rated.
 
 
 MADE = "made"
 STUDIED_SPLITS = frozenset({"train", "survey"})
-"""Where tasks come from that may be studied: `Task.split`."""
+"""Values of `Task.split` for tasks that may be studied."""
 _DECIDING_PHASES = frozenset({"gate", "release", "val", "test", "confirm", "baseline"})
 
 
 def may_be_studied(episode: EpisodeSummary) -> bool:
-    """Tell whether a stored episode may teach: its task is neither of val nor of test."""
+    """Tell whether skills may be learned from an episode: its task is not in val or test."""
     return episode.split in STUDIED_SPLITS and episode.phase not in _DECIDING_PHASES
 
 
 def count_use(runs: RunStore, bank: BankStore, success_threshold: float) -> None:
-    """Count the episodes of a run in the bank whose skills were injected; each counts once."""
+    """Add a run's episodes with injected skills to the bank's statistics, each once."""
     bank.count(_counted(runs, success_threshold))
 
 
 def _counted(runs: RunStore, threshold: float) -> Iterator[CountedEpisode]:
     made = runs.events(MADE)
-    # Another run's equal episode is evidence of its own.
+    # Equal episodes of different runs both count.
     run = f"{runs.folder.name}@{made[0].time}" if made else runs.folder.name
     for one in runs.episodes():
         if not one.skill_ids or not may_be_studied(one):
             continue
         score = one.reward if one.hard is None else one.hard
         if score is None:
-            # Its retry has the same key, and must count as well.
+            # A retry has the same key and counts, too.
             yield CountedEpisode(f"{run}:{one.key}:{one.id}", one.skill_ids, None)
         else:
             yield CountedEpisode(f"{run}:{one.key}", one.skill_ids, score >= threshold)
 
 
-# A bank in a run: what is injected below the document, and what is written down of it.
+# The bank of a run, injected below the skill document.
 
 
 KEPT_BANK = "bank.json"
-"""The bank of a run as it was when the run began, in the run's folder."""
+"""File in the run's folder with a copy of the bank from the start of the run."""
 SEED = "seed:"
 _MOST_NAMED = 5
 
@@ -134,28 +134,28 @@ def _why_none(bank: Bank) -> str:
 def bank_source(
     bank: Bank, settings: BankSection, embedder: Embedder, store: BankStore | None = None
 ) -> BankSource:
-    """Return what tells tasks the skills of a bank."""
+    """Return the skill source of a bank."""
     return BankSource(bank, embedder, settings, settings.budget, store=store)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentAndBank:
-    """A document for every task, and below it the skills of a bank that are about the task."""
+    """A skill source: a document for all tasks, followed by skills retrieved from a bank."""
 
     document: str
     bank: SkillSource
 
     @property
     def waits(self) -> bool:
-        """Whether the bank asks a model or an endpoint."""
+        """Whether retrieval calls a model or an endpoint."""
         return self.bank.waits
 
     def context(self, task: Task) -> SkillContext:
-        """Return what the agent is given for ``task``."""
+        """Return the skill text for a task."""
         return self.contexts([task])[0]
 
     def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
-        """Return what the agent is given for each task."""
+        """Return the skill text for each task."""
         found = self.bank.contexts(tasks)
         if not self.document.strip():
             return found
@@ -168,14 +168,14 @@ class DocumentAndBank:
 
 @dataclass
 class EmbedderLedger:
-    """Writes down what an embedder consumed: an endpoint counts it, and knows no run."""
+    """Records an embedder's usage in a run's store."""
 
     embedder: Embedder
     store: RunStore
     _settled: Usage = field(default_factory=Usage)
 
     def settle(self) -> None:
-        """Write down what was consumed since the last time."""
+        """Record the usage since the last call."""
         used: Usage | None = getattr(self.embedder, "usage", None)
         if used is None or used == self._settled:
             return
@@ -193,21 +193,21 @@ def _since(before: Usage, now: Usage) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class InjectedBank:
-    """The bank that a run injects, open."""
+    """The open bank that a run injects."""
 
     source: BankSource
     ledger: EmbedderLedger
 
     def tell(self, document: str) -> SkillSource:
-        """Return a document with the bank below it."""
+        """Return the source of a document followed by the bank's skills."""
         return DocumentAndBank(document, self.source)
 
 
 @contextmanager
 def injected_bank(config: RunConfig, store: RunStore) -> Iterator[InjectedBank | None]:
-    """Open the bank that a run began with, if any.
+    """Open the bank from the start of a run, if any.
 
-    At the end, episodes that may be studied are counted in the bank's own file, each once.
+    At the end, the run's train episodes are added to the statistics in the bank's own file.
     """
     where = config.skill.bank
     if not where:
@@ -227,7 +227,7 @@ def injected_bank(config: RunConfig, store: RunStore) -> Iterator[InjectedBank |
 
 
 def _own_file(where: str) -> Path | None:
-    """Return the file that counts the use of a bank; exports and seed banks have none."""
+    """Return the file with a bank's statistics; exports and seed banks have none."""
     path = Path(where)
     is_file = not where.startswith(SEED) and path.suffix.lower() != ".json" and path.is_file()
     return path if is_file and not is_read_only_folder(path.parent) else None
@@ -235,7 +235,7 @@ def _own_file(where: str) -> Path | None:
 
 @contextmanager
 def opened_embedder(name: str) -> Iterator[Embedder]:
-    """Make an embedder, and close what it holds open."""
+    """Make an embedder, and close its connections at the end."""
     with waiting(f"loading embedder {name}"):
         embedder = make_embedder(name)
     try:
@@ -247,7 +247,7 @@ def opened_embedder(name: str) -> Iterator[Embedder]:
 
 
 def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
-    """Copy the bank that a run begins with into its folder, and return its facts."""
+    """Copy the bank into the folder of a new run, and return its facts."""
     if not config.skill.bank:
         return {}
     bank = read_injected_bank(config.skill.bank)
@@ -258,7 +258,7 @@ def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
 
 
 def injected_lines(store: RunStore) -> tuple[str, ...]:
-    """Say which bank a run began with; no line where it has none."""
+    """Describe the bank of a run; empty without one."""
     made = [event.payload for event in store.events(MADE)]
     known = made[0].get("bank") if made else None
     if not known:
@@ -267,16 +267,16 @@ def injected_lines(store: RunStore) -> tuple[str, ...]:
 
 
 def check_bank(config: RunConfig) -> None:
-    """Look at the bank and the embedder that a run will need, before anything is written."""
+    """Check the bank and the embedder of a run, before anything is written."""
     if config.skill.bank:
-        # A file's own changes were linted; an export may have any author.
+        # Changes of a bank's file were linted; an export may have any origin.
         refuse_unsafe(read_injected_bank(config.skill.bank).active, config.skill.bank)
         with opened_embedder(config.bank.embedder):
             pass
 
 
 def refuse_bank(config: RunConfig) -> None:
-    """Refuse a bank where an adapter plays: it is handed one document for all of its tasks."""
+    """Refuse a bank for an adapter, which gets one document for all tasks."""
     if config.skill.bank:
         raise ConfigError(
             f"skill.bank tells each task its own skills, and the EnvAdapter {config.env.name!r} is "
@@ -285,11 +285,11 @@ def refuse_bank(config: RunConfig) -> None:
         )
 
 
-# What was played and asked for a bank, kept next to it, so that nothing is paid for twice.
+# The store next to a bank with its episodes and calls, so that nothing is paid for twice.
 
 
 def work_folder(bank: Path) -> Path:
-    """Return the folder that belongs to a bank's file."""
+    """Return the folder of the store next to a bank's file."""
     return bank.with_name(f"{bank.stem}.work")
 
 
@@ -297,8 +297,8 @@ def work_folder(bank: Path) -> Path:
 def bank_work(bank: Path, secrets: Sequence[str] = ()) -> Iterator[RunStore]:
     """Open the store next to a bank, for one process at a time.
 
-    The file ``bank.sqlite`` has a folder ``bank.work`` with a store like a run's, from which a
-    repeated command takes episodes and answers.
+    The folder ``bank.work`` next to ``bank.sqlite`` has a store like a run's, from which a repeated
+    command reuses episodes and answers.
     """
     folder = work_folder(bank)
     with ExitStack() as held:
@@ -349,12 +349,12 @@ def _working_on(bank: Path) -> Iterator[None]:
 
 
 def has_work(bank: Path) -> bool:
-    """Tell whether something was played or asked for a bank."""
+    """Tell whether a bank has such a store."""
     return (work_folder(bank) / STORE_NAME).is_file()
 
 
 @contextmanager
 def look_at_work(bank: Path) -> Iterator[RunStore]:
-    """Open the store next to a bank only to read it."""
+    """Open the store next to a bank for reading."""
     with RunStore.open(work_folder(bank) / STORE_NAME, read_only=True) as store:
         yield store

@@ -1,4 +1,4 @@
-"""The bench, which plays for a run: its protocol, and the bench of text environments."""
+"""The protocol `Bench`, by which a run plays episodes, and the bench of text environments."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -42,11 +42,10 @@ from skillwright.textopt import (
     read_episodes,
 )
 
-# Where a run trains, is judged and is tested: one seam between the loop and what it plays.
-#
-# The loop speaks of skills, steps and splits, and never of tasks, engines or rows. `TextBench`
-# plays our own environments; a third party's adapter has its own bench. Whatever a bench
-# plays it must remember, so that a run that was stopped pays for nothing twice.
+# The interface between the training loop and the benchmark. The loop handles skills, steps and
+# splits; tasks, engines and rows are the bench's. `TextBench` plays our own environments; adapters
+# of third parties have another bench. A bench stores everything it plays, so that a resumed run
+# pays for nothing twice.
 
 
 SplitName = Literal["train", "val", "test"]
@@ -60,7 +59,7 @@ class StepRef(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """The sizes of the splits, ``val`` without confirmation tasks; ``None`` before it is known."""
+    """Sizes of the splits, ``val`` without confirmation tasks; ``None`` if not yet known."""
 
     train: int
     val: int | None
@@ -68,32 +67,31 @@ class Sizes(NamedTuple):
 
 
 class Bench(Protocol):
-    """Plays for a run. Results are never a matter of time, and a fault is never a score.
+    """Plays the episodes of a run. Results do not depend on timing, and failures are no scores.
 
-    Every method that plays raises what stops an engine: `ModelRefused` for a key or a model that is
-    refused, `EngineDown` where nothing but failures comes back, `UsageError` for an environment
-    that cannot be built as asked.
+    Methods that play raise the engine's errors: `ModelRefused` if the key or the model is refused,
+    `EngineDown` if all episodes fail, `UsageError` if an environment cannot be built.
     """
 
     @property
     def target_identity(self) -> str:
-        """Who acts, for people."""
+        """Identity of the agent, for display."""
         ...
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
-        """Take what proposals are made with, before a training plays."""
+        """Receive the optimizer and its settings, before a training plays."""
         ...
 
     @property
     def sizes(self) -> Sizes:
-        """How many tasks there are."""
+        """The sizes of the splits."""
         ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """By split, a JSON object that tells its tasks from others; a resume compares them.
+        """By split, a JSON object that identifies its tasks, which a resumed run compares.
 
-        ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: ``tasks`` is in every one.
+        ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: all have ``tasks``.
         """
         ...
 
@@ -106,8 +104,8 @@ class Bench(Protocol):
             size: Rollouts per micro-batch.
 
         Returns:
-            ``count`` micro-batches, the same whenever they are asked for. Each has a seed of its
-            own; the run's seed + epoch * 1000 + index + 1, unless an adapter plans.
+            ``count`` micro-batches, equal at every call. The seed of each is the run's seed +
+            epoch * 1000 + index + 1, unless an adapter plans.
         """
         ...
 
@@ -118,9 +116,9 @@ class Bench(Protocol):
 
         Args:
             batch: One of `batches`.
-            skill: The text that the agent is given.
+            skill: The injected skill text.
             place: The step.
-            index: The micro-batch's place in the step, from 0.
+            index: Number of the micro-batch in the step, from 0.
         """
         ...
 
@@ -130,10 +128,10 @@ class Bench(Protocol):
         """Play a whole split once.
 
         Args:
-            skill: The text that the agent is given.
-            split: Its name; ``test`` is for evaluations only, a training opens it by `open_test`.
-            draw: Number of the draw; another number means other seeds.
-            phase: What the episodes are for.
+            skill: The injected skill text.
+            split: Name of the split; ``test`` is for evaluations only, training uses `open_test`.
+            draw: Number of the draw, which determines the seeds.
+            phase: Purpose of the episodes.
 
         Returns:
             A result per task, in the split's order.
@@ -141,27 +139,27 @@ class Bench(Protocol):
         ...
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> Duel:
-        """Set two skills against each other on val, for a gate to draw from.
+        """Return a duel of two skills on val, for a gate.
 
-        Equal texts and draws are played once, however many duels draw them.
+        Equal texts and draws are played once, also in several duels.
         """
         ...
 
     async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
-        """Play train tasks under the previous epoch's skill and under this one's.
+        """Play train tasks with the skills of the previous and of this epoch.
 
         Args:
-            previous: The text that the epoch before ended with.
-            skill: The text that this epoch ended with.
+            previous: The skill at the end of the previous epoch.
+            skill: The skill at the end of this epoch.
             epoch: From 2.
 
         Returns:
-            The pairs, complete: nothing is left to do.
+            The pairs.
         """
         ...
 
     async def open_test(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
-        """Break the seal of the test split, once, and play it with every skill at once.
+        """Open the sealed test split, once, and play it with all skills concurrently.
 
         Args:
             skills: Text by name; equal texts are played once.
@@ -172,19 +170,19 @@ class Bench(Protocol):
         ...
 
     async def confirm(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
-        """Play the val tasks that were kept from every gate; arguments and results as above.
+        """Play the confirmation tasks, which no gate has seen; arguments and results as above.
 
-        Empty where none were kept.
+        Empty without confirmation tasks.
         """
         ...
 
 
-# The bench of our own environments: an engine over the tasks of a data set.
+# The bench of our own environments.
 
 
 @dataclass(frozen=True, slots=True)
 class Longitudinal:
-    """Which tasks an epoch update compares two skills on."""
+    """Settings of the comparison of two skills in an epoch update."""
 
     wanted: int
     policy: PairPolicy
@@ -193,7 +191,7 @@ class Longitudinal:
 
 @dataclass(slots=True)
 class TextBench:
-    """Plays tasks through an engine, which bounds and remembers all of it; see `Bench`."""
+    """Plays tasks through an engine, which limits and stores episodes; see `Bench`."""
 
     engine: Engine
     splits: Splits
@@ -205,25 +203,25 @@ class TextBench:
     _test: tuple[Task, ...] | None = field(default=None, init=False)
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
-        """Take nothing: our analysts read what was played, and ask no environment."""
+        """Do nothing: our analysts only need the episodes."""
 
     @property
     def sizes(self) -> Sizes:
-        """How many tasks there are."""
+        """The sizes of the splits."""
         splits = self.splits
         return Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Sizes and hashes, of ids and of contents; the hash of a sealed split is its seal's."""
+        """Sizes and hashes of ids and contents; for a sealed split, the hash of the seal."""
         return split_facts(self.splits)
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
-        """Plan an epoch over the train tasks, each once, in an order of its own."""
+        """Plan an epoch over the train tasks, each once, shuffled by epoch."""
         planned = plan_epoch(
             self.splits.train.tasks, epoch=epoch, batches=count, batch_size=size, seed=self.seed
         )
-        # A refilled micro-batch meets tasks again that the epoch had already, with other seeds.
+        # An incomplete micro-batch is filled with tasks of this epoch, with other seeds.
         visits: dict[str, int] = {}
         batches = []
         for batch in planned:
@@ -256,12 +254,12 @@ class TextBench:
         return await self._play(self._tasks(split), skill, phase, draw)
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> SkillDuel:
-        """Set two skills against each other on val."""
+        """Return a duel of two skills on val."""
         sides = self.tell(incumbent), self.tell(candidate)
         return SkillDuel(self.engine, self.splits.val.tasks, *sides, draws)
 
     async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
-        """Play train tasks under both skills, the sample first, until there are enough pairs."""
+        """Play train tasks with both skills, the sample first, until there are enough pairs."""
         comparison = Comparison.plan(
             self.splits.train.tasks,
             wanted=self.longitudinal.wanted,
@@ -270,7 +268,7 @@ class TextBench:
             policy=self.longitudinal.policy,
             success_threshold=self.longitudinal.success_threshold,
         )
-        # Nothing can have changed under one and the same text, so nothing is played to find it.
+        # Equal texts have no changed pairs.
         is_vain = previous == skill and comparison.policy is PairPolicy.CHANGED
         while comparison.todo and not is_vain:
             specs = comparison_specs(comparison.todo, seed=self.seed, epoch=epoch)
@@ -282,11 +280,11 @@ class TextBench:
         return comparison
 
     async def open_test(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
-        """Break the seal of the test split, and play it with every skill at once."""
+        """Open the sealed test split, and play it with all skills concurrently."""
         return await self._play_all(self.splits.test.open(), skills, "test")
 
     async def confirm(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
-        """Play the val tasks that were kept from every gate with every skill at once."""
+        """Play the confirmation tasks with all skills concurrently."""
         if not self.splits.confirm:
             return {}
         return await self._play_all(self.splits.confirm.open(), skills, "confirm")
@@ -295,7 +293,7 @@ class TextBench:
         self, tasks: Sequence[Task], skills: Mapping[str, str], phase: str
     ) -> dict[str, list[EpisodeResult]]:
         played = await together(self._play(tasks, text, phase) for text in skills.values())
-        # One skill alone may be without a score: an endpoint can refuse its text for good.
+        # A single skill may have no score: an endpoint can refuse its text permanently.
         refuse_no_score([result for results in played for result in results])
         return dict(zip(skills, played, strict=True))
 
@@ -381,7 +379,7 @@ def reused(config: RunConfig) -> Iterator[list[RunStore]]:
 
 
 def shown_success(config: RunConfig) -> float:
-    """Return the reward from which the optimizer sees a success."""
+    """Return the minimum reward of a success for the optimizer."""
     return config.gradient.success_threshold or config.env.success_threshold
 
 

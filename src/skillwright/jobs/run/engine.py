@@ -1,4 +1,4 @@
-"""The engine of every job: our own environments, played under the limits of a configuration."""
+"""The rollout engine of all jobs, for our own environments."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -34,7 +34,7 @@ def make_engine(
     mode: Mode = "free",
     max_turns: int | None = None,
 ) -> LocalEngine:
-    """Return the engine in which an agent plays what a configuration names."""
+    """Return the engine in which an agent plays the configured environment."""
     rollout = config.rollout
     return LocalEngine(
         agent,
@@ -50,7 +50,7 @@ def make_engine(
 
 
 class _Builds:
-    """Builds environments; in another process it imports the class anew, when it is first asked."""
+    """Builds environments; an unpickled copy imports the class on first use."""
 
     def __init__(self, spec: EnvSpec, settings: object | None) -> None:
         self._spec = spec
@@ -61,7 +61,7 @@ class _Builds:
 
     @cached_property
     def found(self) -> type[TextEnv]:
-        """The class."""
+        """The environment's class."""
         return self._spec.load()
 
     def __call__(self, task: Task) -> TextEnv:
@@ -69,14 +69,14 @@ class _Builds:
 
 
 def make_env(env: EnvSection) -> MakeEnv:
-    """Return what builds the environment of a task."""
+    """Return a function that builds the environment of a task."""
     builds = _Builds(replace(spec(env.name), env_config=None), _env_config(env))
-    _ = builds.found  # refused here where it is not there
+    _ = builds.found  # raise an error for a missing class early
     return builds
 
 
 def env_identity(env: EnvSection) -> dict[str, Any]:
-    """Return what tells the episodes of an environment from those of another one."""
+    """Return the facts that identify an environment's episodes for reuse."""
     version = spec(env.name).load().version
     return {
         "config": _env_config(env),
@@ -86,5 +86,5 @@ def env_identity(env: EnvSection) -> dict[str, Any]:
 
 
 def _env_config(env: EnvSection) -> object | None:
-    """Return the configuration's settings of an environment, else those of its registration."""
+    """Return the configured settings of an environment, or else the registered ones."""
     return env.config or spec(env.name).env_config

@@ -1,7 +1,7 @@
-"""What a run of any job will take, before it begins: calls, tokens and money per stage.
+"""Estimate the cost of a run of any job: calls, tokens and money per stage.
 
-No model is called and no episode is played. Prompts are measured on a few environments that are
-built, opened and closed; the rest are assumptions, which are part of the result.
+No model is called and no episode is played. First prompts are measured by opening a few
+environments; the rest are assumptions, which are part of the result.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ class Assumptions:
         turns: Turns of an episode; see `expected_turns`.
         action_tokens: Tokens of an agent's answer.
         observation_tokens: Tokens of an observation.
-        success_rate: Share of episodes that succeed; analysts read the two kinds apart.
-        accepted_share: Share of candidates that are accepted; the gate then plays a new incumbent.
+        success_rate: Share of successful episodes, which analysts read separately.
+        accepted_share: Share of accepted candidates, after which the gate plays a new incumbent.
         instructions_tokens: Tokens of an optimizer's request without skill and evidence.
         proposal_tokens: Tokens of an optimizer's answer.
         user_share: Share of turns that a simulated user answers.
@@ -53,11 +53,11 @@ class Assumptions:
 
     @property
     def turn_tokens(self) -> int:
-        """What a turn adds to the next prompt."""
+        """Tokens that a turn adds to the next prompt."""
         return self.action_tokens + self.observation_tokens
 
     def lines(self, *, trains: bool = True) -> list[str]:
-        """Say them for people; an evaluation rests on fewer than a training."""
+        """Format as lines; an evaluation has fewer assumptions than a training."""
         learning = [
             f"{self.success_rate:.0%} of the episodes succeed, {self.accepted_share:.0%} "
             "of the candidates are accepted, the skill keeps its length",
@@ -79,11 +79,11 @@ class Assumptions:
 SUCCESS_RATE = Assumptions(turns=1).success_rate
 ACCEPTED_SHARE = Assumptions(turns=1).accepted_share
 UNBOUNDED_TURNS = 10
-"""Turns of an episode where ``env.max_turns`` sets no bound."""
+"""Turns of an episode without ``env.max_turns``."""
 
 
 def expected_turns(max_turns: int | None) -> int:
-    """Return the turns of an episode: one that succeeds takes half of the bound, another all."""
+    """Estimate the turns of an episode: half of the limit for a success, else the limit."""
     most = max_turns or UNBOUNDED_TURNS
     return max(1, round(most * (1.0 - SUCCESS_RATE / 2.0)))
 
@@ -96,9 +96,9 @@ class Stage:
     """The calls, tokens and cost of one stage, over the whole run.
 
     Attributes:
-        role: The role whose model is asked.
-        episodes: Episodes; 0 for an optimizer's stage.
-        cost_usd: ``None`` if a price is unknown.
+        role: Role of the called model.
+        episodes: Number of episodes; 0 for an optimizer's stage.
+        cost_usd: Cost in US dollars; ``None`` if a price is unknown.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Stage:
 
 
 def sum_of(stages: Sequence[Stage]) -> Stage:
-    """Return stages together; the cost is unknown where one stage's is."""
+    """Return the sum of stages; its cost is unknown if any stage's is."""
     costs = [stage.cost_usd for stage in stages]
     known = [cost for cost in costs if cost is not None]
     return Stage(
@@ -126,7 +126,7 @@ def sum_of(stages: Sequence[Stage]) -> Stage:
 
 
 class Stages:
-    """What the stages of a job take together."""
+    """The stages of a job."""
 
     __slots__ = ()
 
@@ -134,16 +134,16 @@ class Stages:
 
     @property
     def total(self) -> Stage:
-        """All stages together; its cost is unknown where one stage's is."""
+        """The sum of all stages; its cost is unknown if any stage's is."""
         return sum_of(self.stages)
 
     @property
     def known_cost_usd(self) -> float:
-        """What the stages cost together whose price is known."""
+        """Total cost of the stages with known prices, in US dollars."""
         return sum(stage.cost_usd for stage in self.stages if stage.cost_usd is not None)
 
     def over_budget(self, config: RunConfig | RlConfig) -> str:
-        """Say which bound of the budget the run is expected to reach, or ``""``."""
+        """Describe the limit of the budget that the run is expected to reach, or return ``""``."""
         total, budget = self.total, config.budget
         tokens = total.input_tokens + total.output_tokens
         if budget.usd is not None and total.cost_usd is not None and total.cost_usd > budget.usd:
@@ -156,7 +156,7 @@ class Stages:
 async def measured_opening(
     env: EnvSection, seed: int, tasks: Sequence[Task], skills: Sequence[str], assumed: Assumptions
 ) -> int:
-    """Return the tokens of the first prompts of tasks, on average, native tools included."""
+    """Return the mean tokens of tasks' first prompts, including native tools."""
     sizes = [
         await _opening(env, replace(task, extras={"seed": seed, **task.extras}), skill)
         for task, skill in zip(tasks, skills, strict=True)
@@ -177,12 +177,12 @@ async def _opening(section: EnvSection, task: Task, skill: str) -> int:
 
 
 def _without_models(env: EnvSection) -> EnvSection:
-    """Let a script open in place of a simulated user, who is a model or a person."""
+    """Replace a simulated user that is a model or a person by a script."""
     return env.model_copy(update={"config": environment_of(env).quiet_config(env.config)})
 
 
 def users_stage(llm: PricedModel, assumed: Assumptions, episodes: int, turns: int) -> Stage:
-    """Return what simulated users take: each prompt holds all that was said to them before."""
+    """Estimate the cost of simulated users, whose prompts contain the whole conversation."""
     heard = range(1 + round(turns * assumed.user_share))
     said, answer = assumed.turn_tokens, assumed.observation_tokens
     prompts = [assumed.user_prompt_tokens + count * said for count in heard]
@@ -192,7 +192,7 @@ def users_stage(llm: PricedModel, assumed: Assumptions, episodes: int, turns: in
 def judge_stage(
     env: EnvSection, llm: PricedModel, assumed: Assumptions, episodes: int, opening: int
 ) -> Stage:
-    """Return what a judge takes: it reads the task, a reply and its rubric, and votes."""
+    """Estimate the cost of a judge, which reads the task, a reply and its rubric, and votes."""
     rubric = len(dumps(env.config)) / assumed.chars_per_token
     prompt = round(opening + assumed.action_tokens + rubric)
     judging = environment_of(env).judging(env.config)
@@ -209,10 +209,10 @@ def make_stage(
     Args:
         name: The stage's name.
         llm: The model.
-        times: How often all of the prompts are sent.
+        times: How many times the list is sent.
         prompts: Tokens of each prompt.
         answer: Tokens of each answer.
-        plays: Episodes that the stage plays.
+        plays: Episodes of the stage.
     """
     costs = [_cost(llm, prompt, answer) for prompt in prompts]
     known = [cost for cost in costs if cost is not None]
@@ -230,7 +230,7 @@ def make_stage(
 def episode_prompts(
     opening: int, turns: int, history: int | None, assumed: Assumptions
 ) -> list[int]:
-    """Return the tokens of an episode's prompts: each holds the turns before it, or the latest."""
+    """Return the tokens of an episode's prompts, which contain all earlier turns or the latest."""
     kept = [turn if history is None else min(turn, history) for turn in range(turns)]
     return [opening + turn * assumed.turn_tokens for turn in kept]
 

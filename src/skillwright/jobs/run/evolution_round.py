@@ -1,4 +1,4 @@
-"""One round of evolution, for `bank evolve` and for `rl`: play, have the bank changed, judge.
+"""One round of evolution, for `bank evolve` and `rl`: play, propose changes of the bank, judge.
 
 Source: SkillRL (arXiv 2602.08234), requirements R12-R16; the gate is ours.
 """
@@ -32,19 +32,19 @@ from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.rollout import Engine, refuse_no_score
 
 WITHOUT_GATE = "without_gate"
-"""The action of a round whose changes entered and that no gate judged."""
+"""The action of a round whose changes were applied without a gate."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedRound:
-    """A round that was played and judged, and is not recorded yet.
+    """A played and judged round that is not yet recorded.
 
     Attributes:
         found: The teacher's proposal.
-        before: The bank that was played with.
+        before: The bank of the episodes.
         candidate: The bank with the changes within the limits.
-        report: The outcome of each of these changes.
-        action: ``accept``, ``reject``, ``undecided``, or why the gate was not asked:
+        report: The outcome of each change.
+        action: ``accept``, ``reject``, ``undecided``, or the reason without a gate's decision:
             ``teacher_failed``, ``none_weak``, ``no_proposal``, ``nothing_new``; or `WITHOUT_GATE`.
     """
 
@@ -58,7 +58,7 @@ class PlayedRound:
 
     @property
     def after(self) -> Bank:
-        """The bank that the next round starts from."""
+        """The bank after the round."""
         return self.candidate if self.action == "accept" else self.before
 
     @property
@@ -67,7 +67,7 @@ class PlayedRound:
         return {one.category: (one.wins, one.episodes) for one in self.found.success}
 
     def lines(self, *, is_kept: bool = True) -> tuple[str, ...]:
-        """Say of each change what became of it; what is not kept was accepted, and not proven."""
+        """Describe the outcome of each change; ``is_kept`` is false if the release test failed."""
         lines = []
         for outcome in self.report.outcomes:
             refused = outcome.decision is Decision.REFUSED
@@ -81,12 +81,11 @@ class PlayedRound:
 
 @dataclass(frozen=True, slots=True)
 class EvolutionLoop:
-    """The parts of every round.
+    """The parts that all rounds share.
 
     Attributes:
-        engine: Makes an engine for the evolution split, and a new one for the gate's episodes, so
-            that the first cannot influence the second.
-        source: Makes a bank a source of skills.
+        engine: Makes an engine; the evolution split and the gate get separate ones.
+        source: Returns the skill source of a bank.
         tasks: The evolution split.
         val: The tasks of the gate.
         section: Limits of play and of changes.
@@ -115,8 +114,8 @@ class EvolutionLoop:
             bank: The current bank.
             ledger: The alpha that is left.
             earlier: Earlier proposals and their outcomes (`PlayedRound.lines`).
-            first_draw: The first draw of the gate. A bank looks better on the draws that accepted
-                it, so draws are fresh after each accept; until then candidates share them.
+            first_draw: The first draw of the gate. Draws are fresh after each accept, because an
+                accepted bank is selected on its draws; until then candidates share them.
 
         Raises:
             EngineDown: No episode of the evolution split has a reward.
@@ -149,7 +148,7 @@ class EvolutionLoop:
         ledger: AlphaLedger,
         judged: tuple[Choice, ...] = (),
     ) -> Verdict:
-        """Have a bank, the second of two, judged against the first on val tasks."""
+        """Let the gate judge a candidate bank against the current one on val tasks."""
         stage = "release test" if isinstance(judge, ReleaseTest) else "gate"
         expected = judge.expected_rollouts(len(self.val.tasks))
         self.callback.on_event(StageStarted(stage, step=draws.step or 0, episodes=expected))
@@ -176,7 +175,7 @@ class EvolutionLoop:
 
 
 def why_unjudged(found: Evolution, bank: Bank, candidate: Bank) -> str:
-    """Say why the gate is not asked; "" where there is something to judge."""
+    """Return the reason without a gate's decision, or "" if there is a candidate to judge."""
     if found.faults:
         return "teacher_failed"
     if not found.calls:

@@ -1,5 +1,6 @@
-"""Begin a run of any job, find one again and open it; the secrets that no run stores."""
+"""Create, find and open runs of any job, and list the secrets that no run stores."""
 
+import logging
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,15 @@ from typing import Any, Final, Literal, Self
 
 from skillwright.config.env import EnvSection
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, RunError, SkillwrightError, did_you_mean
+from skillwright.core import (
+    ConfigError,
+    Purpose,
+    RunError,
+    SkillwrightError,
+    Usage,
+    did_you_mean,
+)
+from skillwright.core.chat import INTERRUPTED
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
 from skillwright.core.skill_file import read_skill_file
@@ -30,26 +39,28 @@ from skillwright.models import (
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
 
+logger = logging.getLogger(__name__)
+
 LATEST: Final = "latest"
-"""Names the run that began last, wherever a run is named and none is called so."""
+"""Name of the latest run, in arguments that name a run."""
 MakeReport = Callable[[Path], str]
-"""Writes the report of the run in a folder, for its trackers."""
+"""Writes the report of the run in a folder and returns its path, for trackers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRun:
-    """A run of any job that this process works on, until it is closed."""
+    """An open run of any job, locked by this process."""
 
     folder: RunFolder
     store: RunStore
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes it."""
+        """The command that resumes the run."""
         return f"skillwright resume {shlex.quote(str(self.folder.path))}"
 
     def close(self) -> None:
-        """Close the store and let others work on the run."""
+        """Close the store and release the lock."""
         self.store.close()
         self.folder.close()
 
@@ -67,7 +78,7 @@ def make_run(
     secrets: Sequence[str],
     first: Callable[[Path, RunStore], dict[str, Any]],
 ) -> tuple[RunFolder, RunStore]:
-    """Make the folder and the store of a run of any job, or leave nothing behind."""
+    """Create the folder and the store of a run of any job; remove both after an error."""
     redactor = Redactor(secrets)
     free = unused_name(root, name) if (root / name).exists() else name
     folder = make_folder(root, free, config, redactor)
@@ -84,12 +95,12 @@ def make_run(
 
 
 def make_folder(root: Path, name: str, config: str, redactor: Redactor) -> RunFolder:
-    """Make the folder of a run, or leave nothing behind."""
+    """Create the folder of a run; remove it after an error."""
     path = root / name
     try:
         return RunFolder.create(root, name, config, redactor)
     except BaseException as error:
-        # Any other refusal concerns another program's folder.
+        # For any other error the folder belongs to another program.
         is_ours = not isinstance(error, RunError) or isinstance(error.__cause__, OSError)
         if is_ours and _holds_nothing(path):
             shutil.rmtree(path, ignore_errors=True)
@@ -141,11 +152,11 @@ def _runs(root: Path) -> Iterator[RunFolder]:
 
 
 def _began(run: RunFolder) -> tuple[float, str]:
-    """Return when a run began, and its path to order equal times."""
+    """Return a run's start time, and its path to break ties."""
     try:
         with RunStore.open(run.store_path, read_only=True) as store:
             began = store.first_event_time()
-    except RunError:  # it cannot be read; the caller that asks for the latest must learn that
+    except RunError:  # unreadable; if it is the latest run, the caller reports the error
         began = None
     if began is None:
         began = (run.path / "config.yaml").stat().st_mtime
@@ -153,15 +164,15 @@ def _began(run: RunFolder) -> tuple[float, str]:
 
 
 def refuse_unreadable(path: Path) -> None:
-    """Refuse a run whose store is damaged or of another version, before its settings are read."""
+    """Raise an error for a damaged store or one of another version, before settings are read."""
     RunStore.open(path / STORE_NAME, read_only=True).close()
 
 
 def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore]:
-    """Open the folder and the store of a run of any job; its settings must not have changed."""
+    """Open the folder and the store of a run of any job; raise an error for changed settings."""
     folder = RunFolder.open(path)
     try:
-        # Opened to look at first: a store that is not there must not be made here.
+        # Opened for reading first, so that a missing store is not created.
         with RunStore.open(folder.store_path, read_only=True) as store:
             made_facts(store, path)
             refuse_other_settings(path, store, MADE)
@@ -172,7 +183,7 @@ def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore]:
 
 
 def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
-    """Refuse settings in which a secret is redacted; the mark must not be used as one."""
+    """Refuse settings with a redacted secret, which must not be used as the secret."""
     hidden = [name for name, value in settings.items() if REDACTED in dumps(value)]
     if hidden:
         raise ConfigError(
@@ -183,15 +194,24 @@ def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
 
 @contextmanager
 def session(store: RunStore) -> Iterator[None]:
-    """Record when work on a run begins and ends."""
+    """Record a session of a run: its start, its end, the error that ended it, cancelled calls."""
     store.append_event(SESSION, {})
     why: dict[str, str] = {}
+
+    def record(purpose: Purpose, used: Usage) -> None:
+        try:
+            store.record_usage({purpose.value: used})
+        except RunError:  # the error that ends the session is reported
+            logger.warning("the usage of a cancelled call is not stored", exc_info=True)
+
+    token = INTERRUPTED.set(record)
     try:
         yield
     except SkillwrightError as error:
         why = {"stopped": str(error)}
         raise
     finally:
+        INTERRUPTED.reset(token)
         # If this cannot be written, the error that stopped the session is reported.
         with suppress(RunError):
             store.append_event(SESSION_ENDED, why)
@@ -199,20 +219,20 @@ def session(store: RunStore) -> Iterator[None]:
 
 @contextmanager
 def demo_file(half: Literal["text", "weights"] = "text") -> Iterator[Path]:
-    """Give the configuration of one half of the demo as a file."""
+    """Provide the configuration file of one half of the demo."""
     name = {"text": "text/demo.yaml", "weights": "weights/demo-weights.yaml"}[half]
     with as_file(files("skillwright.jobs").joinpath(name)) as path:
         yield path
 
 
 def known_secrets(config: RunConfig) -> list[str]:
-    """Return the secrets of a run and of its process; nothing that it writes holds one."""
+    """Return the secrets of a run and of its process, which are redacted in all its files."""
     llms = config.models
     return secrets_of(config.env, (llms.target, llms.optimizer, llms.teacher))
 
 
 def secrets_of(env: EnvSection, llms: Sequence[ModelConfig | None]) -> list[str]:
-    """Return the keys of an environment, of the models that it asks itself, and of models."""
+    """Return the secrets of an environment, of its own models, and of models."""
     return [
         *filter(None, secrets_in(env.config)),
         *model_secrets((*llms, *side_models(env).values())),
@@ -220,7 +240,7 @@ def secrets_of(env: EnvSection, llms: Sequence[ModelConfig | None]) -> list[str]
 
 
 def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
-    """Return the keys of models, and the other secrets of the process's environment."""
+    """Return the API keys of models, and the secrets in environment variables."""
     keys = environment_secrets()
     for llm in llms:
         keys += llm.secrets() if llm is not None else []
@@ -245,7 +265,7 @@ def keep_skill_file(config: RunConfig, folder: Path) -> None:
 
 
 def read_initial_skill(config: RunConfig) -> str:
-    """Return the initial skill; a blank ``skill.init`` is a blank skill.
+    """Return the text of the initial skill; ``""`` if ``skill.init`` is blank.
 
     Of a SKILL.md it is the body, with its references if ``skill.train`` says so. Under parity the
     file is read byte for byte, as SkillOpt does.

@@ -1,4 +1,4 @@
-"""What a run remembers of its rollouts and calls, so that nothing is paid for twice."""
+"""Store and reuse the rollouts and calls of a run, so that nothing is paid for twice."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -30,16 +30,13 @@ from skillwright.rollout.engine import Permit
 from skillwright.runs import CallRecord, RunStore
 
 _ASKED: Final = 2
-"""Messages of a question, before replies to it and complaints about them."""
-
-# What an episode consumed, by purpose: the agent's part, and its simulated user's.
+"""Number of messages in a first request, before replies and requests for repair."""
 
 
 def consumed(result: EpisodeResult) -> dict[str, Usage]:
     """Return the usage of an episode over all its attempts, by purpose.
 
-    ``side_usage`` holds that of others than the agent: what `TextEnv.get_usage` reported at the end
-    of each attempt.
+    ``side_usage`` is the usage of other models than the agent, from `TextEnv.get_usage`.
     """
     agent = result.trajectory.usage + result.lost_usage
     return {Purpose.ROLLOUT.value: agent, **result.side_usage}
@@ -59,8 +56,8 @@ class StoredEpisodes:
         self._also = also
         self._earlier = earlier
         self._agent = agent_identity
-        self._lone_failures: set[str] | None = None  # looked for when the first episode fails
-        self._latest_failures: set[str] = set()  # nothing was scored since
+        self._lone_failures: set[str] | None = None  # read when the first episode fails
+        self._latest_failures: set[str] = set()  # failures since the last scored episode
 
     def find(self, key: str) -> EpisodeResult | None:
         """Return the episode stored under a key, or ``None``; one of another run is copied."""
@@ -68,14 +65,14 @@ class StoredEpisodes:
         for store in self._earlier if found is None else ():
             theirs = store.find_episode(key)
             if theirs is not None and theirs.spec.phase != RELEASE_PHASE:
-                # Its step was another run's; what it was for is the same.
+                # Keep the phase, but not the step, which is the other run's.
                 kept = replace(theirs, spec=replace(theirs.spec, step=None))
                 self._store.record_episode(kept, agent=self._agent, usage={})
                 return self._store.find_episode(key)
         return found
 
     def known_to_fail(self, key: str) -> bool:
-        """Tell whether an episode failed, and one that was stored later did not."""
+        """Tell whether an episode failed while a later one succeeded."""
         if self._lone_failures is None:
             self._lone_failures = self._store.lone_failures()
         return key in self._lone_failures
@@ -83,7 +80,7 @@ class StoredEpisodes:
     def record(self, result: EpisodeResult) -> EpisodeResult:
         """Store a finished episode, and return it with known secrets redacted.
 
-        The optimizer must see the same text after a resume, and no endpoint another one's key.
+        So the optimizer gets the same text after a resume, and no endpoint gets another one's key.
         """
         self._store.record_episode(result, agent=self._agent, usage=consumed(result))
         self._also()
@@ -97,7 +94,7 @@ class StoredEpisodes:
         return result
 
     def abandon(self, result: EpisodeResult) -> None:
-        """Write down what an episode consumed that was stopped on its way."""
+        """Record the usage of a stopped episode."""
         self._store.record_usage(consumed(result))
 
     def _remember(self, result: EpisodeResult) -> None:
@@ -154,7 +151,7 @@ class StoredCalls:
         """Answer from the store, or ask the model and store what it says."""
         asked = question(self.identity, messages, tools, sampling)
         key = digest({**asked, "purpose": purpose.value})
-        # A request that complains about a reply begins with the messages that were answered.
+        # A request for repair begins with the messages of the first request.
         self._keys.setdefault(digest(list(messages[:_ASKED])), []).append(key)
         known = self._store.find_call(key)
         if known is not None:
@@ -169,7 +166,7 @@ class StoredCalls:
         return next((one.text for one in found if one is not None), "")
 
     def forget(self, prompt_digests: Iterable[str]) -> None:
-        """Have prompts answered anew when they are asked again, as after a model was mended."""
+        """Drop the stored answers to prompts, so that repeated requests are sent again."""
         self._store.forget_calls(key for one in prompt_digests for key in self._keys.get(one, ()))
 
     async def _ask(
@@ -200,7 +197,7 @@ class StoredCalls:
                 key, purpose, self.identity, messages, answer, step=self.step, wall_s=waited_s
             )
         )
-        # As it was stored, without known secrets: a resumed run is given exactly the same.
+        # The stored form, without known secrets, which a resumed run gets, too.
         return self._store.find_call(key) or answer
 
     def _keep(self, call: CallRecord) -> None:
@@ -229,11 +226,11 @@ class EngineEvents:
         self._in_flight = in_flight
 
     def on_turn(self, event: TurnFinished) -> None:
-        """Tell what it consumed, and the callback nothing: turns come by the ten thousand."""
+        """Report the usage of a turn; the callback gets no event, because there are too many."""
         self._on_usage(event.turn.act.usage)
 
     def on_episode(self, event: Played) -> None:
-        """Tell of a finished episode."""
+        """Report a finished episode."""
         result = event.result
         self.callback.on_event(EpisodeFinished(result, event.reused, self._in_flight()))
         if self.refuses_unfit and result.failure and result.stop_reason is StopReason.CONTEXT:

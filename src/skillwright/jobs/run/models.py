@@ -1,6 +1,6 @@
-"""The models of a job: made of their settings, with a cache, and fenced.
+"""Make the models of a job from their settings, with a cache and a sandbox.
 
-A program that acts as a model sees neither the run nor the data, where it would find the answers.
+A program that acts as a model cannot read the run or the data, which contain the answers.
 """
 
 import os
@@ -20,9 +20,9 @@ from skillwright.models.cache import cached
 from skillwright.runs import RunStore
 
 MakeModel = Callable[[ModelConfig, HttpClient], ChatModel]
-"""Makes a model of its settings; a notebook or a test may hand in its own."""
+"""Makes a model from its settings; notebooks and tests may pass their own function."""
 TEACHER_TOKENS = 8_192
-"""Room for a teacher's answer where its settings do not say."""
+"""Default maximum tokens of a teacher's answer."""
 
 
 @contextmanager
@@ -34,10 +34,10 @@ def open_model(
     env: EnvSection | None = None,
     *more: Path,
 ) -> Iterator[ChatModel]:
-    """Make the model of a role, with the cache that its settings name.
+    """Make the model of a role, with the configured cache.
 
-    A program is kept from the folder of the store and from the data, where it would find answers.
-    Its output when it fails is kept in that folder.
+    A program cannot read the folder of the store and the data. Its output after an error is stored
+    in that folder.
     """
     path = config.cache if isinstance(config, EndpointConfig) else None
     hidden = (store.folder, *(_data_paths(env) if env is not None else ()), *more)

@@ -1,13 +1,13 @@
-"""A run's budget, and what its calls cost.
+"""The budget of a run, and the prices of its calls.
 
-Nothing is stopped in the middle: before an episode or an optimizer's call begins it asks for a
-permit. Once the budget is spent no permit is given, what is in flight is finished and stored, and
-then the run stops as if it had been interrupted. What a run has used up is read off its store, so
-it counts over all resumes, and so does what an episode cost that failed or was stopped.
+Work is never stopped midway: an episode or an optimizer's call needs a permit to start. Once the
+budget is spent, no permit is given, running work is finished and stored, and the run stops as if
+interrupted. The usage is read from the store, so it includes earlier sessions, failed and stopped
+episodes.
 
-What is in flight is counted as it goes, and as at least what its like cost so far; requests at the
-bound wait until something ends. While nothing has ended, it is unknown what it costs, and few
-begin. So the bound is crossed by what a few begun pieces of work cost more than those before them.
+Running work counts with its usage so far, but at least with the mean cost of its kind; requests at
+the limit wait until some work ends. Before any has ended, its cost is unknown, and only few are
+started. So the limit is exceeded at most by the excess cost of a few pieces of work.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ from skillwright.runs.calls import Bill
 
 _MINUTE_S = 60.0
 
-PIONEERS = 4
-"""Pieces of work that begin before one has ended and shown what it costs."""
+MAX_UNMEASURED = 4
+"""Maximum concurrent pieces of work before the first one of its kind has ended."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class _Spent(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Work:
-    """Something that has a permit, and what it is known to have used."""
+    """Work with a permit, and its usage so far."""
 
     kind: str
     used: Usage = field(default_factory=Usage)
@@ -60,7 +60,7 @@ _permit: ContextVar[_Work | None] = ContextVar("permit", default=None)
 
 
 class Budget:
-    """Gives permits to begin something, until the bounds of a run are reached."""
+    """Gives permits to start work until a limit of the run's budget is reached."""
 
     def __init__(
         self,
@@ -84,16 +84,16 @@ class Budget:
 
     @asynccontextmanager
     async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
-        """Ask before something is begun, and end the block when it is stored.
+        """Wait for a permit to start work; the block ends when the work is stored.
 
-        What is begun inside of something that has a permit needs none of its own.
+        Work inside of other work with a permit needs none.
         """
         if not self._bounds.is_set or _permit.get() is not None:
             yield
             return
         while (reached := self._reached()) is not None or self._is_too_early(kind):
             if reached is not None and not self._in_flight:
-                # Reported after the others have ended, as they too cost something.
+                # Raised after the other work has ended, whose cost is part of the message.
                 raise reached.error()
             await self._one_ended.wait()
         work = _Work(kind)
@@ -106,7 +106,7 @@ class Budget:
             self._end(work)
 
     def note(self, used: Usage) -> None:
-        """Take note of what a piece of work used on its way, before that is stored."""
+        """Add usage of running work that is not yet stored."""
         work = _permit.get()
         if work is not None:
             work.used += used
@@ -123,7 +123,7 @@ class Budget:
     def _is_too_early(self, kind: str) -> bool:
         counts = self._bounds.usd is not None or self._bounds.tokens is not None
         alike = sum(work.kind == kind for work in self._in_flight)
-        return counts and kind not in self._shown and alike >= PIONEERS
+        return counts and kind not in self._shown and alike >= MAX_UNMEASURED
 
     def _spent_by(self, work: _Work) -> _Spent:
         used = work.used
@@ -133,7 +133,7 @@ class Budget:
         return _Spent(usd, used.input_tokens + used.output_tokens)
 
     def _reserved(self) -> _Spent:
-        """Return what is in flight: what it used so far, and no less than its like."""
+        """Return the expected cost of running work: its usage, at least the mean of its kind."""
         usd = tokens = 0.0
         for work in self._in_flight:
             used, like = self._spent_by(work), self._usual(work.kind)
@@ -151,7 +151,7 @@ class Budget:
         )
 
     def _reached(self) -> "_Reached | None":
-        """Say which bound is reached and by what, or ``None``."""
+        """Return the limit that is reached, or ``None``."""
         budget = self._bounds
         if not self._is_read and (budget.usd is not None or budget.tokens is not None):
             self._bill += self._store.bill(self._bill.latest)
@@ -191,7 +191,7 @@ class Budget:
 
 
 class _Reached(NamedTuple):
-    """Which bound is reached, in words, and the options of ``resume`` that mend it."""
+    """A reached limit as text, with the options of ``resume`` that raise it."""
 
     why: str
     larger: str
@@ -211,7 +211,7 @@ def _brief_minutes(minutes: float) -> str:
 
 
 def _larger(name: str, bound: float, used: float) -> str:
-    """Return the option that doubles a bound until it is above what is used."""
+    """Return the option that doubles a limit until it is above the usage."""
     while bound <= used:
         bound *= 2
     text = f"{bound:.6f}".rstrip("0").rstrip(".")
@@ -240,23 +240,23 @@ class PricedModel:
 
     @property
     def is_priced(self) -> bool:
-        """Whether a call's cost will be known."""
+        """Whether the cost of a call will be known."""
         return self.is_free or self.reports_cost or self.prices is not None
 
     @property
     def section(self) -> str:
-        """Where its settings are; an environment names the models that it asks itself."""
+        """Path of its settings in the configuration."""
         return _SECTIONS.get(self.role, f"models.{self.role}")
 
     @property
     def date(self) -> str:
-        """How old the prices are, in a word; ``""`` where nothing is known of it."""
+        """Date of the prices, or ``""``."""
         if self.prices is None:
             return ""
         return (self.prices.as_of or "the configuration").partition(",")[0]
 
     def line(self) -> str:
-        """Say what it costs, and how old that is."""
+        """Format prices and their date."""
         if self.is_free:
             return f"{self.role} {self.model}: free"
         if self.prices is None and self.reports_cost:
@@ -269,7 +269,7 @@ class PricedModel:
 
 
 def priced_models(config: RunConfig, *, trains: bool = True) -> tuple[PricedModel, ...]:
-    """Return the models that a run asks, with their prices; an evaluation asks the target only."""
+    """Return the models of a run with their prices; an evaluation only calls the target."""
     llms = {"target": config.models.target, "optimizer": config.models.optimizer}
     roles = ("target", "optimizer") if trains else ("target",)
     return tuple(priced_model(role, llms[role]) for role in roles)
@@ -281,14 +281,14 @@ def side_llms(env: EnvSection) -> list[PricedModel]:
 
 
 def money_text(cost_usd: float | None, llms: Iterable[PricedModel]) -> str:
-    """Say an amount with the age of the prices behind it."""
+    """Format an amount with the date of its prices."""
     amount = "unknown" if cost_usd is None else f"${cost_usd:.2f}"
     dates = ", ".join(sorted({llm.date for llm in llms if llm.date}))
     return f"{amount} (prices of {dates})" if dates and cost_usd is not None else amount
 
 
 def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
-    """Refuse a training's or an evaluation's budget in money that could not be held."""
+    """Refuse a budget in money if prices of a training or an evaluation are unknown."""
     embedder = config.bank.embedder if config.skill.bank else ""
     judges = [one for one in side_llms(config.env) if one.role == "judge"]
     llms = [*priced_models(config, trains=trains), *judges]
@@ -296,7 +296,7 @@ def refuse_unpriced(config: RunConfig, *, trains: bool = True) -> None:
 
 
 def refuse_unheld(budget: BudgetSection, llms: Iterable[PricedModel], embedder: str) -> None:
-    """Refuse a budget in money that could not be held, before anything is paid for."""
+    """Refuse a budget in money if prices are unknown, before any call."""
     if budget.usd is None:
         return
     unheld = f"budget.usd = {budget.usd:g} cannot be held: no prices are known for"
@@ -314,7 +314,7 @@ def refuse_unheld(budget: BudgetSection, llms: Iterable[PricedModel], embedder: 
 
 
 def budget_gaps(config: RunConfig) -> tuple[str, ...]:
-    """Say what a budget does not bound, in lines for people."""
+    """Describe the costs that a budget does not include, as lines."""
     budget = config.budget
     if (budget.usd is None and budget.tokens is None) or not is_adapter(config.env):
         return ()
@@ -331,7 +331,7 @@ def budget_gaps(config: RunConfig) -> tuple[str, ...]:
 
 
 def priced_model(role: str, llm: ModelConfig) -> PricedModel:
-    """Return what asking a model costs."""
+    """Return a model with its prices."""
     prices = None if llm.is_free else llm.known_prices
     return PricedModel(role, llm.model, prices, llm.is_free, llm.reports_cost)
 

@@ -1,8 +1,8 @@
-"""How much memory and work a language model's training takes, from its ``config.json`` alone.
+"""Estimate the memory of a language model's training from its ``config.json``.
 
-Nothing is loaded. What the weights take is exact; activations are counted tensor by tensor for
-decoders of the Llama kind (RMS norms, rotary positions, grouped heads, a gated MLP), as the packed
-forward pass keeps them. `tests/jobs/test_policy_needs.py` holds the sum to what a step takes.
+No weights are loaded. The memory of weights is exact; activations are counted per tensor for
+Llama-like decoders (RMS norms, rotary positions, grouped heads, a gated MLP), as in the packed
+forward pass. `tests/jobs/test_policy_needs.py` compares the sum with a real step.
 """
 
 import json
@@ -16,7 +16,7 @@ from skillwright.core import ConfigError, SkillwrightError
 from skillwright.models import find_weights, read_gguf
 
 TRUSTED: Final = 1.3
-"""An estimate is within this factor of what was measured, either way."""
+"""Maximum factor between an estimate and the measured memory, in both directions."""
 
 _ARCHITECTURES: Final = ("llama", "mistral", "qwen2", "qwen3", "smollm3")
 _ON_GPU: Final = 8  # times as much of the next two: a GPU is given more at once
@@ -60,7 +60,7 @@ class Shape:
         """Read a ``config.json``.
 
         Raises:
-            ConfigError: Its tensors are not counted here, or it lacks a size.
+            ConfigError: The architecture is not supported, or a size is missing.
         """
         architecture = str(config.get("model_type", ""))
         if architecture not in _ARCHITECTURES:
@@ -132,14 +132,14 @@ KNOWN: Final[Mapping[str, Shape]] = {
     "Qwen2.5-3B": _known(36, 2048, 16, 2, 11_008, 151_936),
     "Qwen2.5-7B": _known(28, 3584, 28, 4, 18_944, 152_064),
 }
-"""Shapes of models that need not be on this machine, by the beginning of their names."""
+"""Known shapes by the prefix of the model's name."""
 
 
 def find_shape(model: str) -> Shape:
     """Return the shape of a model by folder, GGUF file, package, or name on the hub.
 
     Raises:
-        ConfigError: Nothing on this machine says it, or it is of another kind.
+        ConfigError: The shape is unknown, or of an unsupported architecture.
     """
     for path in (Path(model).expanduser() / "config.json", _cached(model)):
         if path is not None and path.is_file():
@@ -263,29 +263,29 @@ class Need:
 
     @property
     def lasting(self) -> int:
-        """What is there all the time."""
+        """Bytes that are always in use."""
         return self.weights + self.master + self.moments + self.reference + self.fixed
 
     @property
     def training(self) -> int:
-        """The peak of a training step."""
+        """Peak bytes of a training step."""
         passing = self.activations + self.logits
         learning = passing + self.gradients if self.grows else max(passing, self.gradients)
         return self.lasting + max(learning, self.gradients + self.stepping)
 
     @property
     def sampling(self) -> int:
-        """The peak of sampling."""
+        """Peak bytes of sampling."""
         return self.lasting + self.cache + self.reading
 
     @property
     def peak(self) -> int:
-        """The larger of the two."""
+        """Peak bytes of training and sampling."""
         return max(self.training, self.sampling)
 
 
 def needed(shape: Shape, demand: Demand) -> Need:
-    """Count the bytes that a training takes."""
+    """Count the bytes of a training."""
     size = 2 if demand.low else 4
     whole = demand.rank is None
     trained = shape.weights if demand.rank is None else shape.adapter(demand.rank)

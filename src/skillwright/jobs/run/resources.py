@@ -1,4 +1,4 @@
-"""What a job holds open: one client, one budget, its models and its workers."""
+"""The open resources of a job: HTTP client, budget, models and workers."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,7 +21,7 @@ from skillwright.runs import RunStore
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a job holds open; it is closed at the end, models and all that was entered since."""
+    """The open resources of a job, closed at its end."""
 
     client: HttpClient
     budget: Budget
@@ -39,7 +39,7 @@ class Resources:
         )
 
     def calls(self, model: ChatModel, permit: Callable[[str], Any] | None = None) -> StoredCalls:
-        """Return a model whose answers are stored, and for which a permit is asked."""
+        """Wrap a model so that its answers are stored and its calls need a permit."""
         asked = partial(permit or self.budget.permit, "call")
         return StoredCalls(model, self._store, self.seen.callback, permit=asked)
 
@@ -52,7 +52,7 @@ async def open_resources(
     make: MakeModel,
     after: int = 0,
 ) -> AsyncIterator[Resources]:
-    """Open what a job needs to play and to ask."""
+    """Open the resources of a job."""
     async with HttpClient() as client, AsyncExitStack() as held:
         budget = Budget(config.budget, store, after=after)
         seen = EngineEvents(callback, budget.note, lambda: client.limits.in_flight)

@@ -17,7 +17,7 @@ from skillwright.runs.folder import CONFIG_NAME
 
 
 class Rebuilt(Protocol):
-    """A state that follows from events."""
+    """A state that is rebuilt from events."""
 
     def after(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after one more event; events of other kinds change nothing."""
@@ -28,14 +28,14 @@ StateT = TypeVar("StateT", bound=Rebuilt)
 
 
 def rebuild(state: StateT, events: Iterable[Event]) -> StateT:
-    """Return the state that events lead to."""
+    """Rebuild a state from events."""
     for event in events:
         state = state.after(event.kind, event.payload)
     return state
 
 
 def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, Any]) -> StateT:
-    """Append an event, durably, and return the state that follows from it as it was stored."""
+    """Append an event durably, and return the state after it."""
     with store.transaction(durable=True):
         position = store.append_event(kind, payload)
     return rebuild(state, store.events(after=position - 1))
@@ -45,15 +45,15 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
 
 
 SESSION = "session"
-"""The event with which a process begins to work on a run, or resumes it."""
+"""The event at the start of a session."""
 SESSION_ENDED = "session_ended"
-"""The event with which it ends, and the error that stopped it; a killed process leaves none."""
+"""The event at the end of a session, with its error; missing after a killed process."""
 REGRADED = "regraded"
-"""The event of a regrading, which may come any time later and is no work."""
+"""The event of a regrading, which does not count as working time."""
 
 
 def sessions_of(events: Sequence[Event]) -> list[float]:
-    """Return when each process began; the first event is used where none said so."""
+    """Return the start times of sessions; that of the first event if none is recorded."""
     started = [event.time for event in events if event.kind == SESSION]
     return started or [event.time for event in events[:1]]
 
@@ -66,10 +66,7 @@ def why_stopped(events: Sequence[Event]) -> str:
 
 
 def seconds_worked(store: RunStore) -> float:
-    """Sum the time that processes worked on a run, without the pauses between them.
-
-    A killed process ended with its last event.
-    """
+    """Sum the durations of a run's sessions; that of a killed process ends at its last event."""
     events = store.events()
     over = [event.time for event in events if event.kind == SESSION_ENDED]
     times = [event.time for event in events if event.kind != REGRADED] + store.end_times()
@@ -85,11 +82,11 @@ def seconds_worked(store: RunStore) -> float:
 
 
 TASKS = "tasks"
-"""The event that says which tasks a run is made of."""
+"""The event with a run's tasks."""
 
 
 def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
-    """Record the tasks of a new run; compare those of a resumed one."""
+    """Record the tasks of a new run; raise an error if a resumed one has others."""
     known = store.events(TASKS)
     if not known:
         store.append_event(TASKS, dict(facts))
@@ -109,24 +106,24 @@ def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
 
 
 def train_tasks(store: RunStore) -> int | None:
-    """Return how many train tasks a run is made of, or ``None`` before it began."""
+    """Return the number of a run's train tasks, or ``None`` if it has not started."""
     known = store.events(TASKS)
     return known[0].payload["train"]["tasks"] if known else None
 
 
-# A resumed run must have the same settings, except for those that decide nothing.
+# A resumed run must have the same settings, except for those without influence on results.
 
 
 _BUDGET = "budget"
 _TRACKERS = "run.trackers"
-_WHERE = ("rollout.engine", "rollout.ray.")  # on which machines, which no episode depends on
-# Left out of what is stored, so nothing can be compared with it.
+_WHERE = ("rollout.engine", "rollout.ray.")  # machines, on which no episode depends
+# Not stored, so that they cannot be compared.
 _NEVER_KEPT = ("api_key",)
 _LONGEST = 80
 
 
 def settings_facts(folder: Path) -> dict[str, Any]:
-    """Return what the first event of a run keeps of its settings, as they are in its folder."""
+    """Return the settings in a run's folder, for its first event."""
     values = _values(folder)
     return {"settings": {"digest": digest(values), "values": values}}
 

@@ -41,7 +41,7 @@ class Span:
 
     @property
     def asks(self) -> bool:
-        """Whether it is a question to a model: a client's span."""
+        """Whether it is a request to a model (a client span)."""
         return self.name.startswith("chat")
 
 
@@ -73,7 +73,7 @@ def episode_spans(
         "error.type": None if result.failure is None else result.failure.cause.value,
     }
     whole = Span(trace, parent, "", f"invoke_agent {task.env}", (start, ended_at), facts)
-    # When a turn began is not known: turns share the episode's time evenly.
+    # The times of turns are unknown, so they share the episode's time evenly.
     each = result.wall_s / max(len(turns), 1)
     return [
         whole,
@@ -100,14 +100,14 @@ def episode_spans(
 def call_span(
     named: str, purpose: str, times: tuple[float, float], facts: Mapping[str, Any] = {}
 ) -> Span:
-    """Return the span of a call of an optimizer or teacher, with what else is known of it."""
+    """Return the span of an optimizer's or teacher's call, with further attributes."""
     trace = _digits(named, 32)
     facts = {"gen_ai.operation.name": "chat", "skillwright.purpose": purpose, **facts}
     return Span(trace, _digits(trace, 16), "", f"chat {purpose}", times, facts)
 
 
 def numbers_span(named: str, step: int, values: Mapping[str, float], at: float) -> Span:
-    """Return the span of a moment that holds the numbers of a step."""
+    """Return a span without duration with the numbers of a step."""
     trace = _digits(named, 32)
     facts = {"skillwright.step": step, **{f"skillwright.{key}": one for key, one in values.items()}}
     return Span(trace, _digits(trace, 16), "", "skillwright.step", (at, at), facts)

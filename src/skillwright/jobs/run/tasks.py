@@ -1,4 +1,4 @@
-"""Where the tasks and the adapters come from that a configuration names."""
+"""Find the tasks and the adapter of a configuration."""
 
 import inspect
 import logging
@@ -33,15 +33,15 @@ from skillwright.models import ModelConfig
 from skillwright.rollout.compat import compat
 from skillwright.rollout.foreign import Around, ForeignAdapter, build_adapter, load_adapter
 
-# Where the tasks of our own environments come from.
+# Tasks of our own environments.
 
 
 def make_splits(config: RunConfig) -> Splits:
-    """Find the tasks that a configuration names, and seal the test split."""
+    """Find the tasks of a configuration, and seal the test split."""
     with waiting(f"reading the tasks of {config.env.name}"):
         train, val, test = find_tasks(config.env)
-        # What is missing or damaged next to the tasks is named before a run begins, and an index
-        # made, which no episode has the time for.
+        # Find missing or damaged data before the run starts, and build indexes, which takes too
+        # long for an episode.
         environment_of(config.env).identity(config.env.config)
     limits = config.evaluation
     judged, kept = val[: limits.val_tasks], limits.confirm_tasks
@@ -65,12 +65,12 @@ def refuse_untrainable(train_tasks: int, val_tasks: int) -> None:
 
 
 def tasks_to_look_at(env: EnvSection, splits: Splits) -> Sequence[Task]:
-    """Return tasks to open before a run: of val, else train; of test only if it is all there is."""
+    """Return tasks to open before a run: of val, else of train, else of test."""
     return splits.val.tasks or splits.train.tasks or find_tasks(env)[2]
 
 
 def tasks_in_file(env: str, path: Path, config: object | None = None) -> list[Task]:
-    """Read the tasks of one file, as the data kinds ``split_dir`` and ``ratio`` would."""
+    """Read the tasks of a file like the data kinds ``split_dir`` and ``ratio``."""
     items = _tidied(env, read_raw_items(path), str(path), config)
     check_items(items, repr(str(path)))
     return [_task(env, "", item) for item in items]
@@ -95,7 +95,7 @@ def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
 
 
 class _TidyLoader(SplitDataLoader):
-    """Reads a folder that is split already, and lets the environment bring items to shape."""
+    """Reads a folder with splits, and lets the environment normalize the items."""
 
     def __init__(self, env: EnvSection, path: str) -> None:
         super().__init__(path, split_mode="split_dir")
@@ -114,7 +114,7 @@ def _read(env: EnvSection, data: SplitDirData) -> Split:
 
 
 def _cut(env: EnvSection, data: RatioData) -> Split:
-    """Cut a data set as `SplitDataLoader` does, but write nothing: looking must leave no trace."""
+    """Split a data set like `SplitDataLoader`, but without writing files."""
     items = _tidied(env.name, read_raw_items(Path(data.path)), data.path, env.config)
     check_items(items, repr(data.path))
     split = split_items(items, parse_ratio(data.ratio), data.seed)
@@ -124,7 +124,7 @@ def _cut(env: EnvSection, data: RatioData) -> Split:
 
 def _tidied(env: str, items: list[Any], path: str, config: object | None) -> list[Any]:
     env_class = spec(env).load()
-    if not issubclass(env_class, TextEnv):  # one of SkyRL-Gym takes items as they are
+    if not issubclass(env_class, TextEnv):  # environments of SkyRL-Gym do not normalize items
         return items
     try:
         return with_config(env_class.tidied_items, config)(items)
@@ -137,7 +137,7 @@ def _items(env: str, split: Split) -> list[list[Task]]:
 
 
 def _task(env: str, split: str, item: dict[str, Any]) -> Task:
-    """Make a task of an item: what is not about the task itself is the environment's."""
+    """Make a task of an item; all keys but those of a task are the environment's extras."""
     about = {"id", "task_type", "description"}
     return Task(
         id=str(item["id"]),
@@ -149,17 +149,14 @@ def _task(env: str, split: str, item: dict[str, Any]) -> Task:
     )
 
 
-# The adapter class that a configuration names: found, checked without its data, and built.
-
-
-# The adapter that a configuration names, and what its code needs around it while it runs.
+# The adapter class of a configuration.
 
 
 _log = logging.getLogger(__name__)
 
 
 def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
-    """Find the adapter class that ``env.name`` names; ``None`` for a text environment."""
+    """Find the adapter class ``env.name``; ``None`` for a text environment."""
     try:
         with _missing_names(env) as missed, around(env)():
             found = load_adapter(_import_name(env))
@@ -178,18 +175,18 @@ def find_adapter(env: EnvSection) -> type[EnvAdapter] | None:
             f"{env.name!r} is an environment of ours, and env.compat lends modules to an adapter: "
             f"leave it out, or name an adapter.{skillopt_hint(env.name)}"
         )
-    for said in missed:  # a fallback for an older release, or the beginning of a silent zero
+    for said in missed:  # a fallback for an older release, or the cause of later zero scores
         _log.warning("%s was loaded without something that it looked for: %s", env.name, said)
     return found
 
 
 def is_adapter(env: EnvSection) -> bool:
-    """Tell an adapter, which plays by itself, from a text environment; raises as `find_adapter`."""
+    """Tell whether ``env.name`` is an adapter; raises the errors of `find_adapter`."""
     return find_adapter(env) is not None
 
 
 def around(env: EnvSection) -> Around:
-    """Return what opens the modules that the adapter's code imports."""
+    """Return the context manager inside which the adapter's imports work."""
     return partial(compat(env.compat).modules, _file(env)) if env.compat else nullcontext
 
 
@@ -198,7 +195,7 @@ def _missing_names(env: EnvSection) -> AbstractContextManager[list[str]]:
 
 
 async def make_adapter(env: EnvSection, settings: Mapping[str, Any]) -> ForeignAdapter:
-    """Build the adapter that ``env.name`` names, from a flat configuration."""
+    """Build the adapter ``env.name`` from a flat configuration."""
     found = find_adapter(env)
     if found is None:
         raise ConfigError(f"{env.name!r} is no EnvAdapter, so it has no splits of its own")
@@ -206,7 +203,7 @@ async def make_adapter(env: EnvSection, settings: Mapping[str, Any]) -> ForeignA
 
 
 def _import_name(env: EnvSection) -> str:
-    """Return the name to load it by: ``skillopt.envs.<name>...`` where its file lies so."""
+    """Return the import name: ``skillopt.envs.<name>...`` for a file with such a path."""
     file = _file(env)
     inside = compat(env.compat).module_of(file) if file is not None and env.compat else ""
     return f"{inside}:{env.name.rpartition(':')[2]}" if inside else env.name
@@ -217,7 +214,7 @@ def _file(env: EnvSection) -> Path | None:
     return Path(module) if module.endswith(".py") else None
 
 
-# What `skillwright env check` can ask of an adapter without its data: class, methods, settings.
+# The checks of an adapter without its data, for `skillwright env check`.
 
 
 _SETTINGS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -289,7 +286,7 @@ _ASKED: Mapping[str, Callable[[type[EnvAdapter]], str]] = {
 }
 
 
-# Which train tasks a bank evolves on; the others are trained on.
+# The evolution split of the train tasks.
 
 
 def evolution_split(train: StudyTasks, nth: int) -> EvolutionTasks:
@@ -312,11 +309,11 @@ def _every(train: Sequence[Task], nth: int) -> tuple[str, ...]:
             ids.append(task.id)
     if ids:
         return tuple(ids)
-    # Few tasks of each: then every nth of all.
+    # With few tasks per type and place, every nth of all.
     return tuple(task.id for task in train[nth - 1 :: nth]) or (train[-1].id,)
 
 
-# What the environment of a run says about itself; see `skillwright.envs.AboutEnv`.
+# Facts from the environment; see `skillwright.envs.AboutEnv`.
 
 
 _FORMER_NAME: Final = "tau_bench"
@@ -329,7 +326,7 @@ class EnvFindings(JsonRecord):
     """Results of an environment besides the success rate.
 
     Attributes:
-        facts: A JSON object of its own; see `skillwright.envs.EnvReport`.
+        facts: The environment's JSON object; see `skillwright.envs.EnvReport`.
         scores: The scores of subsets of the tasks, by name.
     """
 
@@ -348,17 +345,17 @@ class EnvFindings(JsonRecord):
         return cls.from_dict(found) if found else None
 
     def lines(self, scores: Mapping[str, str]) -> Iterator[str]:
-        """Put it into lines of rich's markup, with the scores in these words."""
+        """Format as lines of rich's markup, with the formatted scores."""
         return environment_named(self.name).report_lines(self.facts, scores)
 
 
 def environment_of(env: EnvSection) -> type[AboutEnv]:
-    """Return the class that a configuration names; an adapter says nothing about itself here."""
+    """Return the environment's class; for an adapter, `TextEnv` with its defaults."""
     return TextEnv if env.compat is not None else environment_named(env.name)
 
 
 def environment_named(name: str) -> type[AboutEnv]:
-    """Return the class of this name; one that says nothing where it is no environment."""
+    """Return the environment's class by name; `TextEnv` if it is unknown."""
     try:
         found = spec(name).find()
     except DataError:  # reported when it is built
@@ -367,7 +364,7 @@ def environment_named(name: str) -> type[AboutEnv]:
 
 
 def user_model(env: EnvSection) -> ModelConfig | None:
-    """Return the model that plays simulated users; ``None`` where no model does.
+    """Return the model of simulated users, or ``None``.
 
     Raises:
         UsageError: A setting is wrong.
@@ -376,7 +373,7 @@ def user_model(env: EnvSection) -> ModelConfig | None:
 
 
 def side_models(env: EnvSection) -> dict[str, ModelConfig]:
-    """Return the models that an environment asks, by role: ``user`` and ``judge``.
+    """Return the models that an environment calls, by role: ``user`` and ``judge``.
 
     Raises:
         UsageError: A setting is wrong.
@@ -387,10 +384,10 @@ def side_models(env: EnvSection) -> dict[str, ModelConfig]:
 
 
 def refuse_unasked_data(env: EnvSection) -> None:
-    """Refuse to begin on data that was not chosen; a resumed run is not checked.
+    """Refuse built-in data that the settings do not name; a resumed run is not checked.
 
     Raises:
-        DataError: The environment has no other data, and the settings do not name it.
+        DataError: Only built-in data was found, and the settings do not name it.
     """
     environment_of(env).refuse_unasked_data(env.config)
 
@@ -398,7 +395,7 @@ def refuse_unasked_data(env: EnvSection) -> None:
 def env_findings(
     config: RunConfig, split: str, trials: int, results: Sequence[EpisodeResult]
 ) -> EnvFindings | None:
-    """Let the environment look at an evaluation's episodes; ``None`` where it says nothing.
+    """Return the environment's report on an evaluation's episodes, or ``None``.
 
     Raises:
         DataError: Its data is missing or damaged.

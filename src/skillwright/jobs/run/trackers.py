@@ -1,4 +1,4 @@
-"""Experiment trackers: what one must do, and how one is found by name.
+"""The interface of experiment trackers, and finding them by name.
 
 A package adds a tracker by an entry point of ``skillwright.trackers`` that names its class.
 """
@@ -19,11 +19,11 @@ Status = Literal["finished", "stopped", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """What a tracker receives about a run at its start.
+    """Facts about a run for a tracker.
 
     Attributes:
         name: The run's name.
-        id: The same in every session of the run, and different for every other run.
+        id: Unique id, equal in all sessions of the run.
         folder: The run's folder.
         config: Its configuration, without secrets.
     """
@@ -46,19 +46,19 @@ class Tracker(Protocol):
     needs: ClassVar[Mapping[str, str]]
 
     def start(self, run: TrackedRun) -> None:
-        """Begin, or continue what an earlier session of the run began."""
+        """Start tracking, or resume that of an earlier session."""
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Take finite numbers of a step."""
+        """Log finite numbers of a step."""
 
     def text(self, step: int, name: str, text: str) -> None:
-        """Take a text under the name of a file: ``skill.md``, ``verdict.txt``, ``report.html``."""
+        """Log a text with a file's name: ``skill.md``, ``verdict.txt``, ``report.html``."""
 
     def spans(self, spans: Sequence[Span]) -> None:
-        """Take an episode with its turns, or a call."""
+        """Log the spans of an episode with its turns, or of a call."""
 
     def finish(self, status: Status) -> None:
-        """Send the rest, and end."""
+        """Send the remaining data, and end."""
 
 
 def make_tracker(name: str) -> Tracker:

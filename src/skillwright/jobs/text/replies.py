@@ -1,8 +1,8 @@
-"""What became of the optimizer's replies: how many a step could use, and why not the others.
+"""Count how many of the optimizer's replies a step could use, and why not the others.
 
-A reply that proposes nothing is usable. A call that failed, a reply that cannot be read, and one
-whose edits are all dropped are not; where most are like that, the optimizer teaches nothing, and
-the run stops before it spends more, and before the sealed test.
+A reply that proposes nothing is usable. A failed call, a reply that cannot be parsed, and one
+whose edits are all dropped are unusable. If most are unusable, the run stops before it spends
+more, and before the sealed test.
 """
 
 import re
@@ -18,11 +18,11 @@ from skillwright.runs import EditRecord, PatchRecord
 from skillwright.textopt import AnalystFault, StepProposal, was_applied
 
 LEAST: Final = 3
-"""A run is not stopped for fewer replies."""
+"""Minimum number of replies for which a run may stop."""
 LEAST_FOR_SHARE: Final = 10
-"""Replies from which most of them may stop a run before its last step."""
+"""Minimum number of replies for which a run may stop before its last step."""
 MOST_CAUSES: Final = 3
-"""Causes of one kind that are named."""
+"""Maximum number of causes of one kind in a message."""
 _LONGEST = 200
 
 # Kinds of unusable replies, in the words of a remark.
@@ -37,11 +37,11 @@ _VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*|\be\d+\b")
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """An optimizer call that gave nothing.
+    """An optimizer call without a usable reply.
 
     Attributes:
         call: Its name: ``s3.f0`` is failure minibatch 0 of step 3.
-        kind: What happened, as it is counted.
+        kind: The kind of the fault, by which calls are counted.
         cause: Why, in a few words.
         prompt_digest: The digest of its prompt.
     """
@@ -54,7 +54,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Replies(JsonRecord):
-    """Numbers of optimizer replies, after their retries."""
+    """Numbers of optimizer replies; a retried call counts once."""
 
     asked: int = 0
     unusable: int = 0
@@ -64,17 +64,17 @@ class Replies(JsonRecord):
 
     @property
     def line(self) -> str:
-        """Say how many could not be used; "" where all could."""
+        """Say how many could not be used; "" if all could."""
         if not self.unusable:
             return ""
         return f"{self.unusable:,} of {self.asked:,} optimizer replies could not be used"
 
     def are_too_bad(self, earlier: "Replies", *, is_last: bool) -> bool:
-        """Tell whether a run stops for these replies of a step.
+        """Tell whether a run stops because of these replies of a step.
 
         Args:
-            earlier: Those of the run before it, from the start or since it stopped for them.
-            is_last: No step comes after it.
+            earlier: Replies of earlier steps, since the start or the last such stop.
+            is_last: Whether it is the last step.
         """
         whole = self + earlier
         if whole.asked >= (LEAST if is_last else LEAST_FOR_SHARE):
@@ -103,7 +103,7 @@ class Account:
 def account_of_step(
     proposal: StepProposal, patches: Sequence[PatchRecord], edits: Sequence[EditRecord]
 ) -> Account:
-    """Return the account of a step, from what its calls and edits are stored as."""
+    """Return the account of a step, from the records of its calls and edits."""
     # Patches of an adapter's own analysts answer no prompt of ours.
     calls = [one for one in patches if one.prompt_digest and one.details.get("asked", True)]
     lost = [*filter(None, map(_unusable, calls))]
@@ -129,7 +129,7 @@ def account_of_calls(faults: Mapping[str, AnalystFault | None]) -> Account:
 
 
 def _unusable(record: PatchRecord) -> Unusable | None:
-    """Return why a call gave nothing, or ``None``."""
+    """Return why a call's reply is unusable, or ``None``."""
     if record.failure is not None:
         return _fault(AnalystFault(record.id, record.failure, record.prompt_digest))
     details = record.details
@@ -151,7 +151,7 @@ def _fault(fault: AnalystFault) -> Unusable:
 
 
 def _of_adapter(notes: Iterable[str], patches: Iterable[PatchRecord]) -> Iterator[str]:
-    """Say what of an adapter's own analysts was of no use; ``None`` says that there is nothing."""
+    """Describe unusable answers of an adapter's own analysts; a ``None`` proposes nothing."""
     parts = [note.partition(_DROPPED) for note in notes if "NoneType" not in note]
     lost = [(_plain(cause or note), note) for note, _, cause in parts]
     lost += [
@@ -213,7 +213,7 @@ def _causes_of_drops(record: PatchRecord) -> Iterator[str]:
 
 
 def _grouped(causes: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
-    """Group names by cause, the most frequent first; causes that differ in quotes are alike."""
+    """Group names by cause, the most frequent first; quoted parts of causes are ignored."""
     groups: dict[str, tuple[str, list[str]]] = {}
     for cause, name in causes:
         groups.setdefault(_VARYING.sub("#", cause), (cause, []))[1].append(name)

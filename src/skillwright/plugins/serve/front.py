@@ -5,17 +5,20 @@ aiohttp serves with the same C parser that its client uses.
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from socket import socket
 from typing import Any, Final, Protocol
+from unicodedata import normalize
+from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
 
 from skillwright.core import (
+    Message,
     ModelError,
     ModelTimeout,
     RunError,
@@ -27,6 +30,7 @@ from skillwright.core import (
 from skillwright.core.loopback import port_named, same_token
 from skillwright.models.http.client import MAX_REPLY_BYTES, encode
 from skillwright.plugins.serve.dialects import DIALECTS, OPENAI, Body, ClientDialect, last_user_text
+from skillwright.plugins.serve.raw_json import parsed, patched
 from skillwright.plugins.serve.recording import Conversations, Exchange, NoConversation
 from skillwright.plugins.serve.slots import Busy, Slots
 
@@ -36,15 +40,14 @@ EPISODE: Final = "x-skillwright-episode"
 """Header with the name of a conversation, in answers and optionally in requests."""
 _FEEDBACK: Final = "/v1/feedback"
 _BODY_S: Final = 60.0  # until a request's body is complete
-_GRACE_S: Final = 1.0  # for answers in progress when the server ends
 _REMEMBERED: Final = 1_024
 _SEARCHED: Final = 2_000  # characters at each end of the user's text
 _LONGEST_NAME: Final = 200
 _TOO_LONG: Final = f"a request may have {MOST_BYTES:,} bytes"
-_TOO_MANY: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n"
-    b"Connection: close\r\n\r\n"
-)
+_MOST_HELD: Final = 64 * MOST_BYTES  # bytes of all requests together
+# Others may be rewritten on their way to the endpoint, into a path outside /v1/.
+_PATH: Final = re.compile(r"/v1(?:/[\w.~!$&'()*+,=:@-]+)+/?")
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +84,9 @@ class Asked:
     dialect: ClientDialect | None
 
     def inject(self, body: Body) -> None:
-        """Replace the body."""
-        self.body, self.raw = body, encode(body)
+        """Replace the body; in ``raw``, its other parts stay as they were written."""
+        self.raw = patched(self.raw.decode(), self.body, body).encode()
+        self.body = body
 
 
 class Reply:
@@ -230,16 +234,28 @@ class Front:
         self._answerer, self._key, self._bounds = answerer, key, bounds
         self._skills, self._conversations, self._is_local = skills, conversations, is_local
         self.slots = Slots(bounds.in_flight, bounds.waiting)
+        self._held = 0
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request."""
-        dialect = DIALECTS.get(request.path)
+    async def handle(
+        self, request: web.BaseRequest, is_complete: Callable[[], None]
+    ) -> web.StreamResponse:
+        """Answer a request.
+
+        Args:
+            request: Its head; the body may still be on its way.
+            is_complete: Called when the body is there.
+        """
+        path = request.path.removesuffix("/")
+        dialect = DIALECTS.get(path)
         reply = Reply(request, self._bounds.silent_s)
+        chunks: list[bytes] = []
         try:
-            self._check(request)
+            self._check(request, path)
+            await self._read(request, chunks)
+            is_complete()
             async with self.slots.slot():
-                raw = await _read(request)
-                if request.path == _FEEDBACK:
+                raw = b"".join(chunks)
+                if path == _FEEDBACK:
                     await reply.whole(200, await self._feedback(raw))
                 else:
                     body = None if dialect is None else _parsed(raw)
@@ -249,19 +265,22 @@ class Front:
         except RecursionError:
             deep = Refused(400, "the request is nested too deeply")
             await _excuse(deep, dialect or OPENAI, reply)
+        finally:
+            self._held -= sum(map(len, chunks))
         return reply.sent
 
-    def _check(self, request: web.BaseRequest) -> None:
+    def _check(self, request: web.BaseRequest, path: str) -> None:
         if self._is_local and port_named(request.headers.get("Host", "")) is None:
             raise Refused(403, "this server answers only as 127.0.0.1 or localhost")
-        # Any other start of the path would change the endpoint's host.
-        if not request.raw_path.startswith("/v1/"):
+        if not _is_served(request.raw_path):
             raise Refused(404, "there is nothing here; routes begin with /v1/")
+        if request.method not in _METHODS:
+            raise Refused(405, f"the method {request.method} is not served")
         bearer = request.headers.get("Authorization", "")
         shown = bearer.removeprefix("Bearer ") or request.headers.get("x-api-key", "")
         if not shown:
             raise Refused(401, "no key was sent: send Authorization: Bearer KEY, or x-api-key: KEY")
-        is_theirs = self._answerer.takes_client_keys and request.path != _FEEDBACK
+        is_theirs = self._answerer.takes_client_keys and path != _FEEDBACK
         if not is_theirs and not same_token(shown, self._key):
             raise Refused(401, "the key is wrong; `skillwright serve` printed it when it began")
         if (request.content_length or 0) > MOST_BYTES:
@@ -272,7 +291,7 @@ class Front:
         looks = self._skills is not None or self._conversations is not None
         if dialect is not None and asked.body is not None and looks:
             # A body without a conversation stays unchanged; the endpoint will refuse it.
-            sent = dialect.conversation(asked.body)
+            sent = _encodable(dialect.conversation(asked.body))
             if sent and self._skills is not None:
                 injected = await self._skills.of(last_user_text(sent))
             if injected.text.strip():
@@ -306,6 +325,22 @@ class Front:
         except RunError as problem:
             logger.warning("a conversation is not stored: %s", problem)
 
+    async def _read(self, request: web.BaseRequest, chunks: list[bytes]) -> None:
+        """Read a request's body up to the limits."""
+        size = 0
+        try:
+            async with asyncio.timeout(_BODY_S):
+                while chunk := await request.content.readany():
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    self._held += len(chunk)
+                    if size > MOST_BYTES:
+                        raise Refused(413, _TOO_LONG)
+                    if self._held > _MOST_HELD:
+                        raise Busy("the requests are too long together; try again in a moment")
+        except TimeoutError:
+            raise Refused(408, f"the request did not arrive within {_BODY_S:g} s") from None
+
     async def _feedback(self, raw: bytes) -> Body:
         if self._conversations is None:
             raise Refused(404, "nothing is recorded here: leave --no-record out")
@@ -326,20 +361,12 @@ class Front:
         return {"episode": judged.id, "reward": reward, "turns": len(judged.exchanges)}
 
 
-async def _read(request: web.BaseRequest) -> bytes:
-    """Read a request's body up to the limit."""
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(_BODY_S):
-            while chunk := await request.content.readany():
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > MOST_BYTES:
-                    raise Refused(413, _TOO_LONG)
-    except TimeoutError:
-        raise Refused(408, f"the request did not arrive within {_BODY_S:g} s") from None
-    return b"".join(chunks)
+def _is_served(target: str) -> bool:
+    """Tell whether a request's target is a path below /v1/, also after any normalization."""
+    path = target.partition("?")[0]
+    plain = normalize("NFKC", unquote(path))
+    is_below = path.startswith("/v1/") and _PATH.fullmatch(plain) is not None
+    return is_below and not {".", ".."} & {*plain.split("/")}
 
 
 def _parsed(raw: bytes) -> Body | None:
@@ -347,8 +374,20 @@ def _parsed(raw: bytes) -> Body | None:
     try:
         body = orjson.loads(raw)
     except ValueError:
-        return None
+        try:
+            body = parsed(raw.decode())
+        except ValueError:
+            return None
     return body if isinstance(body, dict) else None
+
+
+def _encodable(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return messages in which "?" replaces lone surrogates, which no text file holds."""
+    try:
+        orjson.dumps(messages)
+    except orjson.JSONEncodeError:
+        return tuple(orjson.loads(encode(messages)))
+    return messages
 
 
 async def _excuse(problem: Exception, dialect: ClientDialect, reply: Reply) -> None:
@@ -372,33 +411,3 @@ async def _excuse(problem: Exception, dialect: ClientDialect, reply: Reply) -> N
     body, again = dialect.error(status, str(problem)), {"Retry-After": "1"}
     with suppress(ClientGone):
         await reply.whole(status, body, again if status in (429, 503) else {})
-
-
-class _SentAway(asyncio.Protocol):
-    """Refuses a connection above the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(_TOO_MANY)
-        transport.close()
-
-
-@asynccontextmanager
-async def listening(front: Front, bound: socket, connections: int) -> AsyncIterator[None]:
-    """Serve on a socket until the block ends; answers in progress get a second to finish.
-
-    Connections above ``connections`` get 503.
-    """
-    # A client that leaves cancels its request and the one to the endpoint.
-    server = web.Server(front.handle, handler_cancellation=True, access_log=None)
-
-    def connected() -> asyncio.Protocol:
-        return server() if len(server.connections) < connections else _SentAway()
-
-    listener = await asyncio.get_running_loop().create_server(connected, sock=bound, backlog=1_024)
-    try:
-        yield
-    finally:
-        listener.close()
-        server.pre_shutdown()
-        await server.shutdown(_GRACE_S)

@@ -30,8 +30,9 @@ from skillwright.jobs.run import (
 from skillwright.jobs.weights import refuse_without_torch
 from skillwright.models import HttpClient, find_backend, find_weights
 from skillwright.models.http.client import without_secrets
+from skillwright.plugins.serve.connections import listening
 from skillwright.plugins.serve.dialects import category_in
-from skillwright.plugins.serve.front import Answerer, Bounds, Front, Skills, listening
+from skillwright.plugins.serve.front import Answerer, Bounds, Front, Skills
 from skillwright.plugins.serve.recording import Conversations
 from skillwright.plugins.serve.upstream import Upstream
 from skillwright.runs.folder import CONFIG_NAME
@@ -116,7 +117,7 @@ async def serving(settings: Settings, bound: socket) -> AsyncIterator[Serving]:
             held.push_async_callback(conversations.close)
         is_local = bound.getsockname()[0] == HOST
         front = Front(answerer, settings.key, bounds, skills, conversations, is_local=is_local)
-        await held.enter_async_context(listening(front, bound, settings.connections))
+        await held.enter_async_context(listening(front.handle, bound, settings.connections))
         path = conversations.path if conversations else None
         yield Serving(front, named, answerer.takes_client_keys, path)
 

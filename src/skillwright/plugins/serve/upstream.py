@@ -1,11 +1,11 @@
 """A remote endpoint: requests are forwarded, and answers are streamed back."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
-from multidict import CIMultiDict
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from skillwright.models.http.client import HttpClient
 from skillwright.plugins.serve.front import EPISODE, Asked, Reply
@@ -31,6 +31,12 @@ _DROPPED: Final = _OF_A_CONNECTION | {
     "content-encoding",
     "content-length",
     EPISODE,
+    # Some endpoints read another path or method from these.
+    "x-original-url",
+    "x-rewrite-url",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
 }
 _KEYS: Final = frozenset({"authorization", "x-api-key"})
 
@@ -68,8 +74,11 @@ class Upstream:
             async for chunk in response.content.iter_any():
                 await reply.write(chunk)
 
-    def _headers(self, sent: Mapping[str, str]) -> CIMultiDict[str]:
-        hidden = _DROPPED | _KEYS if self.key else _DROPPED
+    def _headers(self, sent: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+        # Others of this connection are named in the header itself.
+        listed = ",".join(sent.getall("Connection", ()))
+        named = {name.strip().lower() for name in listed.split(",")} - _KEYS
+        hidden = _DROPPED | named | (_KEYS if self.key else frozenset())
         kept = CIMultiDict(
             (name, value) for name, value in sent.items() if name.lower() not in hidden
         )

@@ -1,4 +1,4 @@
-"""Run what was written for SkillOpt: its names, configurations and decisions."""
+"""Run adapters and configurations that were written for SkillOpt."""
 
 from skillwright.plugins.skillopt.alias import alias_names, skillopt_alias
 

@@ -1,15 +1,14 @@
-"""The `skillopt` package's module paths over our code, while they are in use.
+"""Temporary module paths of the `skillopt` package that lead to our code.
 
     with skillopt_alias():
         from their_benchmark import TheirAdapter        # it imports from skillopt.envs.base
 
-Inside, ``import skillopt...`` finds our code; outside there is no such module. What was loaded
-inside keeps working: its classes are plain Python. What it imports later, inside its methods,
-needs the alias again; a run therefore opens it around every call of an adapter.
+Inside the block, ``import skillopt...`` finds our code; outside there is no such module. Classes
+loaded inside keep working, but imports inside their methods need the alias again; a run therefore
+opens it around every call of an adapter.
 
-Modules are the process's, not a thread's: while one thread is inside, all others see the alias too.
-Any number may be inside at once; the last to leave takes the modules away. A thread that an adapter
-leaves running after its call has returned can import them no longer.
+Modules belong to the process, so other threads see the alias too. The last of several concurrent
+blocks removes the modules. A thread that an adapter leaves running can then no longer import them.
 
 Source: SkillOpt (microsoft/SkillOpt), the module paths of its API reference of June 2026 and of the
 later release.
@@ -36,7 +35,7 @@ from skillwright.plugins.skillopt.session import NO_RUN, ModelSession, note_if_a
 PACKAGE: Final = "skillopt"
 _TOPS: Final = (PACKAGE, "scripts")
 _ENVS: Final = f"{PACKAGE}.envs"
-# What of an installed package is theirs alone, and where it lies in the package's folder.
+# Parts of an installed `skillopt` that we do not replace, with their folders in the package.
 _INSTALLED: Final = {_ENVS: "envs", "scripts": "../scripts"}
 
 Names = Mapping[str, Any]
@@ -58,11 +57,11 @@ def skillopt_alias(file: str | Path | None = None) -> Iterator[None]:
     """Provide the module paths of `skillopt` until the block ends.
 
     Args:
-        file: An adapter's file. Where it lies in ``skillopt/envs/<name>/``, as the original tells
-            to lay it, modules next to it are found as ``skillopt.envs.<name>...`` too.
+        file: An adapter's file. If it is in ``skillopt/envs/<name>/``, as the original's guide
+            says, modules next to it are found as ``skillopt.envs.<name>...``.
 
     Raises:
-        ConfigError: The real package is imported already, so its classes and ours would mix.
+        ConfigError: The real package is already imported, so its classes and ours would mix.
     """
     _enter(None if file is None else Path(file))
     try:
@@ -73,7 +72,7 @@ def skillopt_alias(file: str | Path | None = None) -> Iterator[None]:
 
 @contextmanager
 def missing_names() -> Iterator[list[str]]:
-    """Collect what is looked for meanwhile in this thread and is not there, a sentence each."""
+    """Collect messages about missing names that this thread imports while the block runs."""
     said: list[str] = []
     token = _missed.set(said)
     try:
@@ -83,7 +82,7 @@ def missing_names() -> Iterator[list[str]]:
 
 
 def module_of(file: Path) -> str:
-    """Return ``skillopt.envs.<name>.<module>`` for a file that lies so, or else ``""``."""
+    """Return ``skillopt.envs.<name>.<module>`` for a file with such a path, or ``""``."""
     parts = file.resolve().with_suffix("").parts
     return ".".join(parts[-4:]) if parts[-4:-2] == (PACKAGE, "envs") else ""
 
@@ -131,7 +130,7 @@ def _leave() -> None:
         tops = [top for top in _TOPS if sys.modules.get(top) is made[top]]
         for name in [one for one in list(sys.modules) if one.partition(".")[0] in tops]:
             module = sys.modules.pop(name)
-            if made.get(name) is not module:  # their own, below ours
+            if made.get(name) is not module:  # the adapter's own module
                 _kept[name] = module
 
 
@@ -161,8 +160,8 @@ def _made() -> dict[str, ModuleType]:
 def _module(path: str, names: Names) -> ModuleType:
     module = ModuleType(path, f"Skillwright's alias of {path}.")
     vars(module).update(names)
-    # A package, so that a name that is missing is looked for as a module below it: there the
-    # finder says what is missing, which Python itself would not.
+    # A package, so that Python looks for a missing name as a submodule, and the finder can raise
+    # an error with advice.
     spec = ModuleSpec(path, None, origin="skillwright", is_package=True)
     module.__spec__, module.__path__ = spec, []
     module.__package__ = path
@@ -175,12 +174,12 @@ def _names_in(module: ModuleType) -> list[str]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds an adapter's own modules below ours, and says what the alias does not have."""
+    """Finds an adapter's own modules below ours, and explains missing ones."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return an adapter's own module; `None` for what is none of ours."""
+        """Return the spec of an adapter's own module; `None` for modules outside of `skillopt`."""
         parent, _, name = fullname.rpartition(".")
         if fullname.partition(".")[0] not in _TOPS or not parent:
             return None
@@ -194,16 +193,16 @@ class _Finder(MetaPathFinder):
 
 
 def _installed(parent: str) -> list[str]:
-    """Return the folder of an installed `skillopt` that has benchmarks, or scripts next to it."""
+    """Return the folder of benchmarks or scripts of an installed `skillopt`, if any."""
     package = PathFinder.find_spec(PACKAGE)
     folders = (package.submodule_search_locations if package else None) or ()
     return [str(Path(folder) / _INSTALLED[parent]) for folder in folders]
 
 
 def _missing(parent: str, name: str, known: ModuleType) -> ImportError:
-    """Return the error for a name that is not there.
+    """Return the error for a missing name.
 
-    The run that asked remembers it: catching it would score a zero without a cause.
+    The run records it, because an adapter that catches it would score 0 without a cause.
     """
     said = (
         f"{parent!r} has no {name!r} in Skillwright's alias of skillopt. "

@@ -1,6 +1,6 @@
-"""Settings of a role out of environment variables, where the configuration is silent.
+"""Fill in unset settings of a role from SkillOpt's environment variables.
 
-The names are SkillOpt's. Of a key only the variable's name is taken, never its value.
+For an API key only the variable's name is stored, never its value.
 """
 
 from collections.abc import Mapping
@@ -50,13 +50,13 @@ _FALSE = frozenset({"0", "false", "no", "off"})
 def settings_from_environment(
     settings: Mapping[str, Any], role: str, environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Fill in what the settings of a role leave open.
+    """Fill in the unset settings of a role.
 
     Returns:
         New settings, without any secret.
 
     Raises:
-        ConfigError: A variable asks for what is not supported, or is neither yes nor no.
+        ConfigError: A variable has an unsupported value, or is no boolean.
     """
     prefix = _ROLES.get(role, "")
     filled = dict(settings)
@@ -79,10 +79,10 @@ def settings_from_environment(
 
 
 def ignored_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what is set there, was meant for SkillOpt's backends, and has no effect here.
+    """Return the set variables of SkillOpt's backends that have no effect here.
 
     Returns:
-        The variable -> why, in order of the names; a blank variable counts as unset.
+        Variable -> reason, sorted by name; a blank variable counts as unset.
     """
     found = {}
     for name in sorted(environ):
@@ -100,7 +100,7 @@ def ignored_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Variables:
-    """The environment as a role sees it: its own variables before the shared ones."""
+    """The variables of a role, which take precedence over the shared ones."""
 
     environ: Mapping[str, str]
     prefix: str
@@ -124,12 +124,12 @@ class _Variables:
 
 
 def _fill(filled: dict[str, Any], name: str, value: str | bool | None) -> None:
-    if value not in (None, "") and name not in filled:  # a null was written on purpose
+    if value not in (None, "") and name not in filled:  # an explicit null stays
         filled[name] = value
 
 
 def _service(settings: Mapping[str, Any]) -> str | None:
-    """Tell whose variables apply: plain ``openai_chat`` has none but its key's."""
+    """Return the service whose variables apply; plain ``openai_chat`` has only its key's."""
     backend = str(settings.get("backend"))
     is_azure = settings.get("server") == "azure" or ".openai.azure.com" in str(
         settings.get("base_url")
@@ -165,10 +165,10 @@ def _fill_switches(filled: dict[str, Any], service: str, variables: _Variables) 
 
 
 def _leave_time(filled: dict[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raise an unset deadline with a time-out that the environment names."""
+    """Increase an unset deadline to fit a time-out from the environment."""
     if "timeout_s" in settings or "timeout_s" not in filled:
         return
     try:
         _fill(filled, "deadline_s", str(max(_DEADLINE_S, float(filled["timeout_s"]))))
     except ValueError:
-        return  # validation says what is wrong with it
+        return  # validation reports the error

@@ -1,7 +1,7 @@
-"""How our defaults differ from SkillOpt's: one table, and the mode that follows the original.
+"""A table of the differences between our defaults and SkillOpt's, and the mode ``run.parity``.
 
-By default a run takes our side of every row, because the original's was found to cost correctness.
-With ``run.parity`` it takes the original's, to compare; keys that are given hold in both modes.
+A run uses our defaults, because the original's were found to cost correctness. With ``run.parity``
+it uses the original's, for comparison. Given keys apply in both modes.
 Keys that only this mode changes are left out of the schema (`SkipJsonSchema`).
 What the original does by accident has no key: `KEPT_OUT` lists it.
 
@@ -22,12 +22,12 @@ class Difference:
     """A key whose default is not SkillOpt's.
 
     Attributes:
-        key: Its dotted path.
-        ours: Its default here; ``None`` is unset.
-        original: What the original does, as a value of the key.
-        why: Why ours is another, in a sentence without its full stop.
-        below: The optional mapping that it is in, or ``""``; without that it means nothing.
-        kind: The kind that the mapping has that it is in, or ``""`` for any.
+        key: Dotted path.
+        ours: Our default; ``None`` is unset.
+        original: The original's behavior, as a value of the key.
+        why: Reason for our default, as a sentence without its period.
+        below: Path of the optional mapping that contains it, or ``""``.
+        kind: Required ``kind`` of the containing mapping, or ``""`` for any.
     """
 
     key: str
@@ -63,6 +63,8 @@ DIFFERENCES: Final = (
         "unmeasured guidance can make the skill worse"),
     Difference("optimizer.repair_anchors", True, False,
         "an edit with a slightly wrong anchor is worth a retry"),
+    Difference("optimizer.replies_as_written", False, True,
+        "a reply that is nearly right is worth reading"),
     Difference("optimizer.insert_after_fallback", False, True,
         "misplaced text makes no sense"),
     Difference("optimizer.memory_across_epochs", True, False,
@@ -77,11 +79,11 @@ DIFFERENCES: Final = (
 
 
 class KeptOut(NamedTuple):
-    """What the original does and no mode here does.
+    """Behavior of the original that no mode reproduces.
 
     Attributes:
-        there: What it does.
-        here: What is done instead, and why.
+        there: The original's behavior.
+        here: Our behavior, and the reason.
     """
 
     there: str
@@ -120,9 +122,9 @@ KEPT_OUT: Final = (
 
 
 def fill_in(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Lay SkillOpt's defaults under given values, where ``run.parity`` is true there.
+    """Add SkillOpt's defaults for keys that are not given, if ``run.parity`` is true.
 
-    A mapping of another kind (a gate that is not the strict one) takes nothing from them.
+    A mapping of another kind (such as another gate than the strict one) gets no defaults.
     """
     run = _plain(values.get("run"))
     if not isinstance(run, Mapping) or run.get("parity") is not True:
@@ -142,7 +144,7 @@ def fill_in(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a section that was built in Python as the mapping of what was given to it."""
+    """Return a section object as a mapping of the fields that were given."""
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
     if not isinstance(value, BaseModel):

@@ -1,4 +1,4 @@
-"""The mode of a run, ours or SkillOpt's, and where it differs from the original."""
+"""The mode of a run, ours or parity, and its differences from SkillOpt."""
 
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from skillwright.config.readers import Mode
 from skillwright.config.run import RunConfig
 from skillwright.plugins.skillopt.parity import DIFFERENCES, KEPT_OUT, Difference
 
-_WIDTH = 74  # fits a small terminal, with what stands before it there
+_WIDTH = 74  # fits a small terminal, with its prefix
 
 
 class ParitySetting(NamedTuple):
@@ -21,12 +21,12 @@ class ParitySetting(NamedTuple):
 
     @property
     def is_original(self) -> bool:
-        """Whether it does as SkillOpt does."""
+        """Whether it equals SkillOpt's behavior."""
         return bool(self.value == self.difference.original)
 
 
 def parity_settings(config: RunConfig) -> list[ParitySetting]:
-    """Return the value of every such setting that means something in a configuration."""
+    """Return the values of these settings that apply to a configuration."""
     found = []
     for row in DIFFERENCES:
         section: Any = config
@@ -67,7 +67,7 @@ def mode(config: RunConfig) -> Mode:
 
 
 def shown(value: Any) -> str:
-    """Write a key's value as a configuration file has it."""
+    """Format a value as in a configuration file."""
     if isinstance(value, bool):
         return str(value).lower()
     return "unset" if value is None else str(value)
@@ -81,7 +81,7 @@ def _list(ours: list[ParitySetting]) -> str:
 
 
 def tables(config: RunConfig) -> tuple[Table, Table]:
-    """Return every default that differs from SkillOpt's, and what no mode here does as it does."""
+    """Return the tables of differing defaults, and of behavior that no mode reproduces."""
     table = Table(
         title="\nDefaults that differ from SkillOpt's (--parity takes theirs)",
         title_justify="left",

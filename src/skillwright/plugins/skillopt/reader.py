@@ -41,7 +41,7 @@ class SkillOptReader:
         )
 
     def fill_in(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Lay SkillOpt's defaults under given values."""
+        """Add SkillOpt's defaults for keys that are not given."""
         return parity.fill_in(values)
 
     def model_settings(
@@ -51,11 +51,11 @@ class SkillOptReader:
         return settings_from_environment(settings, role, environ)
 
     def ignored_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the variables of SkillOpt that are set and have no effect, with the reason."""
+        """Return SkillOpt's variables that are set without effect, with the reason."""
         return ignored_variables(environ)
 
     def mode(self, config: RunConfig) -> Mode:
-        """Return the mode of a run, and where it differs from SkillOpt."""
+        """Return the mode of a run, and its differences from SkillOpt."""
         return parity_report.mode(config)
 
     def tables(self, config: RunConfig) -> Sequence[Any]:
@@ -63,11 +63,11 @@ class SkillOptReader:
         return parity_report.tables(config)
 
     def flat_names(self) -> Mapping[str, str]:
-        """Return the keys that mean the same there and here."""
+        """Return SkillOpt's flat names with the paths of equivalent keys."""
         return {key.flat: key.ours for key in KEYS if key.copied and key.ours and key.flat}
 
 
 def _compatible(reading: Reading, overrides: Sequence[str]) -> list[Layer]:
-    """Return what says that an adapter reads the file, and may bring its data."""
+    """Return a layer that marks the file as an adapter's, which may provide its own data."""
     said = [one.partition("=")[2] for one in overrides if one.startswith("env.compat=")]
     return [Layer(reading.path, {"env": {"compat": said[-1]}})] if said else []

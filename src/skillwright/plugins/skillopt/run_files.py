@@ -1,7 +1,7 @@
-"""Writes a finished run as the files that SkillOpt leaves, for scripts that read those.
+"""Write a finished run in the format of SkillOpt's run directory.
 
-What a run does not know is ``null``; nothing is made up. Keys have SkillOpt's names, so ``*_hard``
-is the share of successes, whatever the gate compared.
+Unknown values are ``null``. Keys have SkillOpt's names, so ``*_hard`` is the success rate, whatever
+the gate's metric.
 
 Source: SkillOpt (microsoft/SkillOpt), the run directory and ``summary.json`` of its trainer.
 """
@@ -23,26 +23,25 @@ from skillwright.jobs.text import StepRecord, TrainState, flat_settings, read_pl
 from skillwright.runs import RunFolder, RunStore
 
 VERSION = "skillopt-0.1.0"
-"""What the original writes as the version of its summary."""
+"""Version of the original's summary format."""
 
 _ACCEPTS = ("accept", "accept_new_best", "force_accept")
 
 
 def export_skillopt(run: str | Path, to: str | Path, root: str | Path = "runs") -> list[Path]:
-    """Write a training run as SkillOpt's trainer would have left it.
+    """Write a training run as SkillOpt's trainer does.
 
-    ``config.json``, ``history.json``, ``runtime_state.json``, ``summary.json``, ``best_skill.md``,
-    ``skills/skill_v0000.md`` and on, by step, and of every step ``step_record.json`` and, where
-    there was one, ``candidate_skill.md``. What an adapter wrote stays in the run's ``adapter``
-    folder, where it has their names already.
+    The files are ``config.json``, ``history.json``, ``runtime_state.json``, ``summary.json``,
+    ``best_skill.md``, ``skills/skill_v0000.md`` and so on, and for each step ``step_record.json``
+    and, if any, ``candidate_skill.md``. An adapter's files stay in the run's folder ``adapter``.
 
     Args:
-        run: Its folder, or its name below ``root``.
-        to: The folder that is written; it must not hold anything.
-        root: The folder that holds runs.
+        run: Folder of the run, or its name below ``root``.
+        to: Folder to write; it must be missing or empty.
+        root: Folder of runs.
 
     Returns:
-        The files.
+        The written files.
 
     Raises:
         RunError: There is no such run, it is an evaluation, or the folder is not empty.
@@ -65,7 +64,7 @@ def export_skillopt(run: str | Path, to: str | Path, root: str | Path = "runs") 
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
-    """Where a run stood after a step."""
+    """The state of a run after a step."""
 
     current: int = 0
     best: int = 0
@@ -83,7 +82,7 @@ class _Exported:
     place: Path
 
     def files(self) -> Iterator[tuple[str, str]]:
-        """Tell every file, by its path below the folder."""
+        """Yield path and content of each file."""
         state, stand = self.state, self._first()
         history = []
         yield "skills/skill_v0000.md", self.store.skill(0)
@@ -151,7 +150,7 @@ class _Exported:
         }
 
     def _final_selection(self) -> list[tuple[float, float]] | None:
-        """Return what val episodes with the last skill scored; ``None`` where none was played."""
+        """Return the val scores of the last skill, or ``None`` if it was not played."""
         text = self.store.skill(self.state.measured(self.state.skill_version))
         least = self.config.env.success_threshold
         played = [
@@ -210,7 +209,7 @@ def _after(stand: _Stand, record: StepRecord) -> _Stand:
 
 
 def _at_the_end(stand: _Stand, state: TrainState) -> _Stand:
-    """Return where a run stands after its last skill met the best one."""
+    """Return the state after the comparison of the last skill with the best one."""
     if state.final is None or not state.final.accepted:
         return stand
     version, score = state.best_version, state.final.candidate_score

@@ -11,12 +11,12 @@ from typing import NamedTuple
 from skillwright.core import DataError
 from skillwright.models.skill_md import CLIENT_FOLDERS, SKILL_NAME, write_file
 
-# Folders of benchmarks that hold answers.
+# Folders of benchmarks that contain answers.
 _NEVER_LINKED = frozenset({"officeqa_split", "sealqa_split"})
 
 
 class Prepared(NamedTuple):
-    """Where the skill and the task lie."""
+    """Paths of the skill and the task."""
 
     skill_path: Path
     task_path: Path
@@ -32,22 +32,22 @@ def prepare_workspace(  # noqa: PLR0913  documented signature
     copy_files: Mapping[str, Path | str] | None = None,
     link_dirs: Mapping[str, Path | str] | None = None,
 ) -> Prepared:
-    """Empty a folder and lay out the task, the skill and the files that come with it.
+    """Empty a folder, and write the task, the skill and further files into it.
 
     Args:
-        work_dir: The folder; whatever it holds is removed.
-        skill_md: The SKILL.md, as `render_skill_md` writes it; blank mounts none.
-        task_text: What is to be done.
+        work_dir: The folder; its content is removed.
+        skill_md: The SKILL.md, as from `render_skill_md`; none is written if blank.
+        task_text: The task.
         task_filename: The name of the task's file.
         images: Files that are copied to ``attachments/NN_name`` and listed in
             ``ATTACHMENTS.md``.
         extra_files: Path inside the folder -> text.
-        copy_files: Path inside the folder -> file that is copied there.
-        link_dirs: Path inside the folder -> folder that is linked there.
+        copy_files: Path inside the folder -> file to copy.
+        link_dirs: Path inside the folder -> folder to link.
 
     Raises:
-        DataError: A path leads out of the folder, a file is missing, or the folder is one that
-            must not be emptied.
+        DataError: A path leads out of the folder, a file is missing, or the folder must not be
+            emptied.
     """
     folder = _emptied(Path(work_dir))
     skill_path = folder / CLIENT_FOLDERS[0] / SKILL_NAME / "SKILL.md"

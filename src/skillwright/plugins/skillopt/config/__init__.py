@@ -1,1 +1,1 @@
-"""Files that were written for SkillOpt, read as ours."""
+"""Translation of SkillOpt's configuration files."""

@@ -23,15 +23,15 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key: it goes somewhere here (``ours``), or has no effect for a ``reason``."""
+    """One key: it corresponds to a key of ours (``ours``), or has no effect for a ``reason``."""
 
     dotted: str
     default: Any = UNSET  # in the shipped base file
     ours: str = ""
     reason: str = ""
     flat: str = ""  # the last part of ``dotted`` unless given
-    aliases: tuple[str, ...] = ()  # further flat names, also taken inside its section
-    copied: bool = True  # the value goes to ``ours`` as it is; else the translation works it out
+    aliases: tuple[str, ...] = ()  # further flat names, also valid inside its section
+    copied: bool = True  # whether the value is copied to ``ours``, or else computed
     quiet: tuple[Any, ...] = ()  # values besides the default that need no warning
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ _ROLES = ("", "optimizer_", "target_")
 
 
 def _azure(role: str) -> list[Key]:
-    """A role's own settings are unset in the base file, where the shared ones hold."""
+    """Return a role's keys, which are unset in the base file, so that the shared ones apply."""
     name, prefix = role.removesuffix("_") or "target", f"model.{role}azure_openai_"
     blank: Any = UNSET if role else ""
     legacy = {
@@ -235,7 +235,7 @@ ENV_SETTINGS: Final = frozenset(
     | {"data_dirs", "mode", "image_detail", "shuffle_choices", "use_theorem", "use_sketch"}
     | {"max_tool_turns", "search_mode"}
 )
-"""Documented keys of single environments; any other may be in ``env`` too."""
+"""Documented keys of single environments; ``env`` may have others."""
 
 BACKENDS: Final = {
     "openai_chat": ("azure", "azure_openai", "azure-openai"),
@@ -254,7 +254,7 @@ BACKENDS: Final = {
 FILLS_BOTH_ROLES: Final = frozenset(
     {"claude_chat", "codex_exec", "copilot_chat", "openai_compatible"}
 )
-"""What `model.backend` gives to both roles; any other name but openai_chat, to the target only."""
+"""Values of `model.backend` that apply to both roles; others, except openai_chat, to the target."""
 
 PLACEHOLDER_MODELS: Final = ("gpt-5.4", "gpt-5.5")
 DEFAULT_MODELS: Final = {
@@ -270,7 +270,7 @@ DEFAULT_MODELS: Final = {
 
 
 def _by_value(aliases: Mapping[str, StrEnum]) -> dict[str, tuple[str, ...]]:
-    """Turn a learner's table of names around: value -> its aliases."""
+    """Invert a table of aliases: value -> its aliases."""
     values = dict.fromkeys(aliases.values())
     return {
         value.value: tuple(name for name, of in aliases.items() if of is value and name != value)

@@ -1,4 +1,4 @@
-"""SkillOpt's names: its files as plain dicts (`skillopt.config`), its options on a command line.
+"""SkillOpt's files as plain dicts (`skillopt.config`), and its options on the command line.
 
 Source: SkillOpt (microsoft/SkillOpt), its config loader and the options of its scripts.
 """
@@ -20,7 +20,7 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Values:
-    """Read a file, structured or flat, over those that it inherits from, in the file's own form.
+    """Read a file, structured or flat, merged with those it inherits from, in the file's own form.
 
     Raises:
         ValueError: A file is missing or malformed, or inherits from itself
@@ -31,20 +31,20 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Values:
         merged: Values = {}
         for layer in layers:
             merged = merge(_without(merged, layer), layer.values)
-    except ConfigError as error:  # there it is a ValueError, which callers catch
+    except ConfigError as error:  # a ValueError in the original, which callers catch
         raise ValueError(str(error)) from error
     return apply_overrides(merged, overrides)
 
 
 def is_structured(config: Mapping[str, Any]) -> bool:
-    """Tell a configuration with sections from a flat one."""
+    """Tell whether a configuration has sections."""
     return any(isinstance(config.get(name), Mapping) for name in SECTIONS)
 
 
 def flatten_config(config: Mapping[str, Any]) -> Values:
-    """Return a configuration by flat names, with the defaults of the shipped base file.
+    """Convert a configuration to flat names, with the defaults of the shipped base file.
 
-    Keys of the ``env`` section pass by their bare names.
+    Keys of the ``env`` section keep their names.
 
     Raises:
         ValueError: A key or a value is misspelled; the message names the right one.
@@ -59,9 +59,9 @@ def flatten_config(config: Mapping[str, Any]) -> Values:
 
 
 def apply_overrides(config: Mapping[str, Any], options: Sequence[str] = ()) -> Values:
-    """Lay ``key=value`` options over a configuration; keys are dotted or flat.
+    """Apply ``key=value`` options to a configuration; keys are dotted or flat.
 
-    ``true``, ``yes``, ``false``, ``no`` and numbers are read as such, anything else is text.
+    ``true``, ``yes``, ``false``, ``no`` and numbers are converted, other values are texts.
 
     Raises:
         ValueError: An option has no ``=``.
@@ -76,7 +76,7 @@ def apply_overrides(config: Mapping[str, Any], options: Sequence[str] = ()) -> V
 
 
 def _placed(key: str, value: Any, in_sections: bool) -> Values:
-    """Return a value where it belongs in a structured or a flat configuration."""
+    """Return a value under its key, for a structured or a flat configuration."""
     by_flat = {one.flat: one.dotted for one in KEYS}
     by_dotted = {one.dotted: one.flat for one in KEYS}
     if in_sections:
@@ -86,7 +86,7 @@ def _placed(key: str, value: Any, in_sections: bool) -> Values:
 
 
 def cast(text: str) -> Any:
-    """Read a value of the command line: a word for true or false, a number, or else text."""
+    """Convert a value of the command line to a boolean, a number, or text."""
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
@@ -96,7 +96,7 @@ def cast(text: str) -> Any:
 
 
 def _without(base: Mapping[str, Any], child: Layer) -> Values:
-    """Return a base without what its child says in either form."""
+    """Return a base without the keys that its child sets in either form."""
     said = flatten_layer(child).keys()
     names = {one.dotted: one.flat for one in KEYS}
     left: Values = {}
@@ -120,10 +120,8 @@ NAMES: Final[Mapping[str, Any]] = {
 }
 
 
-# Settings on the command line by SkillOpt's names: ``--cfg-options``, and ``--set`` too.
-#
-# A name that is ours means ours under ``--set``; under ``--cfg-options`` one that is theirs means
-# theirs.
+# Settings on the command line in SkillOpt's names, by ``--cfg-options`` or ``--set``. An ambiguous
+# name is ours under ``--set``, and SkillOpt's under ``--cfg-options``.
 #
 # Source: SkillOpt (microsoft/SkillOpt), the options of its scripts.
 
@@ -133,24 +131,24 @@ _FROM = Path("the command line")
 
 
 class Sorted(NamedTuple):
-    """Settings by whose names they have: ``key=value`` in ours, and in sections of theirs."""
+    """Sorted settings: ``key=value`` in our names, and sections in SkillOpt's names."""
 
     ours: list[str]
     theirs: Values
 
     @property
     def layer(self) -> list[Layer]:
-        """What is laid over a file of theirs; nothing where there is none."""
+        """The settings in SkillOpt's names as a layer; empty without any."""
         return [Layer(_FROM, self.theirs)] if self.theirs else []
 
 
 def sort_options(
     overrides: Sequence[str], options: Sequence[str], known: Iterable[str], *, is_theirs: bool
 ) -> Sorted:
-    """Tell settings in our names (``known``) from those in theirs.
+    """Sort settings into those in our names (``known``) and those in SkillOpt's.
 
-    Of ``overrides`` (``--set``) names without a section are theirs only where the file is theirs;
-    ``options`` (``--cfg-options``) are in their names first.
+    In ``overrides`` (``--set``), names without a section are SkillOpt's only if the file is;
+    in ``options`` (``--cfg-options``), SkillOpt's names take precedence.
 
     Raises:
         ConfigError: One of ``options`` has no ``=``, or an unknown name.
@@ -180,10 +178,10 @@ def sort_options(
 
 
 def in_our_names(theirs: Values) -> list[str]:
-    """Return settings of theirs by our names, for a file of ours.
+    """Translate settings from SkillOpt's names to ours, for a file of ours.
 
     Raises:
-        ConfigError: One means something that no single key of ours does.
+        ConfigError: A setting does not correspond to a single key of ours.
     """
     return [
         _in_our_name(f"{section}.{leaf}", value)
@@ -209,9 +207,9 @@ def _why(key: Key | None) -> str:
 
 
 def _place(name: str, env_keys: Iterable[str] | None = None) -> str | None:
-    """Return where a name of theirs is in sections, or ``None`` for one that is none.
+    """Return the dotted path of a SkillOpt name, or ``None`` if it is unknown.
 
-    A key of an environment's own has no list; ``env_keys`` are those that are taken for one.
+    ``env_keys`` are names that count as keys of the environment; ``None`` accepts any.
     """
     if name in _KEYS:
         return _KEYS[name].dotted

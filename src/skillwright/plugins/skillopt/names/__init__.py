@@ -1,5 +1,5 @@
-"""What stands under the module paths of `skillopt`: one file per group of modules.
+"""The names under the module paths of `skillopt`, one file per group of modules.
 
-Each has a table ``MODULES``: path -> name -> thing. Who looks for a function of theirs finds here
-what it is of ours; where their signature is another one, it is written out.
+Each file has a table ``MODULES``: path -> name -> our object. Functions whose signature differs
+from ours are wrapped.
 """

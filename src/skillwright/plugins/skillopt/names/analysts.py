@@ -1,7 +1,8 @@
-"""`skillopt.gradient`: analysts and merges on raw patches, for adapters that call them themselves.
+"""`skillopt.gradient`: analysts and merges of raw patches, for adapters that call them directly.
 
-A run merges by `skillwright.textopt.aggregate`, which counts what speaks for an edit; these keep
-the documented shapes, in which a patch is a plain dict and support is what the model says.
+A run merges by `skillwright.textopt.aggregate`, which counts the support of an edit. These
+functions use the documented formats: a patch is a plain dict, with the support that the model
+reports.
 
 Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, hierarchical merge and ranking.
 """
@@ -49,9 +50,9 @@ def run_minibatch_reflect(  # noqa: PLR0913 - what adapters pass by name
     skill_aware_appendix_source: str | None = None,
     **kwargs: Any,
 ) -> list[dict[str, Any] | None]:
-    """Have our analysts read rollouts in minibatches; see `EnvAdapter.reflect`.
+    """Run our analysts on minibatches of rollouts; see `EnvAdapter.reflect`.
 
-    Update mode and skill-aware reflection are those of the run, whatever is passed.
+    Update mode and skill-aware reflection are the run's; arguments for them are ignored.
     """
     del update_mode, skill_aware_reflection, skill_aware_appendix_source
     given = {"analyst_error": error_system, "analyst_success": success_system}
@@ -82,9 +83,9 @@ def run_error_analyst_minibatch(
     edit_budget: int = 4,
     **kwargs: Any,
 ) -> Patch | None:
-    """Have one analyst read failures; ``None`` where it had nothing usable to say.
+    """Run one analyst on failures; return ``None`` without a usable reply.
 
-    Update mode and skill-aware reflection are those of the run, whatever is passed.
+    Update mode and skill-aware reflection are the run's; arguments for them are ignored.
     """
     lost = [{**row, "hard": 0} for row in items]
     return _one_analyst(skill_content, lost, prediction_dir, edit_budget, "error_system", kwargs)
@@ -97,7 +98,7 @@ def run_success_analyst_minibatch(
     edit_budget: int = 4,
     **kwargs: Any,
 ) -> Patch | None:
-    """Have one analyst read successes; see `run_error_analyst_minibatch`."""
+    """Run one analyst on successes; see `run_error_analyst_minibatch`."""
     solved = [{**row, "hard": row.get("hard") or 1} for row in items]
     return _one_analyst(
         skill_content, solved, prediction_dir, edit_budget, "success_system", kwargs
@@ -129,10 +130,7 @@ def _one_analyst(
 
 
 def fmt_trajectory(conversation: Sequence[Any], max_chars: int | None = None) -> str:
-    """Return a conversation as lines of text, each behind a label of who or what it is.
-
-    Turns are whole, as there: ``max_chars`` says nothing.
-    """
+    """Format a conversation as labeled lines; as in the original, ``max_chars`` has no effect."""
     del max_chars
     return "\n".join(line for turn in conversation for line in _lines(turn))
 
@@ -224,9 +222,9 @@ def _merge_batch(
     meta_skill_context: str = "",
     **kwargs: Any,
 ) -> Patch:
-    """Merge patches by one call, or put their items one after the other where it fails.
+    """Merge patches by one call; concatenate their items if it fails.
 
-    The warning then says nothing of the fault: its text may hold what should not be shown.
+    The warning does not include the error's text, which may contain secrets.
     """
     del kwargs
     mode = parse_update_mode(update_mode)
@@ -241,7 +239,7 @@ def _merge_batch(
     try:
         system = load_prompt(f"{prompt}{suffix}")
         merged = extract_json(chat_optimizer(system, user, DEFAULT_TOKENS, stage="merge")[0])
-    except Exception:  # noqa: BLE001 - whatever failed, the patches are not lost
+    except Exception:  # noqa: BLE001 - any error: the patches are kept
         merged = None
     items = None if merged is None else merged.get(mode.payload_key)
     if isinstance(items, list) and all(isinstance(item, dict) for item in items):
@@ -267,10 +265,10 @@ def rank_and_select(
     update_mode: str = "patch",
     **kwargs: Any,
 ) -> Patch:
-    """Cut a patch to a number of items, the most valuable first; the first ones where that fails.
+    """Truncate a patch to its most valuable items, or to its first ones if ranking fails.
 
     Returns:
-        The patch; with ``ranking_details`` where a model was called.
+        The patch, with ``ranking_details`` if a model was called.
     """
     del kwargs
     key, items = payload_key(update_mode), get_payload_items(patch, update_mode)
@@ -291,7 +289,7 @@ def rank_and_select(
         said = chat_optimizer(system, user, DEFAULT_TOKENS, stage="ranking")[0]
         reply = extract_json(said) or {}
         chosen = _valid(reply.get("selected_indices"), len(items))[:max_edits]
-    except Exception:  # noqa: BLE001 - as documented: the first items are taken
+    except Exception:  # noqa: BLE001 - as documented: keep the first items
         _log.warning("ranking failed; the first %d items are taken", max_edits)
     indices = chosen or list(range(max_edits))
     details = {
@@ -303,7 +301,7 @@ def rank_and_select(
 
 
 def _valid(indices: Any, count: int) -> list[int]:
-    """Keep whole numbers that name an item, each once, in the order given."""
+    """Return the distinct valid indices, in the order given."""
     if not isinstance(indices, list):
         return []
     valid = (i for i in indices if type(i) is int and 0 <= i < count)

@@ -42,16 +42,16 @@ from skillwright.plugins.skillopt.session import note_if_any
 from skillwright.textopt.optimizer import PROMPT_NAMES
 from skillwright.textopt.optimizer import load_prompt as _generic_prompt
 
-# `scripts.train` and `scripts.eval_only`: the registry that SkillOpt's guide tells to append to.
+# `scripts.train` and `scripts.eval_only`: the registry to which SkillOpt's guide adds adapters.
 #
 # Source: SkillOpt (microsoft/SkillOpt).
 
 
 class EnvRegistry(dict[str, Any]):
-    """Adapter classes by name; one that is put in can be named in ``env.name``."""
+    """Adapter classes by name; an added class can be named in ``env.name``."""
 
     def __setitem__(self, name: str, adapter: Any) -> None:
-        """Register an adapter class; the latest of a name counts, as in a dictionary."""
+        """Register an adapter class; a later one with the same name replaces it."""
         if name in self:
             deregister(name)
         if isinstance(adapter, type):
@@ -59,7 +59,7 @@ class EnvRegistry(dict[str, Any]):
         super().__setitem__(name, adapter)
 
     def __missing__(self, name: str) -> Any:
-        """Return the class that is registered here, or with an installed package."""
+        """Return the class that is registered with us, or by an installed package."""
         found = specs().get(name)
         if found is None:
             raise KeyError(name)
@@ -70,7 +70,7 @@ _REGISTRY: Final = EnvRegistry()
 
 
 def _register_builtins() -> None:
-    """Do nothing: what is installed is known, and is imported when it is named."""
+    """Do nothing, because installed environments are found by name."""
 
 
 SCRIPT_NAMES: Final[Mapping[str, Any]] = {
@@ -94,14 +94,15 @@ def compute_score(results: Sequence[Any]) -> tuple[float, float]:
 
 
 class PromptMissing(ConfigError, FileNotFoundError):
-    """There is no such prompt; there it is a `FileNotFoundError`, which callers catch."""
+    """There is no such prompt. A `FileNotFoundError` too, as in the original, for callers."""
 
 
 def load_prompt(name: str, env: str | None = None) -> str:
-    """Return a prompt: that of an environment ``skillopt.envs.<env>``, else the generic one.
+    """Return the prompt of the environment ``skillopt.envs.<env>``, or else the generic one.
 
     Raises:
-        PromptMissing: There is no such prompt. A rollout that continues without it is refused.
+        PromptMissing: There is no such prompt; the results of a rollout that catches this are
+            refused.
     """
     folders = _prompt_folders(env) if env else []
     files = [file for folder in folders if (file := folder / f"{name}.md").is_file()]
@@ -125,7 +126,7 @@ def _without_prompt(name: str, env: str, folders: Sequence[Path]) -> str:
 
 
 def _prompt_folders(env: str) -> list[Path]:
-    """Return where an environment's prompts may lie: next to its package, imported or not."""
+    """Return the possible folders of an environment's prompts, next to its package."""
     name = f"skillopt.envs.{env}"
     loaded = getattr(sys.modules.get(name), "__path__", None)
     beside = getattr(sys.modules.get("skillopt.envs"), "__path__", ())
@@ -160,7 +161,7 @@ def repaired_json(text: str) -> dict[str, Any] | None:
 
 
 def brace_objects(text: str) -> list[str]:
-    """Return what is in outer braces, in one pass; braces in double quotes are none."""
+    """Return the texts in outermost braces, in one pass; braces in double quotes do not count."""
     depth = start = 0
     found: list[str] = []
     for token in _STRING_OR_BRACE.finditer(text):
@@ -175,7 +176,7 @@ def brace_objects(text: str) -> list[str]:
 
 
 def _looks_like_json(span: str) -> bool:
-    """Tell an object with a quoted first key, or without keys, from words in braces."""
+    """Tell whether a text in braces has a quoted first key, or no keys."""
     return span[1:].lstrip()[:1] in ('"', "}")
 
 
@@ -185,7 +186,7 @@ _READING: Final = "skillwright.plugins.skillopt.config.reading:NAMES"
 
 
 def _configuration(name: str) -> Any:
-    """Return what reads configurations: it belongs to the jobs, which this room cannot import."""
+    """Import a function that reads configurations, lazily."""
     if name in CONFIGURATION:
         return find_code(_READING, "skillopt.config")[name]
     raise AttributeError(f"skillopt.config has no {name!r}")

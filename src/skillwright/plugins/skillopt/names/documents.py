@@ -48,7 +48,7 @@ def apply_edit(skill: str, edit: Edit | Mapping[str, Any]) -> str:
 def _apply_edit_with_report(
     skill: str, edit: Edit | Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Apply one edit, and say what became of it."""
+    """Apply one edit, and report its outcome."""
     changed, report = _edit.apply_patch_with_report(skill, Patch([_as_edit(edit)]))
     return changed, report[0]
 
@@ -61,7 +61,7 @@ def apply_patch(skill: str, patch: Patch | Mapping[str, Any]) -> str:
 def apply_patch_with_report(
     skill: str, patch: Patch | Mapping[str, Any]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Apply a patch, and say what became of each edit."""
+    """Apply a patch, and report the outcome of each edit."""
     found = patch if isinstance(patch, Patch) else Patch.from_dict(dict(patch))
     return _edit.apply_patch_with_report(skill, found)
 
@@ -72,12 +72,12 @@ def normalize_update_mode(mode: str) -> str:
 
 
 def payload_key(mode: str = "patch") -> str:
-    """Return under which key a patch of this mode has its items."""
+    """Return the key of the items in a patch of this mode."""
     return parse_update_mode(mode or "patch").payload_key
 
 
 def get_payload_items(payload: Mapping[str, Any], mode: str = "patch") -> list[Any]:
-    """Return the items of a patch of this mode; none where they are missing."""
+    """Return the items of a patch of this mode, or an empty list."""
     items = payload.get(payload_key(mode))
     return list(items) if isinstance(items, list | tuple) else []
 
@@ -93,7 +93,7 @@ def is_full_rewrite_minibatch_mode(mode: str | None) -> bool:
 
 
 def payload_label(mode: str | None, *, singular: bool = False, title: bool = False) -> str:
-    """Return what the items of this mode are called."""
+    """Return the name of this mode's items."""
     word = _LABELS[parse_update_mode(mode or "patch")]
     word = word if singular else f"{word}s"
     return word.title() if title else word
@@ -108,7 +108,7 @@ def set_payload_items(
 
 
 def truncate_payload(payload: dict[str, Any], max_items: int, mode: str | None) -> dict[str, Any]:
-    """Cut a patch of this mode to its first items, and return it; below 0 is no bound."""
+    """Truncate a patch of this mode to its first items, and return it; below 0 is no limit."""
     items = get_payload_items(payload, mode or "patch")
     return payload if max_items < 0 else set_payload_items(payload, items[:max_items], mode)
 
@@ -134,17 +134,17 @@ def has_slow_update_field(skill: str) -> bool:
 
 
 def extract_appendix_notes(result: Mapping[str, Any] | None) -> list[str]:
-    """Return the notes in an analyst's answer; none where it has no such key."""
+    """Return the notes in an analyst's answer, or an empty list."""
     return read_notes(result.get("appendix_notes")) if isinstance(result, Mapping) else []
 
 
 def augment_error_prompt(system_prompt: str) -> str:
-    """Add to a failure analyst's prompt how a gap in the skill differs from a slip."""
+    """Add the distinction between a gap in the skill and a lapse to a failure analyst's prompt."""
     return f"{system_prompt.rstrip()}\n\n{load_prompt('skill_aware_error')}"
 
 
 def augment_success_prompt(system_prompt: str) -> str:
-    """Add to a success analyst's prompt what a reminder is."""
+    """Add the definition of a reminder to a success analyst's prompt."""
     return f"{system_prompt.rstrip()}\n\n{load_prompt('skill_aware_success')}"
 
 
@@ -156,7 +156,7 @@ def append_notes(skill: str, notes: Iterable[str]) -> str:
 def _canonical(parse: Callable[[str], StrEnum], name: str) -> str:
     try:
         return parse(name).value
-    except ConfigError as error:  # there it is a ValueError, which callers catch
+    except ConfigError as error:  # a ValueError in the original, which callers catch
         raise ValueError(str(error)) from error
 
 
@@ -225,7 +225,7 @@ _AWARE: Final = {
 }
 
 MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
-    # Not the function of that name in the appendix: this one reads an analyst's answer.
+    # Another function of this name reads the appendix; this one reads an analyst's answer.
     "skillopt.optimizer.skill_aware": {
         **_AWARE,
         "extract_appendix_notes": extract_appendix_notes,
