@@ -18,7 +18,7 @@ from skillwright.runs import EditRecord, PatchRecord
 from skillwright.textopt import AnalystFault, StepProposal, was_applied
 
 LEAST: Final = 3
-"""Minimum number of replies for which a run may stop."""
+"""Minimum number of replies of a first step that stop a run if all of them are unusable."""
 LEAST_FOR_SHARE: Final = 10
 """Minimum number of replies for which a run may stop before its last step."""
 MOST_CAUSES: Final = 3
@@ -77,7 +77,7 @@ class Replies(JsonRecord):
             is_last: Whether it is the last step.
         """
         whole = self + earlier
-        if whole.asked >= (LEAST if is_last else LEAST_FOR_SHARE):
+        if is_last or whole.asked >= LEAST_FOR_SHARE:
             return 2 * whole.unusable > whole.asked
         return not earlier.asked and LEAST <= self.asked == self.unusable
 
