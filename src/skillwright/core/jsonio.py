@@ -71,12 +71,6 @@ def read_text(path: Path, what: str) -> str:
         raise DataError(f"{what} {str(path)!r} cannot be read: {_why(path, error)}") from error
 
 
-def read_document(path: Path, what: str) -> str:
-    """Read a text for models as `read_text` does: without a byte order mark, lines ending in LF."""
-    text = read_text(path, what).removeprefix("\ufeff")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def write_text(path: Path, body: str) -> None:
     """Write a UTF-8 file so that a reader sees the old bytes or the new ones, never a mixture.
 
