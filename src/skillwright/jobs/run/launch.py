@@ -23,6 +23,7 @@ from skillwright.core import (
 from skillwright.core.chat import INTERRUPTED
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
+from skillwright.core.skill_file import read_skill_file
 from skillwright.jobs.kinds import MADE, STUDY_NAME
 from skillwright.jobs.listing import made_facts
 from skillwright.jobs.run.resume import (
@@ -246,11 +247,33 @@ def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
     return [key for key in keys if key]
 
 
+KEPT_SKILL: Final = "initial_skill"
+"""Folder in a run's folder with the SKILL.md that it began with, and the files that it links."""
+
+
+def keep_skill_file(config: RunConfig, folder: Path) -> None:
+    """Copy the SKILL.md that a run begins with into its folder, byte for byte."""
+    if not config.skill.init or config.run.parity:
+        return
+    found = read_skill_file(config.skill.init)
+    if not found.is_agent_skill:
+        return
+    for name in (found.path.name, *found.references):
+        copy = folder / KEPT_SKILL / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((found.path.parent / name).read_bytes())
+
+
 def read_initial_skill(config: RunConfig) -> str:
-    """Return the exact text of the initial skill; ``""`` if ``skill.init`` is blank.
+    """Return the text of the initial skill; ``""`` if ``skill.init`` is blank.
+
+    Of a SKILL.md it is the body, with its references if ``skill.train`` says so. Under parity the
+    file is read byte for byte, as SkillOpt does.
 
     Raises:
         DataError: The file is missing, or is not UTF-8.
     """
-    path = config.skill.init
-    return read_text(Path(path), "skill") if path else ""
+    section = config.skill
+    if not section.init or config.run.parity:
+        return read_text(Path(section.init), "skill") if section.init else ""
+    return read_skill_file(section.init).text(references=section.train != "body")
