@@ -73,7 +73,7 @@ async def test_one_fault_among_the_analysts_is_recorded_and_the_others_are_heard
     path, report = await trained(
         doors_config(tmp_path), Walker(), Coach(PLAN, Faulty(ModelError("lost"), 1))
     )
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     with look(path) as store:
         assert [p.id for p in store.patches() if p.failure] == ["s1.f0"]
 
@@ -154,7 +154,7 @@ async def test_an_episode_that_stays_without_an_answer_is_a_failure_and_no_score
     with look(path) as store:
         failed = [episode for episode in store.episodes() if episode.failure]
     assert [(e.reward, e.failure.message, e.phase) for e in failed] == [(None, "503", "gate")]
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
 
 
 async def test_a_dead_endpoint_stops_the_run_and_loses_nothing(tmp_path):

@@ -43,6 +43,7 @@ class Selection:
     Attributes:
         ranked: A model chose; else all edits fit, or the fallback applied.
         notes: Corrections of its reply.
+        repairs: What was done to read its reply.
     """
 
     proposals: tuple[Proposal, ...]
@@ -51,6 +52,7 @@ class Selection:
     fault: AnalystFault | None = None
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
+    repairs: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object, proposals by id."""
@@ -97,17 +99,14 @@ async def rank_and_select(
         ranked=bool(indices),
         reasoning=reply.reasoning,
         notes=notes,
+        repairs=answer.repairs,
         prompt_digest=answer.prompt_digest,
     )
 
 
 def _valid(indices: Sequence[object], count: int) -> list[int]:
     """Keep whole numbers that name an edit, each once, in the order given."""
-    valid = [
-        index
-        for index in indices
-        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
-    ]
+    valid = [index for index in indices if type(index) is int and 0 <= index < count]
     return list(dict.fromkeys(valid))
 
 
@@ -239,6 +238,7 @@ class BudgetDecision:
     Attributes:
         budget: Maximum number of edits; ``None`` is no limit.
         fallback: The optimizer's answer was unusable, and the budget is 0.
+        repairs: What was done to read its reply.
     """
 
     control: BudgetControl
@@ -247,6 +247,7 @@ class BudgetDecision:
     fallback: bool = False
     fault: AnalystFault | None = None
     prompt_digest: str = ""
+    repairs: tuple[str, ...] = ()
 
 
 async def decide_budget(
@@ -281,6 +282,7 @@ async def decide_budget(
         reasoning=answer.reply.reasoning,
         fallback=number is None,
         prompt_digest=answer.prompt_digest,
+        repairs=answer.repairs,
     )
 
 

@@ -35,8 +35,9 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.core.concurrency import together
-from skillwright.core.fence import attribute
+from skillwright.core.fence import attribute, plain_text
 from skillwright.core.seeds import derive_seed
+from skillwright.models.repairs import restored_latex
 from skillwright.rollout.transcript import (
     Cut,
     Skipped,
@@ -60,7 +61,7 @@ def _short_name(name: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(plain_text(restored_latex(text)).split())
 
 
 Name = Annotated[
@@ -384,11 +385,16 @@ class TeacherCall:
 
 @dataclass(frozen=True, slots=True)
 class TeacherAnswer(Generic[ReplyT]):
-    """A valid reply, or the fault in its place."""
+    """A valid reply, or the fault in its place.
+
+    Attributes:
+        repairs: What was done to read the reply, a note each.
+    """
 
     request: Request
     call: TeacherCall
     reply: ReplyT | TeacherFault
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +408,7 @@ class Teacher:
             sent (estimated at four characters a token).
         repair_rounds: Retries after an invalid reply.
         max_concurrent: Requests in flight at once.
+        as_written: Replies are not repaired.
 
     Raises:
         ValueError: A number is too low.
@@ -413,6 +420,7 @@ class Teacher:
     max_prompt_tokens: int = 60_000
     repair_rounds: int = 1
     max_concurrent: int = 8
+    as_written: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("max_prompt_tokens", 1), ("repair_rounds", 0), ("max_concurrent", 1)):
@@ -453,7 +461,7 @@ class Teacher:
             episodes=tuple(one.key for one in request.evidence),
             cuts=shown.cuts,
         )
-        return TeacherAnswer(request, call, answer.reply)
+        return TeacherAnswer(request, call, answer.reply, answer.repairs)
 
     def has_room_for(self, request: Request) -> bool:
         """Return whether a request would be sent with at least half of its trajectories' text."""
