@@ -83,9 +83,8 @@ async def test_an_answer_that_is_no_json_is_a_fault_of_that_analyst(tmp_path):
         def _answer(self, user):
             return "I would rather not"  # a JSON text, and no object
 
-    # Too few to stop the run.
-    few = {"train": {"batch_size": 12}, "gradient": {"minibatch_size": 12}}
-    config = doors_config(tmp_path, **few)
+    # Where it is not stopped for them.
+    config = doors_config(tmp_path, run={"parity": True})
     _, report = await trained(config, Walker(), Mumbler([]))
     assert {step.action for step in report.state.steps} == {"skip_analyst_faults"}
 

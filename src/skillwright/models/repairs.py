@@ -41,8 +41,10 @@ FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
 
 def answer_part(text: str) -> str:
     """Return what follows a reply's reasoning, without the template markers around it."""
-    marks = list(_ANSWER.finditer(text))
-    return _AROUND.sub("", text[marks[-1].end() :] if marks else text)
+    if as_json(text) is not None or not (marks := list(_ANSWER.finditer(text))):
+        return _AROUND.sub("", text)
+    ends = [end for start, end in _spans(text) if start < marks[-1].start() < end < len(text)]
+    return _AROUND.sub("", text if ends else text[marks[-1].end() :])
 
 
 class Found(NamedTuple):
@@ -71,8 +73,10 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
     """
     if len(text) > MOST_CHARS:
         return
+    inner = as_json(text, str) or ""
     if '"' not in text and "&quot;" in text:
-        text = html.unescape(text)
+        inner = html.unescape(text)
+    text = inner or text
     marks = [found.end() for found in FENCE.finditer(text)]
     before = 0
     for start, end in list(_spans(text))[-_MOST_SPANS:]:
@@ -83,7 +87,7 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
         is_fenced = sum(mark <= start for mark in marks) % 2 == 1
         span = text[start:end]
         if (value := as_json(span)) is not None:
-            yield Found(value, is_fenced, follows=follows)
+            yield Found(value, is_fenced, bool(inner), follows)
             continue
         if re.match(r"\s*[,:\]}]", text[end:]):  # quotes of another kind hid the true end
             span = text[start:]
@@ -220,6 +224,8 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     while unclosed < 4 and (found := _OPENING.search(text, start)):
         end = _end(text, found.start())
         yield found.start(), end or len(text)
+        if end is None and not found.group()[-1].isalpha():
+            return  # complete objects inside of one that breaks off are not the answer
         unclosed += end is None
         start = end or found.end()
 

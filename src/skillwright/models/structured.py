@@ -19,6 +19,7 @@ from skillwright.core import (
     Sampling,
 )
 from skillwright.models.repairs import (
+    FENCE,
     Found,
     answer_part,
     holds_undoubled_latex,
@@ -119,7 +120,7 @@ def read_reply(
         )
     if found is None:
         raise ReplyInvalid(
-            f"The reply holds no complete JSON object; it begins {text[:80]!r}.{_where(text)} "
+            f"The reply holds no complete JSON object; it begins {text[:80]!r}{_where(text)}. "
             "Answer with one JSON object and nothing else."
         )
     try:
@@ -196,28 +197,31 @@ async def ask_for_reply(
 
 def _read(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Reply] | None:
     """Read strict JSON first, then other shapes, near JSON, and other notations."""
-    answer = answer_part(text)
-    strict = [] if answer == text else _strict_values(answer)
-    for part, values in ((answer, strict), (text, _strict_values(text))):
-        found = _best(values, reply_type)
-        if found is not None and not holds_undoubled_latex(part):
-            return ReadReply(found)
-        if found is not None:
-            kept = _best(_strict_values(with_doubled_backslashes(part)), reply_type)
-            if kept is not None and kept != found:
-                return ReadReply(kept, ("the backslashes of its LaTeX were not doubled",))
-            return ReadReply(found)
-    for part in dict.fromkeys((answer, text)):
-        near = list(near_values(part, is_cut=is_cut))
-        is_repaired = any(one.is_repaired for one in near)
-        notes = (f"it was no strict JSON.{_where(part)}",) if is_repaired else ()
-        if (best := _best(near, reply_type)) is not None:
-            return ReadReply(best, notes)
-        near = near or _strict_values(part)  # a list of numbers, or a JSON text
-        if (other := _best_shape(near, reply_type)) is not None:
-            return ReadReply(other, (*notes, _said_of_shape(near, reply_type)))
-    parts = () if is_cut else dict.fromkeys((answer, text))
-    for value, notation in (found for part in parts for found in other_notations(part)):
+    for part in dict.fromkeys((answer_part(text), text)):
+        read = _read_part(part, reply_type, is_cut=is_cut)
+        if read is not None:
+            return read
+    return None
+
+
+def _read_part(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Reply] | None:
+    found = _best(_strict_values(text), reply_type)
+    if found is not None and holds_undoubled_latex(text):
+        kept = _best(_strict_values(with_doubled_backslashes(text)), reply_type)
+        if kept is not None and kept != found:
+            return ReadReply(kept, ("the backslashes of its LaTeX were not doubled",))
+    if found is not None:
+        return ReadReply(found)
+    near = list(near_values(text, is_cut=is_cut))
+    is_repaired = any(one.is_repaired for one in near)
+    notes = (f"it was not strict JSON{_where(text)}",) if is_repaired else ()
+    if (best := _best(near, reply_type)) is not None:
+        return ReadReply(best, notes)
+    if not near and isinstance(alone := as_json(FENCE.sub("", text)), list):
+        near = [Found(alone)]  # numbers, or texts
+    if (other := _best_shape(near, reply_type)) is not None:
+        return ReadReply(other, (*notes, _said_of_shape(near, reply_type)))
+    for value, notation in () if is_cut else other_notations(text):
         if (other := _best_shape([Found(value)], reply_type)) is not None:
             return ReadReply(other, (f"it was written in {notation}",))
     return None
@@ -278,17 +282,16 @@ def _where(text: str) -> str:
     try:
         json.JSONDecoder(strict=False).raw_decode(text, start) if start >= 0 else None
     except json.JSONDecodeError as error:
-        return f" Line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
+        said = error.msg[0].lower() + error.msg[1:]
+        return f" (line {error.lineno}, column {error.colno}: {said})"
     except RecursionError:
-        return " It is nested too deeply."
+        return " (it is nested too deeply)"
     return ""
 
 
 def _strict_values(text: str) -> list[Found]:
     """List the outermost JSON objects and lists of a text, each with whether it is fenced."""
-    whole = as_json(text, (dict, list, str))
-    if isinstance(whole, str):
-        whole = as_json(whole, (dict, list))
+    whole = as_json(text)
     if whole is not None:
         return [Found(whole)]
     marks = [found.end() for found in _FENCE.finditer(text)]

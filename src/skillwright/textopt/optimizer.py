@@ -101,17 +101,6 @@ class RankReply(_Reply):
 
     selected_indices: list[Any]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _numbers(cls, value: Any, info: ValidationInfo) -> Any:
-        """Read a list of digits as one of numbers, leniently."""
-        found = value.get("selected_indices") if isinstance(value, dict) else None
-        if info.context is not LENIENT or not isinstance(found, list):
-            return value
-        if not all(isinstance(one, str) and one.isdecimal() for one in found):
-            return value
-        return {**value, "selected_indices": [int(one) for one in found]}
-
 
 class RepairReply(_Reply):
     """New anchors of edits whose anchor was not found."""

@@ -294,7 +294,8 @@ _OP_ENDINGS = (
 def _with_known_names(item: Any, repairs: list[str]) -> Any:
     """Read an edit's fields and operation under their usual other names, where one is meant."""
     if isinstance(item, str):
-        item = as_json(item, dict) or item
+        said, item = item, as_json(item, dict) or item
+        repairs += ["it was a JSON text"] if item is not said else []
     if not isinstance(item, Mapping):
         return item
     plain = {snake_case(str(name)): value for name, value in item.items()}

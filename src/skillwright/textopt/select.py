@@ -91,8 +91,10 @@ async def rank_and_select(
     first = tuple(proposed[:budget])
     if isinstance(answer.reply, AnalystFault):
         return Selection(first, fault=answer.reply, prompt_digest=answer.prompt_digest)
-    indices = _valid(answer.reply.selected_indices, len(proposals))[:budget]
-    reply = answer.reply
+    reply, chosen = answer.reply, answer.reply.selected_indices
+    if not optimizer.as_written and all(isinstance(one, str) for one in chosen):
+        chosen = [int(one) for one in chosen if one.strip().isdecimal()]
+    indices = _valid(chosen, len(proposals))[:budget]
     notes = () if indices else (f"no selected index names an edit; {fallback.value} decides",)
     return Selection(
         proposals=tuple(proposals[index] for index in indices) or first,

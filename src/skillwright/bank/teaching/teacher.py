@@ -7,6 +7,7 @@ nothing to learn.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
@@ -16,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationInfo,
     model_validator,
 )
 
@@ -38,6 +40,7 @@ from skillwright.core.concurrency import together
 from skillwright.core.fence import attribute, plain_text
 from skillwright.core.seeds import derive_seed
 from skillwright.models.repairs import restored_latex
+from skillwright.models.shapes import LENIENT
 from skillwright.rollout.transcript import (
     Cut,
     Skipped,
@@ -91,6 +94,11 @@ class Cited(_Strict):
     id: str
     turns: list[int] = []
 
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_id(cls, value: Any, info: ValidationInfo) -> Any:
+        return {"id": value} if info.context is LENIENT and isinstance(value, str) else value
+
 
 class SkillReply(_Strict):
     """A principle and its applicability."""
@@ -114,16 +122,26 @@ class LessonReply(SkillReply):
         return Counterfactual(self.failure_point, self.flawed_reasoning, self.corrective_action)
 
 
+def _one_of_a_list(key: str, value: Any, info: ValidationInfo) -> Any:
+    """Read a reply that is one item of its list."""
+    is_item = isinstance(value, dict) and key not in value and "principle" in value
+    return {key: [value]} if info.context is LENIENT and is_item else value
+
+
 class SkillsReply(_Strict):
     """At least one principle."""
 
     skills: Annotated[list[SkillReply], Field(min_length=1)]
+
+    _one = model_validator(mode="before")(partial(_one_of_a_list, "skills"))
 
 
 class LessonsReply(_Strict):
     """At least one lesson."""
 
     lessons: Annotated[list[LessonReply], Field(min_length=1)]
+
+    _one = model_validator(mode="before")(partial(_one_of_a_list, "lessons"))
 
 
 class ScopeReply(_Strict):
@@ -196,6 +214,16 @@ class EvolveReply(_Strict):
 
     reasoning: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     changes: list[ChangeReply]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_reasoning(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read changes alone; where there are none, the reasoning has to say why."""
+        if info.context is not LENIENT:
+            return value
+        found = {"changes": value} if isinstance(value, list) else value
+        has_changes = isinstance(found, dict) and bool(found.get("changes"))
+        return {"reasoning": NONE, **found} if has_changes else found
 
 
 TaskName = Callable[[Task], str]
