@@ -73,7 +73,7 @@ def everywhere(path):
 
 
 def test_a_skipped_step_says_why_wherever_a_person_looks(tmp_path):
-    path = run_of(tmp_path, Mute("I would rather not."), **FEW)
+    path = run_of(tmp_path, Mute("I would rather not."), run={"parity": True})
     for place, text in everywhere(path).items():
         assert "optimizer replies could not be read" in text, place
         assert "(example: call s1.f0)" in text, place
@@ -81,7 +81,7 @@ def test_a_skipped_step_says_why_wherever_a_person_looks(tmp_path):
 
 
 def test_dropped_edits_are_shown_with_their_cause(tmp_path):
-    path = run_of(tmp_path, Coach([[SING]]), **FEW)
+    path = run_of(tmp_path, Coach([[SING], ["Be quick."]]), gradient={"minibatch_size": 12})
     for place, text in everywhere(path).items():
         assert "op 'sing' is none of append" in text.replace("&#39;", "'"), place
 

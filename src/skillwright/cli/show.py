@@ -44,8 +44,6 @@ def show(
 
 def _show_run(summary: RunSummary) -> None:
     _show_reports(summary)
-    if summary.stopped:
-        print_words(out, f"[yellow]stopped[/]: {escape(summary.stopped)}", markup=True)
     if not summary.is_finished:
         command = f"skillwright resume {shlex.quote(str(summary.path))}"
         print_words(out, f"not finished; continue with:  {command}")
@@ -77,6 +75,8 @@ def _show_reports(summary: RunSummary) -> None:
 
 def _show_beginning(summary: RunSummary) -> None:
     out.print(f"{summary.job}, started {summary.started}, {summary.result}")
+    if summary.stopped:
+        print_words(out, f"[yellow]stopped[/]: {escape(summary.stopped)}", markup=True)
     if summary.fork is not None:
         print_words(out, f"continues {summary.fork.line}")
 

@@ -1,9 +1,10 @@
 """Messages, sampling settings, completions and usage of chat models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, Required, TypedDict
+from typing import Any, Final, Protocol, Required, TypedDict
 
 
 class Message(TypedDict, total=False):
@@ -185,6 +186,12 @@ class Completion:
         if self.native is not None:
             said["native"] = self.native
         return said
+
+
+INTERRUPTED: Final[ContextVar[Callable[[Purpose, Usage], None] | None]] = ContextVar(
+    "interrupted", default=None
+)
+"""Records the usage of calls that are cancelled; `Completion` and errors carry all other usage."""
 
 
 class ChatModel(Protocol):

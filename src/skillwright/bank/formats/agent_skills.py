@@ -25,7 +25,7 @@ from skillwright.bank.formats.markdown import from_markdown, sections
 from skillwright.bank.lint.lint import Finding, lint
 from skillwright.bank.triggers import DESCRIPTION_LIMIT, TaskWords, describe, plain_prose
 from skillwright.core import BankSkill, DataError
-from skillwright.core.fence import is_hidden
+from skillwright.core.fence import hidden_at
 from skillwright.core.jsonio import digest, read_text, write_text
 from skillwright.version import __version__
 
@@ -226,7 +226,8 @@ def document_folder(text: str, name: str, description: str) -> SkillFolder:
         path = f"{REFERENCES}/skill.md"
         body = f"{title}\nRead [{path}]({path}) first: it holds the instructions, word by word.\n"
         return SkillFolder(name, description, f"\n{body}", {path: f"{plain}\n"})
-    shown = "".join(one for one in plain if not is_hidden(one))
+    hidden = set(hidden_at(plain))
+    shown = "".join(one for at, one in enumerate(plain) if at not in hidden)
     if _fits([shown]):
         return SkillFolder(name, description, f"\n{title}\n{lead}\n\n{shown}\n")
     body, references = _in_parts(list(_document_sections(shown)), [title, lead, ""])
@@ -460,7 +461,7 @@ def broken_rules(folder: Path, fields: Mapping[str, Any], body: str) -> Iterator
     if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_LIMIT:
         size = len(description.strip()) if isinstance(description, str) else 0
         yield f"the description has {size} characters; 1 to {DESCRIPTION_LIMIT} are allowed"
-    elif "<" in description or ">" in description or any(map(is_hidden, description)):
+    elif "<" in description or ">" in description or hidden_at(description):
         yield "the description has angle brackets or hidden characters"
     known = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
     if unknown := sorted(map(str, set(fields) - known)):

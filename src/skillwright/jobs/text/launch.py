@@ -18,6 +18,7 @@ from skillwright.jobs.run.launch import (
     MakeReport,
     OpenRun,
     find_run,
+    keep_skill_file,
     known_secrets,
     make_run,
     refuse_redacted,
@@ -132,6 +133,7 @@ def start_run(
             spec = replace(recorded.spec, phase=RECORDED, step=None)
             store.record_episode(replace(recorded, spec=spec), usage={})
         facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
+        keep_skill_file(config, path)
         facts |= mode_of(config).facts | keep_bank(config, path)
         return facts | {
             "adapter": plays_itself,

@@ -73,6 +73,8 @@ def _patch(
     step: int, id: str, inputs: Sequence[str], said: Any, fault: AnalystFault | None, **more: Any
 ) -> PatchRecord:
     """Return the record of one call, with the digest of its prompt and its fault."""
+    if repairs := getattr(said, "repairs", ()):
+        more["details"] = {**more["details"], "repaired": list(repairs)}
     return PatchRecord(
         step=step,
         id=id,

@@ -177,11 +177,11 @@ def _account(
 
 
 def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str, Any]:
-    """Return the details of a step to store beside its record."""
+    """Return the details of a step to store with its record."""
     found = {
         "appendix": appendix.to_dict() if appendix else None,
         "skipped": [asdict(skipped) for skipped in proposal.transcripts.skipped],
-        "reflection_notes": list(proposal.reflection.notes),
+        "reflection_notes": list(proposal.notes),
         "edits": edit_counts(proposal),
     }
     return {name: value for name, value in found.items() if value}

@@ -30,6 +30,7 @@ from skillwright.rollout.compat import Role
 from skillwright.runs import RunStore
 from skillwright.textopt import (
     BudgetControl,
+    EditLimits,
     LRScheduler,
     Optimizer,
     RankFallback,
@@ -133,7 +134,11 @@ async def assemble(
         play = _bench(config, store, parts, llms.__getitem__)
         bench = await parts.held.enter_async_context(play)
         calls = parts.calls(llm)
-        optimizer = Optimizer(calls, sampling=_optimizer_sampling(config))
+        optimizer = Optimizer(
+            calls,
+            sampling=_optimizer_sampling(config),
+            as_written=config.optimizer.replies_as_written,
+        )
         settings = step_settings(config)
         bench.bind(optimizer, settings)
         steps_per_epoch = config.train.steps_per_epoch(bench.sizes.train)
@@ -163,6 +168,7 @@ def step_settings(config: RunConfig) -> StepSettings:
         gradient,
         optimizer,
         success_threshold=shown_success(config),
+        limits=EditLimits(as_written=optimizer.replies_as_written),
         analyst_budget=optimizer.learning_rate if is_initial else None,
         update_mode=UpdateMode(optimizer.skill_update_mode),
         budget_control=BudgetControl(optimizer.lr_control_mode),
