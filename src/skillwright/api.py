@@ -26,7 +26,8 @@ from skillwright.config import (
 from skillwright.config.load import config_of
 from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
-from skillwright.core.jsonio import dumps, read_text, text_digest, write_text
+from skillwright.core.jsonio import dumps, text_digest, write_text
+from skillwright.core.skill_file import read_skill_file
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs.inspect import (
     EpisodeQuery,
@@ -256,6 +257,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
     shown = {"task_type": task_type} if task_type else {}
     values = {
         "run": {"name": name},
+        "skill": {"init": str(skill) if isinstance(skill, Path) else ""},
         "models": {"target": _model(target), "optimizer": _model(optimizer)},
         "env": {
             "name": "table",
@@ -266,7 +268,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
     config = load(values, settings)
     if isinstance(config, RlConfig):
         raise ConfigError("optimize() trains a skill, and these settings train weights")
-    text = _text_of(skill)
+    text = read_initial_skill(config) if isinstance(skill, Path) else skill
     if (left := _left(config, text)) is not None:
         return await aresume(left, progress=progress)
     return await _train_text(config, text, progress)
@@ -296,7 +298,7 @@ def optimize(  # noqa: PLR0913 - most have a default
     A call with equal arguments resumes an interrupted run; after a finished one it starts another.
 
     Args:
-        skill: Initial text, or a `Path` to it; may be empty.
+        skill: Initial text, or a `Path` to it or to a folder with a SKILL.md; may be empty.
         tasks: Rows, which are split into train, val and test, or rows by split.
         metric: Takes a row and a reply; returns a score from 0 to 1, or a score and feedback for
             the optimizer. An exception is recorded as a failure without a score.
@@ -571,7 +573,7 @@ def _left(config: RunConfig, skill: str) -> Path | None:
 
 
 def _text_of(skill: str | Path) -> str:
-    return read_text(skill, "skill document") if isinstance(skill, Path) else skill
+    return read_skill_file(skill).text() if isinstance(skill, Path) else skill
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:

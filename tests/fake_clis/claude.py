@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 VERSION = "2.1.329 (Claude Code)"
@@ -92,7 +93,7 @@ def main():
     said, code = outcome(given, prompt)
     if given["--output-format"] == "json":
         sys.stdout.write(json.dumps(said) + "\n")
-        return code
+        return lingered(code)
     skills = sorted(path.parent.name for path in Path(".claude/skills").glob("*/SKILL.md"))
     model = given["--model"]
     lines = [{"type": "system", "subtype": "init", "model": model, "skills": skills}]
@@ -100,6 +101,13 @@ def main():
     lines.append({"type": "assistant", "message": {"content": [use]}})
     for line in (*lines, said):
         sys.stdout.write(json.dumps(line) + "\n")
+    return lingered(code)
+
+
+def lingered(code):
+    sys.stdout.flush()
+    if os.environ.get("FAKE_BEHAVIOR", "") == "lingers":
+        time.sleep(600)
     return code
 
 

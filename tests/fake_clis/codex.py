@@ -122,6 +122,24 @@ def hang(prompt):
     time.sleep(600)
 
 
+def lingers(prompt):
+    well(prompt)
+    hang(prompt)
+
+
+def chatters(prompt):
+    well(prompt)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        say("heartbeat")
+        time.sleep(0.05)
+
+
+def fails_and_lingers(prompt):
+    fails_quietly(prompt)
+    hang(prompt)
+
+
 def flood(prompt):
     for _ in range(50):
         item("command_execution", aggregated_output="x" * 1_000_000, status="completed")
@@ -230,7 +248,7 @@ BEHAVIORS = {
     for each in (
         *(hang, flood, forks, fails_quietly, reconnects, noisy_exit, unauthorized, plan_used_up),
         *(too_long, silent_limit, crash, half_a_line, empty_once, empty, no_usage, keys, writes),
-        tells,
+        *(tells, lingers, chatters, fails_and_lingers),
     )
 }
 

@@ -174,7 +174,7 @@ async def test_a_slow_update_that_harms_is_rejected_and_leaves_the_skill_as_it_w
     plan = [[ALL_RULES], [], [], []]
     path, report = await trained(two_epochs(tmp_path), Walker(), Veteran(plan, ALL_WRONG))
     assert [epoch.action for epoch in report.state.epochs] == ["", "reject"]
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     assert (path / "best_skill.md").read_bytes() == report.best_skill.encode()
     with look(path) as store:
         assert [v.origin for v in store.skills()][1:] == ["step_0001", "slow_update_epoch_02"]

@@ -73,7 +73,7 @@ async def test_one_fault_among_the_analysts_is_recorded_and_the_others_are_heard
     path, report = await trained(
         doors_config(tmp_path), Walker(), Coach(PLAN, Faulty(ModelError("lost"), 1))
     )
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     with look(path) as store:
         assert [p.id for p in store.patches() if p.failure] == ["s1.f0"]
 
@@ -83,9 +83,8 @@ async def test_an_answer_that_is_no_json_is_a_fault_of_that_analyst(tmp_path):
         def _answer(self, user):
             return "I would rather not"  # a JSON text, and no object
 
-    # Too few to stop the run.
-    few = {"train": {"batch_size": 12}, "gradient": {"minibatch_size": 12}}
-    config = doors_config(tmp_path, **few)
+    # Where it is not stopped for them.
+    config = doors_config(tmp_path, run={"parity": True})
     _, report = await trained(config, Walker(), Mumbler([]))
     assert {step.action for step in report.state.steps} == {"skip_analyst_faults"}
 
@@ -154,7 +153,7 @@ async def test_an_episode_that_stays_without_an_answer_is_a_failure_and_no_score
     with look(path) as store:
         failed = [episode for episode in store.episodes() if episode.failure]
     assert [(e.reward, e.failure.message, e.phase) for e in failed] == [(None, "503", "gate")]
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
 
 
 async def test_a_dead_endpoint_stops_the_run_and_loses_nothing(tmp_path):

@@ -23,7 +23,7 @@ from skillwright.jobs.inspect import list_episodes, read_episode, read_run
 from skillwright.jobs.run import NullCallback, StepDecided
 from skillwright.jobs.text import open_run, run_training
 
-LEARNED = f"\n\n{ALL_RULES}\n"
+LEARNED = f"{ALL_RULES}\n"
 
 
 async def test_a_run_accepts_what_helps_and_rejects_what_does_not(tmp_path):

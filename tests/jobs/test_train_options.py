@@ -266,7 +266,7 @@ async def test_reminders_that_are_not_gated_enter_the_current_skill_and_not_the_
     config = doors_config(tmp_path, optimizer=aware, evaluation=paired)
     path, report = await trained(config, Walker(), Reminder([[ALL_RULES], []], "Knock."))
     assert [step.action for step in report.state.steps] == ["accept_new_best", "skip_no_patches"]
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     assert appendix_notes(report.final_skill) == ["Knock."]
     assert [step.noted_version for step in report.state.steps] == [2, None]
     with look(path) as store:
@@ -319,5 +319,5 @@ async def test_val_tasks_may_not_all_be_kept(tmp_path):
 async def test_every_gate_lets_through_what_helps_by_every_metric(tmp_path, kind, metric):
     config = doors_config(tmp_path, evaluation={"gate": {"kind": kind, "metric": metric}})
     _, report = await trained(config, Walker(), Coach([[ALL_RULES], [ALL_WRONG]]))
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     assert report.state.best_version == 1

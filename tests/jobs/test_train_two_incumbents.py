@@ -190,7 +190,7 @@ async def test_an_open_gate_lets_every_candidate_in_and_keeps_the_best(tmp_path)
     assert [step.action for step in report.state.steps] == ["force_accept"] * 2
     assert [step.verdict for step in report.state.steps] == [None, None]
     assert [step.best_verdict.accepted for step in report.state.steps] == [True, False]
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     assert report.final_skill.endswith(f"{ALL_WRONG}\n")
     assert judged(path) == [(1, "step_best", "accept"), (2, "step_best", "reject")]
     # The last skill met the best one already, on the draws that are due: it is not asked again.

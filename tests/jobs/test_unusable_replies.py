@@ -105,23 +105,25 @@ async def test_a_model_that_is_not_mended_stops_the_resumed_run_again(tmp_path):
     assert story(path) == await reference(tmp_path)
 
 
-async def test_two_replies_are_too_few_to_stop_a_run_which_says_what_failed(tmp_path):
+async def test_two_replies_are_too_few_to_stop_a_first_step(tmp_path):
     seen = Notebook()
-    path, report = await trained(
-        tmp_path,
-        Odd(PLAN, "no"),
-        callback=seen,
-        gradient={"minibatch_size": 12},
-        train={"batch_size": 12},
-    )
-    (step,) = report.state.steps
+    bad = Odd(PLAN, "no", lambda step, number: step == 1)
+    _, report = await trained(tmp_path, bad, seen, gradient={"minibatch_size": 12})
+    step, _ = report.state.steps
     assert step.action == "skip_analyst_faults"
     assert 1 <= step.replies.asked == step.replies.unusable <= 2
     assert "optimizer replies could not be read" in step.remarks[0]
     assert "(example: call s1.f0)" in step.remarks[0]
     assert seen.of(StepDecided)[0].remarks == step.remarks
     assert report.test is not None
-    assert path.is_dir()
+
+
+async def test_a_small_run_without_a_usable_reply_does_not_spend_its_test(tmp_path):
+    few = {"gradient": {"minibatch_size": 12}, "train": {"batch_size": 12}}
+    with pytest.raises(EngineDown, match=r"[12] of [12] optimizer replies could not be read"):
+        await trained(tmp_path, Odd(PLAN, "no"), **few)
+    with look(tmp_path / "runs" / "doors") as store:
+        assert not store.events(Kind.TEST_OPENED)
 
 
 async def test_a_reply_that_proposes_nothing_is_no_fault(tmp_path):
@@ -163,14 +165,27 @@ async def test_a_dead_endpoint_is_named_in_the_run_that_it_stopped(tmp_path):
     assert "500: the gateway is on fire" in stopped
 
 
-async def test_dropped_edits_and_edits_that_were_not_made_are_told_with_their_causes(tmp_path):
+async def test_dropped_edits_and_edits_that_were_not_made_are_named_with_their_causes(tmp_path):
     good = {"op": "append", "content": ALL_RULES}
     lost = {"op": "replace", "target": "no such line", "content": "x"}
     plan = [[good, {"op": "sing", "content": "La."}, lost]]
     _, report = await trained(tmp_path, Coach(plan), gradient={"minibatch_size": 6})
     remarks = "\n".join(report.state.steps[0].remarks)
     assert "dropped: op 'sing' is none of" in remarks
-    assert "not made: skipped replace target not found" in remarks
+    assert "not made: replace target not found" in remarks
+
+
+async def test_what_was_repaired_in_replies_is_named_once_for_all_of_them(tmp_path):
+    almost = f'{{"patch": {{"edits": [{{"op": "append", "content": {json.dumps(ALL_RULES)}}},]}}}}'
+    few = Odd([], almost, lambda step, number: step == 1 and number < 3)
+    _, report = await trained(tmp_path, few)
+    first = report.state.steps[0]
+    assert first.action == "accept"
+    assert first.replies.unusable == 0
+    [said] = [one for one in first.remarks if "repaired" in one]
+    assert said.startswith("3 replies were repaired: ")
+    assert "JSON" in said
+    assert "(example: call s1.f0)" in said
 
 
 @pytest.mark.parametrize(
@@ -178,7 +193,9 @@ async def test_dropped_edits_and_edits_that_were_not_made_are_told_with_their_ca
     [
         (Replies(3, 3), Replies(), False, True),
         (Replies(2, 2), Replies(), False, False),
-        (Replies(2, 2), Replies(), True, False),
+        (Replies(2, 2), Replies(), True, True),
+        (Replies(1, 1), Replies(), True, True),
+        (Replies(2, 1), Replies(), True, False),
         (Replies(3, 2), Replies(), False, False),
         (Replies(3, 2), Replies(), True, True),
         (Replies(4, 2), Replies(), True, False),

@@ -5,14 +5,13 @@ import json
 import pytest
 
 from mock_openai import MockOpenAI, completion, raw
-from skillwright.core import ModelRefused, Purpose, RequestRefused, Sampling, Usage
+from skillwright.core import ModelRefused, Purpose, Sampling, Usage
 from skillwright.models import (
     ClaudeChatConfig,
     EndpointFault,
     HttpClient,
     OpenAIChatConfig,
     Prices,
-    QwenChatConfig,
     make_model,
     parse_model_config,
 )
@@ -22,7 +21,6 @@ from skillwright.models.dialects.claude import join_events as join_claude_events
 from skillwright.models.dialects.claude import to_completion as to_claude_completion
 from skillwright.models.dialects.openai_chat import OpenAIChat
 from skillwright.models.dialects.openai_responses import OpenAIResponses
-from skillwright.models.dialects.qwen import QwenChat
 from skillwright.models.http.client import HttpReply, decode
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -162,12 +160,6 @@ def test_a_model_that_thinks_is_asked_for_no_sampling_that_it_refuses(wanted):
     chat = ClaudeChat(ClaudeChatConfig(model="claude-sonnet-4-5", **thinking))
     with pytest.raises(ModelRefused, match=r"nothing was sent: .* while thinking is enabled"):
         chat.request(HELLO, (), Sampling(**wanted))
-
-
-def test_one_malformed_tool_call_refuses_that_call_only():
-    payload = completion("<tool_call>{oops</tool_call>")
-    with pytest.raises(RequestRefused):
-        QwenChat(QwenChatConfig(model="q")).completion(payload, {"tools": [1]})
 
 
 @pytest.mark.parametrize(

@@ -105,13 +105,10 @@ def test_settings_of_qwen_that_cannot_work_are_refused(settings, words):
         parse_model_config({"backend": "qwen_chat", "model": "m", **settings})
 
 
-def test_a_tool_call_that_the_server_left_in_the_text_is_told():
-    dialect = QwenChat(QwenChatConfig(model="m"))
+def test_a_tool_call_that_the_server_left_in_the_text_is_left_to_the_agent():
     payload = completion('<tool_call>{"name": "look"}</tool_call>')
-    with pytest.raises(RequestRefused, match="--tool-call-parser hermes"):
-        dialect.completion(payload, dialect.request(HELLO, [TOOL], Sampling()))
-    plain = dialect.completion(payload, dialect.request(HELLO, (), Sampling()))
-    assert plain.text.startswith("<tool_call>")
+    answer = QwenChat(QwenChatConfig(model="m")).completion(payload, {"tools": [{}]})
+    assert (answer.text, answer.tool_calls) == ('<tool_call>{"name": "look"}</tool_call>', ())
 
 
 @pytest.mark.parametrize(

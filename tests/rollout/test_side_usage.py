@@ -1,12 +1,14 @@
 """What others than the agent consume in an episode reaches its result, and the run's ledger."""
 
+import asyncio
+
 import pytest
 
-from rollout_worlds import NO_SKILL, Bisector, Guess
+from rollout_worlds import NO_SKILL, Bisector, Guess, Worlds, guess_specs
 from skillwright.core import EnvError, EpisodeSpec, Task, Usage
 from skillwright.envs import TextEnv
 from skillwright.envs.drive import usage_of
-from skillwright.rollout import Limits, LocalEngine
+from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
 from skillwright.runs import Redactor, RunStore
 from skillwright.runs.database import Database
 
@@ -80,3 +82,27 @@ def test_an_environment_from_elsewhere_tells_nothing():
 
     assert usage_of(Theirs()) == {}
     assert usage_of(TextEnv()) == {}
+
+
+async def test_an_answer_counts_where_the_environment_fails_at_it():
+    result = await play(Talking(is_sick=True), retries=0)
+    assert len(result.trajectory.turns) == 1
+    assert result.trajectory.usage + result.lost_usage == Usage(calls=2)
+
+
+async def test_an_answer_counts_where_the_run_stops_before_the_environment_reacts():
+    all_wait = asyncio.Barrier(4)
+
+    class Silent(Guess):
+        async def astep(self, action):
+            await all_wait.wait()
+            await asyncio.Event().wait()
+
+    recorder = MemoryRecorder()
+    engine = LocalEngine(Bisector(), Worlds(Silent), recorder=recorder)
+    work = asyncio.create_task(engine.run(guess_specs(3), NO_SKILL))
+    await all_wait.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert [one.lost_usage for one in recorder.abandoned] == [Usage(calls=1)] * 3

@@ -62,7 +62,7 @@ async def test_7_1_03_a_forced_slow_update_is_an_explicit_choice_and_leaves_the_
     path, report = await trained(config, Walker(), Elder(plan, ALL_WRONG))
     assert [epoch.action for epoch in report.state.epochs] == ["inject_placeholder", "force_accept"]
     assert slow_update_field(report.final_skill) == ALL_WRONG
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     assert (path / "best_skill.md").read_text(encoding="utf-8") == report.best_skill
     rates = {name: table.overall.success_rate for name, table in report.test.tables.items()}
     assert (rates["best"], rates["final"]) == (1.0, 0.0)

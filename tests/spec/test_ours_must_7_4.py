@@ -161,9 +161,8 @@ async def test_7_4_173_answers_that_cannot_be_read_do_not_look_like_a_rejection(
         def _answer(self, user):
             return "I would rather not"
 
-    # Too few to stop the run.
-    few = {"train": {"batch_size": 12}, "gradient": {"minibatch_size": 12}}
-    config = doors_config(tmp_path, **few)
+    # Where it is not stopped for them.
+    config = doors_config(tmp_path, run={"parity": True})
     path, report = await trained(config, Walker(), Mumbler([]))
     assert {step.action for step in report.state.steps} == {"skip_analyst_faults"}
     with look(path) as store:

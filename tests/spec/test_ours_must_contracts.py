@@ -90,7 +90,7 @@ async def adapted(config, coach):
 async def test_8_02_an_adapter_trains_like_a_world_of_our_own(tmp_path):
     _, report = await adapted(adapter_config(tmp_path), Coach([[ALL_RULES], [ALL_WRONG]]))
     assert [step.action for step in report.state.steps] == ["accept", "reject"]
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     rates = {name: table.overall.success_rate for name, table in report.test.tables.items()}
     assert (rates["initial"], rates["best"]) == (0.0, 1.0)
 
@@ -150,7 +150,7 @@ async def test_1_12_skill_awareness_is_a_matter_of_the_run_and_not_of_the_proces
     aware, plain = await together([run("aware", skill_aware={}), run("plain")])
     assert "<!-- APPENDIX_START -->" in aware
     assert "- Read the sign." in aware
-    assert plain == f"\n\n{ALL_RULES}\n"
+    assert plain == f"{ALL_RULES}\n"
 
 
 async def test_1_05_regions_are_put_back_where_a_rewrite_drops_them(tmp_path):

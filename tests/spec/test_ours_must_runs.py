@@ -73,7 +73,7 @@ async def test_1_09_a_run_may_be_moved(tmp_path):
     moved.parent.mkdir()
     (tmp_path / "runs" / "doors").rename(moved)
     report = await resumed(moved, Walker(), Elder(plan))
-    assert report.best_skill == f"\n\n{ALL_RULES}\n"
+    assert report.best_skill == f"{ALL_RULES}\n"
     assert (moved / "best_skill.md").is_file()
 
 

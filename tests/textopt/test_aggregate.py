@@ -233,14 +233,14 @@ async def test_bad_edits_of_a_merge_are_dropped_and_an_empty_merge_is_noted():
     found, _ = await merged([reply], [analyst_patch("f0", "T0"), analyst_patch("f1", "T1")])
     assert found.proposals == ()
     assert found.merges[0].notes == (
-        "e1 is dropped: refused_too_long",
+        "e1 is dropped: its 30,000 characters are more than the 20,000 of an edit",
         "e2 is dropped: op 'explode' is none of append, insert_after, replace, delete",
         "none of 2 edits is kept",
     )
 
 
 async def test_patches_too_long_for_a_prompt_are_not_sent():
-    patches = [analyst_patch(f"f{i}", f"T{i}", contents=["x" * 15_000]) for i in range(8)]
+    patches = [analyst_patch(f"f{i}", f"T{i}", contents=[f"{i}" * 15_000]) for i in range(8)]
     model = ScriptedReplies([])
     optimizer = Optimizer(model, max_prompt_tokens=20_000)
     found = await aggregate(optimizer, StepSettings(), CONTEXT, patches)

@@ -53,13 +53,20 @@ async def test_prose_in_place_of_json_is_a_fault_and_a_skip():
     assert "no complete JSON object; it begins 'I would add" in fault.failure.message
 
 
-@pytest.mark.parametrize("finish_reason", ["stop", "length"])
-async def test_half_a_json_is_a_fault_even_where_it_holds_a_whole_edit(finish_reason):
+@pytest.mark.parametrize(("cut", "finish_reason"), [(-2, "length"), (-6, "stop")])
+async def test_half_a_json_is_a_fault_even_where_it_holds_a_whole_edit(cut, finish_reason):
     whole = json.dumps(patch({"op": "append", "content": "- Rule."}))
-    step = await stepped(Completion(whole[:-2], finish_reason=finish_reason))
+    step = await stepped(Completion(whole[:cut], finish_reason=finish_reason))
     assert (step.status, step.candidate) == (StepStatus.FAULTS, SKILL)
     message = step.faults[0].failure.message
     assert ("cut off by the token limit" in message) == (finish_reason == "length")
+
+
+async def test_brackets_that_a_model_forgot_at_the_end_are_added_and_noted():
+    whole = json.dumps(patch({"op": "append", "content": "- Rule."}))
+    step = await stepped(Completion(whole[:-2], finish_reason="stop"))
+    assert step.candidate == f"{SKILL}\n- Rule.\n"
+    assert step.reflection.patches[0].repairs[0].startswith("it was not strict JSON (line 1, column")
 
 
 async def test_an_empty_patch_is_a_step_without_patches():
@@ -71,11 +78,12 @@ async def test_an_edit_of_a_megabyte_is_dropped_and_its_siblings_are_made():
     huge = {"op": "append", "content": "x" * MEGABYTE}
     step = await stepped(patch(huge, {"op": "append", "content": "- Rule."}))
     assert step.candidate == f"{SKILL}\n- Rule.\n"
-    assert "e1 is dropped: refused_too_long" in step.reflection.patches[0].notes
+    dropped = "e1 is dropped: its 1,000,000 characters are more than the 20,000 of an edit"
+    assert dropped in step.reflection.patches[0].notes
     assert len(json.dumps(step.to_dict())) < MEGABYTE / 10
     alone = await stepped(patch(huge))
     assert (alone.status, alone.candidate) == (StepStatus.NO_PATCHES, SKILL)
-    assert alone.reflection.patches[0].notes == ("e1 is dropped: refused_too_long",)
+    assert alone.reflection.patches[0].notes == (dropped,)
 
 
 async def test_a_target_that_is_replaced_twice_is_replaced_once_and_the_second_edit_is_lost():

@@ -166,7 +166,7 @@ def test_edits_pass_the_checks_of_our_own_analysts():
     ]
     (patch,) = read([raw(*bad, EDIT)], limits=EditLimits(max_edit_chars=100)).patches
     assert [one.id for one in patch.proposals] == ["s3.a0.e5"]
-    assert patch.notes[0] == "e1 is dropped: refused_too_long"
+    assert patch.notes[0] == "e1 is dropped: its 101 characters are more than the 100 of an edit"
     assert len(patch.notes) == 4
 
 

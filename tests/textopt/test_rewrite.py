@@ -123,7 +123,7 @@ async def test_the_prompts_of_the_suggestion_mode_speak_of_suggestions():
         ({"new_skill": " \n", "change_summary": []}, "empty"),
         ({"new_skill": SLOW, "change_summary": []}, "empty"),
         ({"new_skill": "x" * 70_000, "change_summary": []}, "refused_too_long"),
-        ({"new_skill": "a\u200bb", "change_summary": []}, "refused_invisible_characters"),
+        ({"new_skill": "a\u200bb", "change_summary": []}, "hidden character U+200B"),
     ],
 )
 async def test_a_rewrite_that_cannot_be_used_skips_the_step(reply, why):
@@ -173,8 +173,8 @@ async def test_without_a_suggestion_nobody_rewrites():
     [
         (3, "not an object"),
         ({"type": "add_rule"}, "no instruction"),
-        ({"instruction": "x" * 30_000}, "refused_too_long"),
-        ({"instruction": "a\u202eb"}, "refused_invisible"),
+        ({"instruction": "x" * 30_000}, "its 30,000 characters"),
+        ({"instruction": "a\u202eb"}, "hidden character U+202E"),
     ],
 )
 async def test_a_suggestion_that_cannot_be_used_is_dropped_and_its_siblings_stay(bad, note):

@@ -77,8 +77,11 @@ async def test_the_same_guidance_is_no_change():
     [
         (" \n", None),
         ("<!-- SLOW_UPDATE_START --><!-- SLOW_UPDATE_END -->", None),
-        ("x" * 30_000, "refused_too_long"),
-        ("a\u200bb", "refused_invisible_characters"),
+        ("x" * 30_000, "its 30,000 characters are more than the 20,000 of an edit"),
+        (
+            "a\u200bb",
+            "it holds the hidden character U+200B (ZERO WIDTH SPACE) in line 1, column 2",
+        ),
     ],
 )
 async def test_guidance_that_may_not_enter_a_skill_is_dropped_with_a_reason(content, note):

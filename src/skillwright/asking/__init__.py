@@ -19,7 +19,7 @@ from skillwright.core import (
     Sampling,
 )
 from skillwright.core.jsonio import digest
-from skillwright.models import ask_json
+from skillwright.models.structured import ask_for_reply
 from skillwright.rollout.transcript import estimate_tokens
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
@@ -45,6 +45,10 @@ class Asked(Protocol):
     @property
     def repair_rounds(self) -> int:
         """How often an unusable reply is asked for again."""
+
+    @property
+    def as_written(self) -> bool:
+        """Replies are not repaired: only strict JSON in the form asked for is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +101,15 @@ class AskFault:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[ReplyT]):
-    """A reply in the form that was asked for, or the fault in its place."""
+    """A reply in the form that was asked for, or the fault in its place.
+
+    Attributes:
+        repairs: What was done to read the reply, a note each.
+    """
 
     reply: ReplyT | AskFault
     prompt_digest: str
+    repairs: tuple[str, ...] = ()
 
 
 async def ask(asked: Asked, question: Question, reply_type: type[ReplyT]) -> Answer[ReplyT]:
@@ -129,14 +138,15 @@ async def ask(asked: Asked, question: Question, reply_type: type[ReplyT]) -> Ans
         return fault(Failure(FailureCause.MODEL_REFUSED, said))
     max_tokens = question.max_tokens or asked.sampling.max_tokens
     try:
-        reply = await ask_json(
+        read = await ask_for_reply(
             asked.model,
             messages,
             reply_type,
             sampling=replace(asked.sampling, seed=question.seed, max_tokens=max_tokens),
             purpose=question.purpose,
             repair_rounds=asked.repair_rounds,
+            as_written=asked.as_written,
         )
     except ModelError as error:
         return fault(Failure.of(error))
-    return Answer(reply, prompt_digest)
+    return Answer(read.value, prompt_digest, read.repairs)

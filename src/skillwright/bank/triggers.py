@@ -18,7 +18,7 @@ from skillwright.bank.embedding.embedders import Encoder, LexicalEmbedder, is_co
 from skillwright.bank.lint.lint import lint
 from skillwright.bank.retrieve import BankIndex, RetrievalSettings, retrieve
 from skillwright.core import BankSkill, SkillKind
-from skillwright.core.fence import is_hidden
+from skillwright.core.fence import hidden_at
 from skillwright.core.jsonio import JsonRecord, encode_fields
 
 DESCRIPTION_LIMIT: Final = 1024
@@ -33,7 +33,8 @@ _ANY_WORD = re.compile(r"[^\W\d_]{3,}")
 
 def plain_prose(text: str, limit: int = DESCRIPTION_LIMIT) -> str:
     """Return a text on one line, cut at a word, without angle brackets and hidden characters."""
-    shown = "".join(" " if is_hidden(one) or one in "<>`" else one for one in text)
+    hidden = set(hidden_at(text))
+    shown = "".join(" " if at in hidden or one in "<>`" else one for at, one in enumerate(text))
     line = " ".join(shown.split())
     if len(line) <= limit:
         return line

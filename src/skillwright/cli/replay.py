@@ -20,7 +20,7 @@ from skillwright.cli.options import (
 from skillwright.cli.training import play_evaluation
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import ConfigError
-from skillwright.core.jsonio import read_text
+from skillwright.core.skill_file import read_skill_file
 from skillwright.jobs.inspect import Differing, ReplayReport, plan_fork, replay_run
 from skillwright.jobs.text import preflight
 
@@ -76,7 +76,7 @@ def fork(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Continue a recorded episode from one of its turns, several times, with any skill."""
     with exit_codes():
-        text = None if skill is None else read_text(skill, "skill")
+        text = None if skill is None else read_skill_file(skill).text()
         planned = plan_fork(run, episode, turn, text, trials, root=root, overrides=overrides)
         asyncio.run(preflight(planned.config, planned.plan))
         started = planned.start()

@@ -75,6 +75,8 @@ def _show_reports(summary: RunSummary) -> None:
 
 def _show_beginning(summary: RunSummary) -> None:
     out.print(f"{summary.job}, started {summary.started}, {summary.result}")
+    if summary.stopped:
+        print_words(out, f"[yellow]stopped[/]: {escape(summary.stopped)}", markup=True)
     if summary.fork is not None:
         print_words(out, f"continues {summary.fork.line}")
 

@@ -27,7 +27,6 @@ from skillwright.cli.options import (
     Output,
     Root,
     SkillName,
-    To,
     print_result,
 )
 from skillwright.cli.verify import show_taken
@@ -41,6 +40,7 @@ from skillwright.jobs.inspect import (
     AblationPlan,
     AblationWork,
     BlamedLine,
+    FolderExport,
     LessonReport,
     ablate,
     blame_skill,
@@ -123,35 +123,83 @@ def diff(
 
 
 @app.command("export")
-def export_(
+def export_(  # noqa: PLR0913 - each is an option
     where: Annotated[
         str, typer.Argument(metavar="SKILL", help=f"{_WHERE}, or a file of your own.")
     ],
-    to: To = None,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            help="claude (./.claude/skills), codex or agents (./.agents/skills), or the FOLDER of "
+            "the SKILL.md that the run began with.",
+        ),
+    ] = "",
     output: Output = None,
     name: SkillName = "",
     no_model: NoModel = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the change of a SKILL.md; write nothing.")
+    ] = False,
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Write a skill document as an Agent Skills folder, with its evidence."""
-    from skillwright.jobs.inspect import PLACES, ExportOptions, export_document
+    """Write a skill document as an Agent Skills folder, with its evidence.
+
+    A run that began with a SKILL.md is written back: its frontmatter and other files stay.
+    """
+    from skillwright.jobs.inspect import (
+        PLACES,
+        ExportOptions,
+        began_with_folder,
+        export_document,
+        folder_of,
+        plan_folder_export,
+    )
 
     with exit_codes():
-        if to is None and output is None:
+        if not to and output is None:
             raise UsageError(
                 "say where to: --to claude, codex or agents for the folder in which that agent "
-                "looks for skills, or --output DIR for another one"
+                "looks for skills, --to FOLDER for the folder that the run began with, or "
+                "--output DIR for another one"
             )
-        options = ExportOptions(output or PLACES[to or "agents"], name, asks_model=not no_model)
-        if _is_of_no_run(where):
-            text = read_text(Path(where), "skill document")
-            taken = asyncio.run(export_document(text, None, 0, options))
+        place = output or PLACES.get(to)
+        found = None if _is_of_no_run(where) else find_skill(where, root)
+        if found is not None and not name and (place is None or began_with_folder(found.run)):
+            folder = Path(to) if place is None else place / folder_of(found.run).resolve().name
+            plan = plan_folder_export(found, folder)
+            if not dry_run:
+                plan.write()
+            taken = None
+        elif place is None or dry_run:
+            wanted = f"--to {to}" if place is None else "--dry-run"
+            raise UsageError(
+                f"{wanted} is for a run that began with a SKILL.md, without --name; "
+                "--to claude, codex or agents, or --output DIR writes a new folder"
+            )
         else:
-            found = find_skill(where, root)
-            work = export_document(found.text, found.run, found.version, options)
-            taken = asyncio.run(work)
-    print_result(as_json, taken.to_dict(), lambda: show_taken(out, taken))
+            options = ExportOptions(place, name, asks_model=not no_model)
+            text = read_text(Path(where), "skill document") if found is None else found.text
+            run, version = (None, 0) if found is None else (found.run, found.version)
+            taken = asyncio.run(export_document(text, run, version, options))
+    if taken is not None:
+        print_result(as_json, taken.to_dict(), lambda: show_taken(out, taken))
+    else:
+        result = {**plan.to_dict(), "written": not dry_run}
+        print_result(as_json, result, lambda: _show_change(plan, written=not dry_run))
+
+
+def _show_change(plan: FolderExport, *, written: bool) -> None:
+    """Show what an export changes in the folder of a SKILL.md."""
+    for line in plan.diff.splitlines():
+        print_words(out, Text(line, _COLORS.get(line[:1], "")))
+    if not plan.changed:
+        say(f"{plan.folder} holds this version already; nothing changes.")
+    elif written:
+        say(f"written: {plan.folder}")
+    else:
+        say(f"Nothing was written. Without --dry-run this changes {plan.folder}.")
 
 
 def _is_of_no_run(where: str) -> bool:

@@ -117,6 +117,10 @@ def train(  # noqa: PLR0913 - each is an option
     compat: Compat = None,
     reuse: Reuse = NO_OVERRIDES,
     theirs: Theirs = NO_OVERRIDES,
+    skill: Annotated[
+        Path | None,
+        typer.Option(help="Initial skill: a file, or a folder with a SKILL.md (skill.init)."),
+    ] = None,
     parity: Annotated[bool, typer.Option("--parity", help="Use SkillOpt's defaults.")] = False,
     seeds: Annotated[
         int | None,
@@ -129,15 +133,23 @@ def train(  # noqa: PLR0913 - each is an option
         # First, so that a setting by name still has the last word.
         chosen = [*(["run.parity=true"] if parity else []), *played(env, adapter, compat)]
         settings = reusing(load_config(config, [*chosen, *overrides], theirs), reuse)
+        settings = _with_skill(settings, skill)
         if seeds is not None:
-            skill = _checked(settings)
-            study = start_study(settings, skill, seeds)
+            study = start_study(settings, _checked(settings), seeds)
         else:
             run = begin(settings)
     if seeds is not None:
         _train_study(study, as_json)
     else:
         play_training(run, as_json)
+
+
+def _with_skill(settings: RunConfig, skill: Path | None) -> RunConfig:
+    """Return the settings with another initial skill, if one is named."""
+    if skill is None:
+        return settings
+    named = settings.skill.model_copy(update={"init": str(skill)})
+    return settings.model_copy(update={"skill": named})
 
 
 @app.command("eval", cls=GreedyCommand)
@@ -148,7 +160,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     adapter: Adapter = None,
     compat: Compat = None,
     skill: Annotated[
-        Path | None, typer.Option(help="The skill to evaluate; else the config's skill.init.")
+        Path | None, typer.Option(help="The skill to evaluate, a file or folder; else skill.init.")
     ] = None,
     split: Annotated[Split, typer.Option(help="Which tasks; SkillOpt's names work.")] = "test",
     trials: Annotated[int, typer.Option(min=1, help="Attempts per task.")] = 1,
@@ -167,9 +179,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
     with exit_codes():
         settings = load_config(config, [*played(env, adapter, compat), *overrides], theirs)
         settings = reusing(settings, reuse)
-        if skill is not None:
-            named = settings.skill.model_copy(update={"init": str(skill)})
-            settings = settings.model_copy(update={"skill": named})
+        settings = _with_skill(settings, skill)
         plan = EvalPlan(by_our_name(split), trials, min_pass, max_failures)
         run = begin(settings, plan)
     play_evaluation(run, plan, as_json)

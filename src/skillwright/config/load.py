@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -19,10 +19,12 @@ from skillwright.config.yaml_files import (
     merge_layers,
     parse_overrides,
     read_layers,
+    validated_section,
 )
 from skillwright.core import ConfigError
 
 _log = logging.getLogger(__name__)
+ConfigT = TypeVar("ConfigT", RunConfig, RlConfig)
 
 _RECIPE_ONLY = ("grpo", "policy", "cold_start", "models.expert", "models.base")
 _RECIPE = frozenset({"grpo", "policy", "cold_start"})
@@ -75,6 +77,48 @@ def load_rl_config(path: str | Path, overrides: Sequence[str] = ()) -> RlConfig:
     values = merge_layers(_read(path))
     _refuse_other_kind(path, values, _TRAINING_ONLY, _RECIPE_ONLY, "train")
     return validated_rl(_completed(path, values, overrides, RlConfig), str(path))
+
+
+_ELSEWHERE = {"backend": "openai_chat", "model": "elsewhere", "base_url": "http://localhost"}
+_NOT_HERE: Mapping[type[BaseModel], Values] = {
+    RunConfig: dict.fromkeys(("target", "optimizer"), _ELSEWHERE),
+    RlConfig: dict.fromkeys(("base", "teacher", "expert"), _ELSEWHERE),
+}
+_ENV_NOT_HERE = {
+    "name": "table",
+    "config": {"prompt": "{{ question }}", "answer": "answer"},
+    "data": {"kind": "table", "path": "elsewhere.csv"},
+}
+
+
+def look_at_config(path: str | Path, kind: type[ConfigT]) -> ConfigT:
+    """Read a run's configuration, perhaps of another machine, to show what was done with it.
+
+    If it names a model, an environment or a gate that is not installed here, something else is in
+    their place; the sections from which a run's state is rebuilt stay.
+
+    Raises:
+        ConfigError: The file cannot be read, or more is wrong with it.
+    """
+    try:
+        load = load_config if kind is RunConfig else load_rl_config
+        return cast(ConfigT, load(path))
+    except ConfigError:
+        values = merge_layers(_read(Path(path)))
+    named = ("env", "models", "rollout", "skill", "bank")
+    kept = {name: section for name, section in values.items() if name not in named}
+    kept |= {"env": _ENV_NOT_HERE, "models": _NOT_HERE[kind]}
+    run = kept.get("run")
+    if isinstance(run, Mapping):
+        kept["run"] = {name: value for name, value in run.items() if name != "trackers"}
+    try:
+        return validated_section(kind, _completed(Path(path), kept, (), kind), str(path))
+    except ConfigError:
+        evaluation = kept.get("evaluation")
+        if not isinstance(evaluation, Mapping) or "gate" not in evaluation:
+            raise
+        kept["evaluation"] = {name: one for name, one in evaluation.items() if name != "gate"}
+        return validated_section(kind, _completed(Path(path), kept, (), kind), str(path))
 
 
 def config_of(values: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig | RlConfig:

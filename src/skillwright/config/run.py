@@ -309,7 +309,9 @@ class SkillSection(Settings):
     """The skill document to train, and an optional bank."""
 
     init: str = ""
-    """Initial skill file; empty, no skill."""
+    """Initial skill: a text file, or a folder with a SKILL.md; empty, no skill."""
+    train: Literal["body", "body+references"] = "body"
+    """What of a SKILL.md is injected and trained; ``body+references``, also the files it links."""
     bank: str = ""
     """Bank injected after it: a file, JSON (ours or SkillRL's) or ``seed:alfworld``."""
 

@@ -1,25 +1,28 @@
 """The agent protocol, and actions: text in tags, or native tool calls."""
 
-import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, Self
 
+from skillwright.core.calls import (
+    MAX_CALL_CHARS,
+    STRICT_DECODER,
+    WRITTEN,
+    Unreadable,
+    read_arguments,
+    read_calls,
+    too_deep,
+)
 from skillwright.core.chat import Completion, Message, ToolCall, Usage
 from skillwright.core.jsonio import dumps
+from skillwright.core.marks import spoken
 
 # A strict endpoint refuses a whole conversation for one tool call in it with a missing or repeated
 # id, a blank in its name, or arguments that are no JSON object. The record of a turn keeps calls as
 # the model wrote them; later requests carry the result of `sendable`.
 
-
-MAX_CALL_CHARS: Final = 65_536
-"""Maximum characters of a call's arguments; longer calls are not executed."""
-MAX_DEPTH: Final = 32
-"""Maximum nesting of a call's arguments; deeper calls are not executed."""
 
 _ID: Final = re.compile(r"[!-~]{1,64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -38,7 +41,8 @@ def sendable(calls: Sequence[ToolCall], earlier: Iterable[Message]) -> tuple[Too
     taken = {call["id"] for message in earlier for call in message.get("tool_calls") or ()}
     made = []
     for call in calls:
-        call_id = call.id if _ID.fullmatch(call.id) and call.id not in taken else _free_id(taken)
+        is_free = _ID.fullmatch(call.id) and call.id not in taken
+        call_id = call.id if is_free else _free_id(taken, call.id.startswith(WRITTEN))
         taken.add(call_id)
         made.append(ToolCall(call_id, _name(call.name), _arguments(call.arguments)))
     return tuple(made)
@@ -74,34 +78,16 @@ def _read(call_id: str, written: str) -> ToolCall:
     return ToolCall(call_id, name, arguments if isinstance(arguments, str) else dumps(arguments))
 
 
-def too_deep(value: Any) -> bool:
-    """Tell whether a JSON value is nested deeper than `MAX_DEPTH`."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _members(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _members(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [one for one in value.values() if isinstance(one, dict | list)]
-    if isinstance(value, list):
-        return [one for one in value if isinstance(one, dict | list)]
-    return []
-
-
 def _written(call: ToolCall) -> str:
     read = _object(call.arguments)
     return dumps({"name": call.name, "arguments": call.arguments if read is None else read})
 
 
-def _free_id(taken: set[str]) -> str:
-    number = len(taken)
-    while f"call_{number}" in taken:
+def _free_id(taken: set[str], was_written: bool) -> str:
+    number, begin = len(taken), WRITTEN if was_written else "call_"
+    while f"{begin}{number}" in taken:
         number += 1
-    return f"call_{number}"
+    return f"{begin}{number}"
 
 
 def _name(name: str) -> str:
@@ -111,9 +97,12 @@ def _name(name: str) -> str:
 
 
 def _arguments(written: str) -> str:
-    if written.strip() in ("", "null"):
-        return "{}"
-    return written if _object(written) is not None else dumps({"arguments": written[:_SHOWN_CHARS]})
+    if _object(written) is not None:
+        return written
+    try:
+        return dumps(read_arguments(written))
+    except Unreadable:
+        return dumps({"arguments": written[:_SHOWN_CHARS]})
 
 
 def _object(written: str) -> dict[str, Any] | None:
@@ -124,26 +113,6 @@ def _object(written: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and not too_deep(value) else None
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:80]} is too large a number")
-    return number
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
-
-
-# Built once: creating a decoder takes longer than decoding a call.
-STRICT_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
-"""Decodes JSON that a model wrote; refuses NaN and infinite numbers."""
-
-
-# Marks of calls in the text, where a server does not parse them.
-_CALL_MARKS: Final = ("<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "<function=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +138,29 @@ class TurnContext:
 
 
 class Lapse(StrEnum):
-    """Finish reason of an answer without a usable action."""
+    """Finish reason of an answer that was not usable as it was written."""
 
     CUT = "length"
     """Cut off at the token limit."""
     NATIVE_CALLS = "tool_calls"
     """Native tool calls, where the environment reads text."""
+    UNREAD_CALLS = "unread_calls"
+    """Tool calls written as text that cannot be read, where the environment reads native calls."""
     WRITTEN_CALLS = "written_calls"
-    """Tool calls written as text, where the environment reads native calls."""
+    """Tool calls written as text, which were read as native calls."""
+    MARKS_CUT = "marks_cut"
+    """An answer without the marks of a chat template, which were cut."""
+    MARKS_LEFT = "marks_left"
+    """An answer with marks of a chat template, which may be part of it."""
     REASONING = "reasoning"
     """Reasoning without text."""
     EMPTY = "empty"
     """An empty answer."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the answer was usable all the same."""
+        return self in (Lapse.WRITTEN_CALLS, Lapse.MARKS_CUT, Lapse.MARKS_LEFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,30 +183,39 @@ class Act:
     native: Mapping[str, Any] | None = field(default=None, hash=False)
 
     @classmethod
-    def of(cls, answer: Completion, *, offered_tools: bool = False) -> Self:
-        """Convert a model's answer into a turn."""
+    def of(
+        cls,
+        answer: Completion,
+        *,
+        offered_tools: bool = False,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> Self:
+        """Convert a model's answer into a turn.
+
+        Args:
+            answer: The answer.
+            offered_tools: Whether the request offered tools; then calls in the text are read.
+            tools: Those tools, in OpenAI's form.
+        """
         if not offered_tools:
             return cls(answer.text, answer.usage, finish_reason=_ending(answer))
-        return cls(
+        ending, text, calls = (
+            _ending(replace(answer, tool_calls=())),
             answer.text,
-            answer.usage,
-            finish_reason=_ending_with_tools(answer),
-            tool_calls=answer.tool_calls,
-            native=answer.native,
+            answer.tool_calls,
         )
+        if calls:
+            ending = "stop" if answer.finish_reason != Lapse.CUT else ending
+        elif (found := read_calls(spoken(text), tools)).is_readable:
+            ending, text, calls = Lapse.WRITTEN_CALLS.value, found.said, found.native()
+        elif found.calls and ending != Lapse.CUT:
+            ending = Lapse.UNREAD_CALLS.value
+        return cls(text, answer.usage, finish_reason=ending, tool_calls=calls, native=answer.native)
 
     @property
     def written(self) -> str:
         """The text and the native calls in ``<tool_call>`` tags, as one text."""
         return tagged(self.text, self.tool_calls) if self.tool_calls else self.text
-
-
-def _ending_with_tools(answer: Completion) -> str:
-    if not answer.tool_calls and any(mark in answer.text for mark in _CALL_MARKS):
-        return Lapse.WRITTEN_CALLS.value
-    if answer.tool_calls and answer.finish_reason != Lapse.CUT:
-        return "stop"
-    return _ending(replace(answer, tool_calls=()))
 
 
 def _ending(answer: Completion) -> str:
@@ -236,8 +225,10 @@ def _ending(answer: Completion) -> str:
         return Lapse.CUT.value
     if not answer.text.strip():
         return (Lapse.REASONING if answer.reasoning.strip() else Lapse.EMPTY).value
-    # Some servers report "tool_calls" for answers with only text.
-    return "stop" if answer.finish_reason == Lapse.NATIVE_CALLS else answer.finish_reason
+    # Some servers end with "tool_calls" where the text is all that there is.
+    if answer.finish_reason not in ("stop", Lapse.NATIVE_CALLS):
+        return answer.finish_reason
+    return f"marks_{answer.marks}" if answer.marks else "stop"
 
 
 class Agent(Protocol):

@@ -1,9 +1,10 @@
 """Messages, sampling settings, completions and usage of chat models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, Required, TypedDict
+from typing import Any, Final, Protocol, Required, TypedDict
 
 
 class Message(TypedDict, total=False):
@@ -163,6 +164,8 @@ class Completion:
         logprobs: One per token, if requested.
         native: ``{"dialect", "content"}``: the answer in the dialect's own format, for later
             requests that must repeat it unchanged; ``None`` where text and calls suffice.
+        marks: ``cut`` if marks of a chat template were cut from the text, ``left`` if it holds some
+            that may be part of the answer, else "".
     """
 
     text: str
@@ -173,6 +176,7 @@ class Completion:
     reasoning: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
     native: Mapping[str, Any] | None = field(default=None, hash=False)
+    marks: str = ""
 
     def message(self) -> Message:
         """Return the answer as an assistant message of the conversation."""
@@ -182,6 +186,12 @@ class Completion:
         if self.native is not None:
             said["native"] = self.native
         return said
+
+
+INTERRUPTED: Final[ContextVar[Callable[[Purpose, Usage], None] | None]] = ContextVar(
+    "interrupted", default=None
+)
+"""Records the usage of calls that are cancelled; `Completion` and errors carry all other usage."""
 
 
 class ChatModel(Protocol):

@@ -37,6 +37,75 @@ def is_hidden(character: str) -> bool:
     )
 
 
+# Marks that draw nothing and that some scripts cannot be written without, by the first word of the
+# Unicode name of the letter before them.
+_INDIC = "DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA"
+_JOINING = frozenset(f"{_INDIC} ARABIC SYRIAC NKO MONGOLIAN MYANMAR KHMER TIBETAN".split())
+_NEEDED = {
+    "\u200c": _JOINING,
+    "\u200d": _JOINING,
+    "\u200b": frozenset(("KHMER", "THAI", "LAO", "MYANMAR", "TIBETAN")),
+    "\u180e": frozenset(("MONGOLIAN",)),
+}
+_EMOJI_PART = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")  # their presentation and skin tones
+_SYMBOLS = ("So", "Sm")
+_FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a]{5}\U000e007f")  # of England, Scotland, Wales
+
+
+def hidden_at(text: str) -> list[int]:
+    """Return where a text holds hidden characters that its script or emoji do not need.
+
+    A joiner is needed between the letters of scripts such as Persian or Hindi, and between emoji.
+    """
+    hidden = set(filter(is_hidden, set(text)))
+    if not hidden:
+        return []
+    flags = {at for found in _FLAG.finditer(text) for at in range(*found.span())}
+    return [
+        at
+        for at, character in enumerate(text)
+        if character in hidden and at not in flags and not _is_needed(text, at)
+    ]
+
+
+def _is_needed(text: str, at: int) -> bool:
+    before, after = text[max(at - 1, 0) : at], text[at + 1 : at + 2]
+    if unicodedata.name(before or " ", "").split(" ")[0] in _NEEDED.get(text[at], ()):
+        return unicodedata.category(before)[0] in "LM"
+    return (
+        text[at] == "\u200d"
+        and bool(before and after)
+        and (unicodedata.category(before) in _SYMBOLS or bool(_EMOJI_PART.match(before)))
+        and unicodedata.category(after) in _SYMBOLS
+    )
+
+
+def hidden_character(text: str) -> str:
+    """Name the first hidden character of a text and its place, or return an empty text."""
+    found = hidden_at(text)
+    if not found:
+        return ""
+    at = found[0]
+    name = unicodedata.name(text[at], _unnamed(text[at]))
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"U+{ord(text[at]):04X} ({name}) in line {line}, column {column}{more}"
+
+
+def _unnamed(character: str) -> str:
+    return (
+        "half of a character" if unicodedata.category(character) == "Cs" else "a control character"
+    )
+
+
+_LINE_ENDING = re.compile("\r\n|[\r\u2028\u2029]")
+
+
+def plain_text(text: str) -> str:
+    """Return a text with plain line feeds, no soft hyphens, no byte order mark at its start."""
+    return _LINE_ENDING.sub("\n", text).replace("\xad", "").removeprefix("\ufeff")
+
+
 def defuse(text: str) -> str:
     """Show hidden characters as escapes, and put a harmless angle where our tags would begin."""
     shown = _UNUSUAL.sub(_escaped, _LINE_BREAK.sub("\n", text))

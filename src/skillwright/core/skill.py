@@ -17,6 +17,7 @@ _SLOW_MARKERS = re.compile(f"{re.escape(SLOW_UPDATE_START)}|{re.escape(SLOW_UPDA
 _MARKERS = re.compile(
     f"{_SLOW_MARKERS.pattern}|{re.escape(APPENDIX_START)}|{re.escape(APPENDIX_END)}"
 )
+_FILE_MARKER = re.compile(r"^<!-- FILE: (\S+) -->\n?", re.MULTILINE)
 _SLOW_REGION = re.compile(
     re.escape(SLOW_UPDATE_START) + r".*?" + re.escape(SLOW_UPDATE_END), re.DOTALL
 )
@@ -41,10 +42,26 @@ def protected_regions(text: str) -> list[Span]:
     """Find the regions that edits may not touch, markers included, in document order."""
     spans = [
         Span(*match.span())
-        for pattern in (_SLOW_REGION, _APPENDIX_REGION)
+        for pattern in (_SLOW_REGION, _APPENDIX_REGION, _FILE_MARKER)
         for match in pattern.finditer(text)
     ]
     return sorted(spans)
+
+
+def file_marker(name: str) -> str:
+    """Return the line above the text of another file of a skill's folder."""
+    return f"<!-- FILE: {name} -->"
+
+
+def split_files(text: str) -> tuple[str, dict[str, str]]:
+    """Return a document's own text, and the texts of other files in it, by their names.
+
+    Guidance and notes, which training puts at the end, belong to the document.
+    """
+    added = [region[0] for one in (_SLOW_REGION, _APPENDIX_REGION) for region in one.finditer(text)]
+    own, *parts = _FILE_MARKER.split(body(text))
+    own = "\n\n".join([own.rstrip(), *added]) if added else own
+    return own, dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def without_markers(text: str) -> str:

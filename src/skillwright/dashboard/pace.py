@@ -4,7 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillwright.config.load import load_config, load_rl_config
+from skillwright.config.load import look_at_config
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import RunConfig
 from skillwright.dashboard.reading import RunReader
 from skillwright.jobs.inspect import RunSummary
 from skillwright.jobs.run import TASKS, seconds_worked, sessions_of
@@ -72,7 +74,7 @@ def _planned(
     """Return the unit, its expected number, and the episodes after the last unit."""
     path = reader.folder / "config.yaml"
     if one.rl is not None:
-        return "iterations", load_rl_config(path).grpo.iterations, 0.0
+        return "iterations", look_at_config(path, RlConfig).grpo.iterations, 0.0
     facts = next((event.payload for event in events if event.kind == TASKS), None)
     counts = {split: fact.get("tasks") for split, fact in facts.items()} if facts else {}
     if one.state is None:
@@ -81,7 +83,7 @@ def _planned(
         return "episodes", tasks * plan.trials if plan and tasks else None, 0.0
     if not counts.get("train"):
         return "steps", None, 0.0
-    config = load_config(path)
+    config = look_at_config(path, RunConfig)
     expected = config.train.epochs * config.train.steps_per_epoch(counts["train"])
     test = config.evaluation.gate.release
     tail = test.expected_rollouts(counts.get("val") or 0) if test is not None else 0

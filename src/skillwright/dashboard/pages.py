@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 from starlette.requests import Request
 
-from skillwright.core import RunError, Usage, UsageError
+from skillwright.core import Purpose, RunError, Usage, UsageError
 from skillwright.dashboard import charts
 from skillwright.dashboard.ablation import read_ablation
 from skillwright.dashboard.charts import Mark
@@ -19,10 +19,13 @@ from skillwright.dashboard.reading import Filter, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.dashboard.timeline import alpha_left, course, in_order
 from skillwright.jobs.inspect import RunSummary, blame, compare_runs, read_episode, read_side
+from skillwright.jobs.text import Replies
 from skillwright.jobs.weights import RlKind, weights_name
 from skillwright.runs import VerdictRecord
 
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]
+_OTHERS = (Purpose.ROLLOUT.value, Purpose.USER.value, Purpose.JUDGE.value)
+"""What is consumed in episodes, and not by the optimizer or the teacher."""
 VAL_PHASES = ("gate", "val", "release")
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
 _TASKS = 100
@@ -66,6 +69,9 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "gain": gain_of(summary),
             "status": status_of(summary),
             "pace": pace_of(summary, reader),
+            "stopped": summary.stopped,
+            "replies": summary.state.all_replies if summary.state else Replies(),
+            "remarked": reader.remarks(),
             "events": reader.store.events()[-8:],
         }
 
@@ -153,16 +159,19 @@ def skill(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def edits(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show the counts of proposed, merged, selected and judged edits, per step."""
-    with _run(site, request) as (_, reader):
+    """Show the counts of edits at each stage, per step, and why others came no further."""
+    with _run(site, request) as (summary, reader):
         funnel = reader.funnel()
         steps = [one["step"] for one in funnel]
         step = _number(request.query_params, "step", steps[-1] if steps else 0)
+        patches = reader.store.patches(step)
         return "edits.html", {
             "funnel": funnel,
             "step": step,
             "edits": reader.store.edits(step),
-            "patches": [one for one in reader.store.patches(step) if one.failure],
+            "patches": [one for one in patches if one.failure],
+            "noted": [one for one in patches if one.details.get("notes")],
+            "stopped": summary.stopped,
             "verdicts": [one for one in reader.store.verdicts() if one.step == step],
         }
 
@@ -223,8 +232,12 @@ def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show failures by cause, and usage."""
     with _run(site, request) as (summary, reader):
+        asked = [one for name, one in summary.usage.items() if name not in _OTHERS]
         return "costs.html", {
             "faults": reader.faults(),
+            "again": sum(one.failed_calls for one in asked),
+            "remarked": reader.remarks(),
+            "stopped": summary.stopped,
             "usage": summary.usage,
             "total": sum(summary.usage.values(), Usage()),
             "status": status_of(summary),

@@ -15,9 +15,9 @@ from typing import Any
 from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank import threshold_of
-from skillwright.jobs.kinds import RL
+from skillwright.jobs.kinds import RL, UNUSABLE
 from skillwright.jobs.run import MADE
-from skillwright.jobs.text import Kind
+from skillwright.jobs.text import Kind, decision_text
 from skillwright.jobs.weights import TEST_EPISODES, RlKind, weights_name
 from skillwright.runs import RunStore
 from skillwright.runs.database import Database
@@ -37,6 +37,10 @@ _TESTED = f"""(SELECT each.value FROM events v, json_each(v.payload, '$.{TEST_EP
 _IN_OTHER_SCOPE = (
     f"e.key IN {_TESTED % _OTHER_SCOPE} AND e.key NOT IN {_TESTED % 'final'} THEN '{_OTHER_SCOPE}'"
 )
+_STAGES = ("proposed", "dropped", "merged", "selected", "applied")
+"""Stages of an edit, in order."""
+_FAULTS, _MESSAGE = 50, 400
+"""Kinds of failures that are shown, and characters of a message."""
 _SEARCH_S = 0.04
 """Maximum seconds of a search per request; the next request continues."""
 
@@ -162,11 +166,14 @@ class Faults:
     """Failures by cause.
 
     Attributes:
-        episodes: (cause, message of one, how many, number of the latest).
+        episodes: (cause, message of one, how many, number of the latest), the most frequent first.
+        calls: (purpose, error, how many).
+        kinds: Number of different messages of episodes and of calls, also of those left out.
     """
 
     episodes: list[tuple[str, str, int, int]] = field(default_factory=list)
     calls: list[tuple[str, str, int]] = field(default_factory=list)
+    kinds: tuple[int, int] = (0, 0)
 
 
 class RunReader:
@@ -306,33 +313,54 @@ class RunReader:
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def faults(self) -> Faults:
-        """Count failures by cause."""
+        """Count failures by cause; of long messages the first characters count."""
         episodes = self.database.rows(
-            """SELECT failure_cause AS cause, failure_message AS message, count(*) AS n,
-                    max(id) AS latest
+            f"""SELECT failure_cause AS cause,
+                    coalesce(substr(failure_message, 1, {_MESSAGE}), '') AS message,
+                    count(*) AS n, max(id) AS latest, count(*) OVER () AS kinds
                 FROM episodes WHERE reward IS NULL GROUP BY cause, message
-                ORDER BY n DESC LIMIT 50"""
+                ORDER BY n DESC, latest DESC LIMIT {_FAULTS}"""
         )
         calls = self.database.rows(
-            """SELECT purpose, error, count(*) AS n FROM calls WHERE error IS NOT NULL
-                GROUP BY purpose, error ORDER BY n DESC LIMIT 50"""
+            f"""SELECT purpose, substr(error, 1, {_MESSAGE}) AS message, count(*) AS n,
+                    count(*) OVER () AS kinds
+                FROM calls WHERE error IS NOT NULL
+                GROUP BY purpose, message ORDER BY n DESC, max(id) DESC LIMIT {_FAULTS}"""
         )
         return Faults(
-            [(row["cause"], row["message"] or "", row["n"], row["latest"]) for row in episodes],
-            [(row["purpose"], row["error"], row["n"]) for row in calls],
+            [(row["cause"], row["message"], row["n"], row["latest"]) for row in episodes],
+            [(row["purpose"], row["message"], row["n"]) for row in calls],
+            (_kinds(episodes), _kinds(calls)),
         )
 
+    def remarks(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Return (step or epoch, outcome, remarks) wherever the optimizer's replies need a word."""
+        found = []
+        for event in self.store.events():
+            one = event.payload
+            said = tuple(one.get("remarks", ()))
+            match event.kind:
+                case Kind.STEP | Kind.EPOCH if said or one["action"].startswith("skip"):
+                    place = f"{event.kind} {one[event.kind]}"
+                    found.append((place, decision_text(one["action"], None, said), said))
+                case _ if event.kind == UNUSABLE:
+                    found.append(("", "the run stopped", (one["message"],)))
+        return found
+
     def funnel(self) -> list[dict[str, Any]]:
-        """Count the edits of each step by how far they came, with the step's verdict."""
-        rows = self.database.rows(
-            """SELECT step, sum(stage = 'proposed') AS proposed, sum(merge_level > 0) AS merged,
-                    sum(stage = 'selected') AS selected,
-                    sum(stage = 'selected' AND (status LIKE 'applied%' OR status LIKE 'repaired%'))
-                        AS applied
-                FROM edits GROUP BY step ORDER BY step"""
-        )
+        """Count the edits of each step at each stage, with what became of the step, and why.
+
+        Counts that an older version did not store are ``None``.
+        """
         verdicts = {one.step: one.body for one in self.store.verdicts() if one.origin == "step"}
-        return [{**dict(row), "verdict": verdicts.get(row["step"])} for row in rows]
+        found = []
+        for one in self.payloads(Kind.STEP):
+            verdict, remarks = verdicts.get(one["step"]), one.get("remarks", ())
+            counts = dict.fromkeys(_STAGES) | one.get("edits", {})
+            outcome = decision_text(one["action"], None, remarks)
+            facts = {"verdict": verdict, "outcome": outcome, "remarks": remarks}
+            found.append({"step": one["step"], **counts, **facts})
+        return found
 
     def moment(self) -> str:
         """Return a value that changes with the store."""
@@ -345,6 +373,10 @@ class RunReader:
     def payloads(self, kind: str) -> list[dict[str, Any]]:
         """Return the payloads of events of a kind, in order."""
         return [event.payload for event in self.store.events(kind)]
+
+
+def _kinds(rows: Sequence[sqlite3.Row]) -> int:
+    return int(rows[0]["kinds"]) if rows else 0
 
 
 def plain(text: Any) -> str:

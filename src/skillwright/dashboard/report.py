@@ -5,6 +5,7 @@ The HTML holds the pages of `skillwright view` without links, forms and scripts;
 
 import difflib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.requests import Request
 from skillwright.core import RunError
 from skillwright.core.fence import without_controls
 from skillwright.dashboard import banks, pages
-from skillwright.dashboard.reading import reading
+from skillwright.dashboard.reading import RunReader, plain, reading
 from skillwright.dashboard.site import Site, signed, templates
 from skillwright.jobs.inspect import EpisodeQuery, FlipList, RunSummary, list_flips
 
@@ -31,6 +32,7 @@ _SERVED = re.compile(
 )
 _MOST_FLIPPED = 3
 _MOST_LINES = 400
+_MOST_FAULTS, _LONGEST = 5, 600
 
 
 def html_report(folder: Path) -> str:
@@ -76,6 +78,7 @@ def markdown_report(folder: Path) -> str:
             f"{sum(one.body['decision'] == 'accept' for one in verdicts)} of {len(verdicts)} "
             f"candidates were accepted; {summary.episodes:,} episodes, {summary.failures} failed."
         )
+        parts += _troubles(summary, reader)
         if summary.state is not None:
             best = reader.store.skill(summary.state.best_version)
             changed = difflib.unified_diff(
@@ -88,6 +91,31 @@ def markdown_report(folder: Path) -> str:
     if summary.job != "eval" and _is_tested(summary):
         parts.append(_flipped(list_flips(folder, query=EpisodeQuery(split="test"))))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
+    """Say why a run stopped, what was wrong with the optimizer's replies, and what failed."""
+    if summary.stopped:
+        yield f"**Stopped:** {_words(summary.stopped)}"
+    if remarked := reader.remarks():
+        lines = [(f"{place}: {outcome}".strip(": "), said) for place, outcome, said in remarked]
+        yield "\n".join(
+            ["The optimizer's replies:", ""]
+            + [
+                f"- {head}" + "".join(f"\n  - {_words(one)}" for one in said)
+                for head, said in lines
+            ]
+        )
+    faults = reader.faults()
+    failed = [(cause, said, count) for cause, said, count, _ in faults.episodes] + faults.calls
+    if failed:
+        shown = [
+            f"- {plain(what)}, {count:,}: {_words(said)}"
+            for what, said, count in failed[:_MOST_FAULTS]
+        ]
+        more = sum(faults.kinds) - len(shown)
+        rest = [f"- and {more:,} other messages"] if more > 0 else []
+        yield "\n".join(["Failed episodes and calls by cause:", "", *shown, *rest])
 
 
 def _is_tested(summary: RunSummary) -> bool:
@@ -128,6 +156,12 @@ def _flipped(found: FlipList) -> str:
         for one in shown
     ]
     return "\n".join([head, "", *rows])
+
+
+def _words(text: str) -> str:
+    """Make a text of others plain words on one line of Markdown."""
+    line = " ".join(without_controls(text).split())[:_LONGEST]
+    return re.sub(r"([\\`*\[\]<>|~#&])", r"\\\1", line)
 
 
 def _code(text: str) -> str:

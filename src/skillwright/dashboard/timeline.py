@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skillwright.config.load import load_config
+from skillwright.config.load import look_at_config
+from skillwright.config.run import RunConfig
 from skillwright.dashboard.reading import RunReader
 from skillwright.evaluation import AlphaLedger, clustered_wilson_interval
 from skillwright.jobs.inspect import RunSummary
@@ -83,7 +84,7 @@ def _of_text(reader: RunReader) -> list[Moment]:
         low, high = clustered_wilson_interval(counts)
         return Measured(name, sum(c for c, _ in counts) / sum(n for _, n in counts), low, high)
 
-    config = load_config(reader.folder / "config.yaml")
+    config = look_at_config(reader.folder / "config.yaml", RunConfig)
     state = TrainState(StepMemory(), config.ledger(train_tasks(reader.store) or 1))
     found = [Moment(0, measured(0), measured(0))]
     for event in reader.store.events():

@@ -196,6 +196,7 @@ def _written(reply: Completion) -> dict[str, Any]:
         "tool_calls": [(call.id, call.name, call.arguments) for call in reply.tool_calls],
         "logprobs": [(one.token, one.logprob, one.top) for one in reply.logprobs],
         "native": reply.native,
+        "marks": reply.marks,
     }
 
 
@@ -218,4 +219,5 @@ def _read(body: Mapping[str, Any]) -> Completion:
             for token, logprob, top in body["logprobs"]
         ),
         native=body["native"],
+        marks=str(body.get("marks", "")),
     )

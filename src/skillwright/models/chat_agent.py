@@ -48,7 +48,7 @@ class ChatAgent:
             purpose=Purpose.ROLLOUT,
         )
         _refuse_blocked(completion)
-        return Act.of(completion, offered_tools=bool(context.tools))
+        return Act.of(completion, offered_tools=bool(context.tools), tools=context.tools)
 
 
 def agent_of(model: ChatModel) -> Agent:

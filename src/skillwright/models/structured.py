@@ -3,9 +3,9 @@
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,6 +18,16 @@ from skillwright.core import (
     ReplyInvalid,
     Sampling,
 )
+from skillwright.models.repairs import (
+    FENCE,
+    Found,
+    answer_part,
+    holds_undoubled_latex,
+    near_values,
+    other_notations,
+    with_doubled_backslashes,
+)
+from skillwright.models.shapes import as_json, fit
 from skillwright.models.validation import explain_validation_error
 
 logger = logging.getLogger(__name__)
@@ -30,6 +40,7 @@ _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 # Distinguishes the start of JSON from a brace in prose.
 _OBJECT = re.compile(r'\{\s*["}]')
+_CONTAINER = re.compile(r'\{\s*["}]|\[\s*[{[]')
 _ARRAY = re.compile(r'\[\s*(?:[]\[{"\d-]|true|false|null)')
 
 
@@ -46,18 +57,61 @@ def extract_json_array(text: str) -> list[Any] | None:
     return _extract(text, _ARRAY, list)
 
 
-def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply:
-    """Parse a model's JSON object as a typed reply.
+@dataclass(frozen=True, slots=True)
+class ReadReply(Generic[Reply]):
+    """A reply in the form that was asked for.
 
-    A `ReplyInvalid` names the problem in words that also instruct the model.
+    Attributes:
+        value: The reply.
+        repairs: What was done to read it, a note each; empty for a reply that had the form.
+    """
+
+    value: Reply
+    repairs: tuple[str, ...] = ()
+
+
+def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply:
+    """Parse a model's JSON object as a typed reply; see `read_reply`."""
+    return read_reply(text, finish_reason, reply_type).value
+
+
+def read_reply(
+    text: str, finish_reason: str, reply_type: type[Reply], *, as_written: bool = False
+) -> ReadReply[Reply]:
+    """Read a model's reply: strict JSON in the form asked for, or else what can only mean that.
+
+    Then the reply is repaired, or read in the shape that it has, in YAML or in XML.
+
+    Args:
+        text: The reply.
+        finish_reason: Why it ended.
+        reply_type: The form that was asked for.
+        as_written: Nothing but strict JSON in that form is read.
+
+    Raises:
+        ReplyInvalid: It has no such reading; the message says why, in words that also instruct the
+            model.
     """
     found = extract_json(text)
     # A complete object before a truncated one may be its draft.
-    if finish_reason == "length" and (found is None or _breaks_off(text)):
+    is_cut = finish_reason == "length"
+    if is_cut and (_breaks_off(text) or not text):
         what = "before its JSON object was complete" if text else "all of them spent on reasoning"
         raise ReplyInvalid(
             f"The reply was cut off by the token limit after {len(text):,} characters, {what}. "
             "Raise max_tokens, or ask for less."
+        )
+    if as_written:
+        answer = _best(_strict_values(text), reply_type)
+        read = None if answer is None else ReadReply(answer)
+    else:
+        read = _read(text, reply_type, is_cut=is_cut)
+    if read is not None:
+        return read
+    if found is None and is_cut:
+        raise ReplyInvalid(
+            f"The reply was cut off by the token limit after {len(text):,} characters, before its "
+            "JSON object was complete. Raise max_tokens, or ask for less."
         )
     if found is None and finish_reason == "content_filter":
         raise ReplyInvalid(
@@ -66,14 +120,11 @@ def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply
         )
     if found is None:
         raise ReplyInvalid(
-            f"The reply holds no complete JSON object; it begins {text[:80]!r}. "
+            f"The reply holds no complete JSON object; it begins {text[:80]!r}{_where(text)}. "
             "Answer with one JSON object and nothing else."
         )
-    answer = _best(text, reply_type)
-    if answer is not None:
-        return answer
     try:
-        return reply_type.model_validate(found)
+        return ReadReply(reply_type.model_validate(found))
     except ValidationError as error:
         problems = explain_validation_error(error, reply_type)
         raise ReplyInvalid(f"The JSON object does not have the form asked for:\n{problems}") from (
@@ -90,11 +141,35 @@ async def ask_json(
     purpose: Purpose,
     repair_rounds: int = 1,
 ) -> Reply:
+    """Ask for a JSON object; see `ask_for_reply`."""
+    read = await ask_for_reply(
+        model,
+        messages,
+        reply_type,
+        sampling=sampling,
+        purpose=purpose,
+        repair_rounds=repair_rounds,
+    )
+    return read.value
+
+
+async def ask_for_reply(
+    model: ChatModel,
+    messages: Sequence[Message],
+    reply_type: type[Reply],
+    *,
+    sampling: Sampling = Sampling(),
+    purpose: Purpose,
+    repair_rounds: int = 1,
+    as_written: bool = False,
+) -> ReadReply[Reply]:
     """Ask for a JSON object; repeat the request with the error up to ``repair_rounds`` times.
 
     After a truncated reply, the next limit is twice as long, which is logged. A reply that stays
     invalid or truncated raises `ReplyInvalid`; it never counts as an empty answer.
+    ``as_written`` is that of `read_reply`.
     """
+    repeats: tuple[str, ...] = ()
     conversation = list(messages)
     cut_off: ReplyInvalid | None = None
     for rounds_left in reversed(range(repair_rounds + 1)):
@@ -105,10 +180,14 @@ async def ask_json(
                 raise
             raise ReplyInvalid(f"{cut_off} Asking for more was refused: {refusal}") from refusal
         try:
-            return parse_reply(completion.text, completion.finish_reason, reply_type)
+            read = read_reply(
+                _said(completion), completion.finish_reason, reply_type, as_written=as_written
+            )
+            return replace(read, repairs=(*repeats, *read.repairs))
         except ReplyInvalid as problem:
             if not rounds_left:
                 raise
+            repeats = (*repeats, f"it was asked for again: {str(problem).splitlines()[0]}")
             conversation = [*messages, *_complaint(completion, problem)]
             if completion.finish_reason == "length":
                 cut_off = problem
@@ -116,38 +195,129 @@ async def ask_json(
     raise ValueError(f"repair_rounds is {repair_rounds}; ask at least once")
 
 
-def _best(text: str, reply_type: type[Reply]) -> Reply | None:
-    """Return the last of the objects that fill most of the form, fenced ones first.
-
-    Models write examples and drafts before the answer, and remarks after it.
-    """
-    best: Reply | None = None
-    for inside in (True, False):
-        for value in _objects(text, fenced=inside):
-            try:
-                found = reply_type.model_validate(value)
-            except ValidationError:
-                continue
-            if best is None or len(found.model_fields_set) >= len(best.model_fields_set):
-                best = found
-        if best is not None:
-            return best
+def _read(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Reply] | None:
+    """Read strict JSON first, then other shapes, near JSON, and other notations."""
+    for part in dict.fromkeys((answer_part(text), text)):
+        read = _read_part(part, reply_type, is_cut=is_cut)
+        if read is not None:
+            return read
     return None
 
 
-def _objects(text: str, *, fenced: bool) -> Iterator[dict[str, Any]]:
-    """List the outermost JSON objects of a text."""
+def _read_part(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Reply] | None:
+    found = _best(_strict_values(text), reply_type)
+    if found is not None and holds_undoubled_latex(text):
+        kept = _best(_strict_values(with_doubled_backslashes(text)), reply_type)
+        if kept is not None and kept != found:
+            return ReadReply(kept, ("the backslashes of its LaTeX were not doubled",))
+    if found is not None:
+        return ReadReply(found)
+    near = list(near_values(text, is_cut=is_cut))
+    is_repaired = any(one.is_repaired for one in near)
+    notes = (f"it was not strict JSON{_where(text)}",) if is_repaired else ()
+    if (best := _best(near, reply_type)) is not None:
+        return ReadReply(best, notes)
+    if not near and isinstance(alone := as_json(FENCE.sub("", text)), list):
+        near = [Found(alone)]  # numbers, or texts
+    if (other := _best_shape(near, reply_type)) is not None:
+        return ReadReply(other, (*notes, _said_of_shape(near, reply_type)))
+    for value, notation in () if is_cut else other_notations(text):
+        if (other := _best_shape([Found(value)], reply_type)) is not None:
+            return ReadReply(other, (f"it was written in {notation}",))
+    return None
+
+
+def _best(values: Sequence[Found], reply_type: type[Reply]) -> Reply | None:
+    """Return the last of the values that fill most of the form, fenced ones first.
+
+    Models write examples and drafts before the answer, and remarks after it.
+    """
+    return _last_and_fullest(
+        (_validated(item, reply_type), one.is_fenced)
+        for one in values
+        for item in (one.value if isinstance(one.value, list) else [one.value])
+        if isinstance(item, dict)
+    )
+
+
+def _last_and_fullest(found: Iterable[tuple[Reply | None, bool]]) -> Reply | None:
+    best: Reply | None = None
+    rank = (False, 0)
+    for reply, fenced in found:
+        if reply is not None and (fenced, len(reply.model_fields_set)) >= rank:
+            best, rank = reply, (fenced, len(reply.model_fields_set))
+    return best
+
+
+def _validated(value: Any, reply_type: type[Reply]) -> Reply | None:
+    try:
+        return reply_type.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _best_shape(values: Sequence[Found], reply_type: type[Reply]) -> Reply | None:
+    """Return the last and fullest of the values that mean the form in another shape."""
+    if len(values) > 1 and all(isinstance(one.value, dict) for one in values):
+        whole = fit([one.value for one in values], reply_type)  # one line of JSON for each item
+        if whole is not None:
+            return whole if all(one.follows for one in values[1:]) else None
+    return _last_and_fullest((fit(one.value, reply_type), one.is_fenced) for one in values)
+
+
+def _said_of_shape(values: Sequence[Found], reply_type: type[BaseModel]) -> str:
+    try:
+        reply_type.model_validate(values[-1].value)
+    except ValidationError as error:
+        problem = explain_validation_error(error, reply_type).partition("\n")[0]
+        return (
+            f"it did not have the form asked for ({problem}) and was read as what it can only mean"
+        )
+    return "it did not have the form asked for and was read as what it can only mean"
+
+
+def _where(text: str) -> str:
+    """Say where strict JSON ends in what should be JSON, or nothing."""
+    start = text.find("{")
+    try:
+        json.JSONDecoder(strict=False).raw_decode(text, start) if start >= 0 else None
+    except json.JSONDecodeError as error:
+        said = error.msg[0].lower() + error.msg[1:]
+        return f" (line {error.lineno}, column {error.colno}: {said})"
+    except RecursionError:
+        return " (it is nested too deeply)"
+    return ""
+
+
+def _strict_values(text: str) -> list[Found]:
+    """List the outermost JSON objects and lists of a text, each with whether it is fenced."""
+    whole = as_json(text)
+    if whole is not None:
+        return [Found(whole)]
     marks = [found.end() for found in _FENCE.finditer(text)]
+    values = []
     start = 0
-    while found := _OBJECT.search(text, start):
+    opening, lists_left = _CONTAINER, 8  # lists tried, to stay linear
+    while found := opening.search(text, start):
         end = _end(text, found.start())
-        if end is None:
-            return
-        is_inside = sum(mark <= found.start() for mark in marks) % 2 == 1
-        value = _load(text[found.start() : end], dict)
-        if value is not None and is_inside == fenced:
-            yield value
-        start = end
+        is_list = found.group().startswith("[")
+        if end is None and not is_list:
+            break
+        value = None if end is None else as_json(text[found.start() : end], (dict, list))
+        if value is not None:
+            is_inside = sum(mark <= found.start() for mark in marks) % 2 == 1
+            values.append(Found(value, is_inside))
+        lists_left -= is_list and value is None
+        opening = _CONTAINER if lists_left else _OBJECT
+        start = found.end() if is_list and (value is None or end is None) else end or found.end()
+    return values
+
+
+def _said(completion: Completion) -> str:
+    """Return the text of a reply; a model that calls a tool instead says it in the arguments."""
+    if not completion.text.strip() and len(completion.tool_calls) == 1:
+        return completion.tool_calls[0].arguments
+    return completion.text
 
 
 def _twice_as_long(sampling: Sampling, completion: Completion, purpose: Purpose) -> Sampling:
@@ -176,7 +346,7 @@ def _complaint(completion: Completion, problem: ReplyInvalid) -> list[Message]:
 
 
 def _extract(text: str, opening: re.Pattern[str], wanted: type[Json]) -> Json | None:
-    whole = _load(text, wanted)
+    whole: Json | None = as_json(text, wanted)
     if whole is not None:
         return whole
     fence = _FENCE.search(text)
@@ -204,7 +374,7 @@ def _first(text: str, start: int, opening: re.Pattern[str], wanted: type[Json]) 
         end = _end(text, found.start())
         if end is None:
             return None  # truncated: complete objects inside are not the answer
-        value = _load(text[found.start() : end], wanted)
+        value: Json | None = as_json(text[found.start() : end], wanted)
         if value is not None:
             return value
         start = end
@@ -222,16 +392,3 @@ def _end(text: str, start: int) -> int | None:
             if depth == 0:
                 return token.end()
     return None
-
-
-def _load(text: str, wanted: type[Json]) -> Json | None:
-    """Parse JSON of one type, or return ``None``; raw line breaks are allowed, NaN is not."""
-    try:
-        value = json.loads(text, strict=False, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, wanted) else None
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")

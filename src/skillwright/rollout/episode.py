@@ -109,7 +109,7 @@ class Attempt:
         self._stop = StopReason.DONE
         self._failure: Failure | None = None
         self._ended_at = 0.0
-        self._failed_usage = Usage()
+        self._failed_usage = self._unfinished = Usage()
         self._side_usage: dict[str, Usage] = {}
 
     @property
@@ -148,8 +148,10 @@ class Attempt:
     async def advance(self, act: Act) -> None:
         """Send an action to the environment."""
         context, index = self.context, len(self._turns)
+        self._unfinished = act.usage  # counts too if the environment fails or the run stops here
         with self._charged_to_env(f"step {index}"):
             reply = await self._step(act, context)
+        self._unfinished = Usage()
         turn = Turn(
             index=index,
             prompt=tuple(context.messages),
@@ -244,7 +246,7 @@ class Attempt:
             skill_scores=self.assignment.skill.scores,
             key=self.assignment.key,
             wall_s=self._ended_at - started_at,
-            lost_usage=lost + self._failed_usage,
+            lost_usage=lost + self._failed_usage + self._unfinished,
             side_usage=side_usage,
         )
 

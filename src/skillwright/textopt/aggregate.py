@@ -24,7 +24,14 @@ from skillwright.textopt.optimizer import (
     skill_section,
     user_message,
 )
-from skillwright.textopt.proposal import AnalystFault, ItemForm, Proposal, item_form, united
+from skillwright.textopt.proposal import (
+    AnalystFault,
+    ItemForm,
+    Proposal,
+    item_form,
+    label,
+    united,
+)
 from skillwright.textopt.reflect import AnalystPatch
 
 SIDES: tuple[SourceType, ...] = get_args(SourceType)
@@ -41,6 +48,7 @@ class Merge:
         outputs: Ids of the results; the inputs themselves if ``fault`` is set.
         fault: Reason for concatenating the inputs instead of merging them, or ``None``.
         dropped: Number of the reply's edits that could not be read or are refused.
+        repairs: What was done to read the reply.
     """
 
     call: str
@@ -51,14 +59,20 @@ class Merge:
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
     dropped: int = 0
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Merged proposals, and the merge calls; without a final merge failures come first."""
+    """Merged proposals, and the merge calls; without a final merge failures come first.
+
+    Attributes:
+        notes: Which proposals were equal to earlier ones.
+    """
 
     proposals: tuple[Proposal, ...] = ()
     merges: tuple[Merge, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class PatchNode(NamedTuple):
@@ -106,11 +120,41 @@ async def merge_sides(
     roots = [root for root in grown if root is not None]
     merges = tuple(merge for tree in trees for merge in tree.merges)
     if len(roots) < 2:
-        return Aggregate(roots[0].proposals if roots else (), merges)
-    level = max(tree.height for tree in trees) + 1
-    prompt = f"merge_final{calls.form.suffix}"
-    final, merge = await calls.merge(f"{context.name}.final", prompt, level, roots)
-    return Aggregate(final.proposals, (*merges, merge))
+        proposals = roots[0].proposals if roots else ()
+    else:
+        level = max(tree.height for tree in trees) + 1
+        prompt = f"merge_final{calls.form.suffix}"
+        final, merge = await calls.merge(f"{context.name}.final", prompt, level, roots)
+        proposals, merges = final.proposals, (*merges, merge)
+    if settings.limits.as_written:
+        return Aggregate(proposals, merges)
+    distinct, notes = _without_equals(proposals)
+    return Aggregate(distinct, merges, notes)
+
+
+def _without_equals(
+    proposals: Sequence[Proposal],
+) -> tuple[tuple[Proposal, ...], tuple[str, ...]]:
+    """Keep the first of equal proposals, with the evidence of all, and note the others."""
+    first: dict[tuple[str, ...], Proposal] = {}
+    notes = []
+    for one in proposals:
+        wording = (label(one.edit)[0], one.edit.target, one.edit.content.strip())
+        known = first.setdefault(wording, one)
+        if known is one:
+            continue
+        sides: set[SourceType] = {known.source_type, one.source_type}
+        both = replace(
+            known,
+            edit=replace(known.edit),
+            source_type="failure" if "failure" in sides else "success",
+            evidence=united((*known.evidence, *one.evidence)),
+            parents=tuple(dict.fromkeys((*known.parents, *one.parents))),
+        )
+        both.edit.support_count, both.edit.source_type = both.support, both.source_type
+        first[wording] = both
+        notes.append(f"{one.id} is equal to {known.id}: they are one edit")
+    return tuple(first.values()), tuple(notes)
 
 
 class _Tree:
@@ -201,6 +245,7 @@ class _MergeCalls:
         tree_level = None if prompt.startswith("merge_final") else level
         if isinstance(answer.reply, AnalystFault):
             fault, notes, dropped = answer.reply, [], 0
+            repairs: tuple[str, ...] = ()
             outputs = [_on_level(proposal, tree_level) for proposal in inputs]
         else:
             reader = _Reader(name, patches, tree_level, answer.prompt_digest)
@@ -208,6 +253,7 @@ class _MergeCalls:
             fault, outputs = None, [reader.proposal(*edit) for edit in found.edits]
             notes = [*found.notes, *reader.notes]
             dropped = len(answer.reply.edits) - len(found.edits)
+            repairs = (*answer.repairs, *found.repairs)
             if not outputs:
                 notes.append(f"none of {len(inputs)} edits is kept")
         merge = Merge(
@@ -219,6 +265,7 @@ class _MergeCalls:
             notes=tuple(notes),
             prompt_digest=answer.prompt_digest,
             dropped=dropped,
+            repairs=repairs,
         )
         return PatchNode(patches[0].source_type, tuple(outputs)), merge
 

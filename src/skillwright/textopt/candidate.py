@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from skillwright.core import Purpose, skill_hash
 from skillwright.core.edits import PREVIEW_CHARS
-from skillwright.core.fence import is_hidden, json_block, restore_tags
+from skillwright.core.fence import hidden_at, hidden_character, json_block, restore_tags
 from skillwright.core.jsonio import encode
 from skillwright.core.skill import (
     APPENDIX_END,
@@ -33,13 +33,13 @@ from skillwright.textopt.optimizer import (
     user_message,
 )
 from skillwright.textopt.proposal import (
-    INVISIBLE,
     TOO_LONG,
     AnalystFault,
     EditLimits,
     Proposal,
     SkillCandidate,
     UpdateMode,
+    cleaned,
     listed,
     texts,
 )
@@ -57,6 +57,7 @@ class Rewrite:
     Attributes:
         unusable: Reason why there is no new skill, or ``""``.
         call: ``s3.rewrite``, or ``""`` if an analyst wrote the skill.
+        repairs: What was done to read the reply.
     """
 
     change_summary: tuple[str, ...] = ()
@@ -64,6 +65,7 @@ class Rewrite:
     fault: AnalystFault | None = None
     call: str = ""
     prompt_digest: str = ""
+    repairs: tuple[str, ...] = ()
 
 
 async def rewrite_skill(
@@ -101,7 +103,9 @@ async def rewrite_skill(
         return _unchanged(context.skill, proposals), replace(
             record, unusable=fault.failure.message, fault=fault
         )
-    record = replace(record, change_summary=tuple(texts(answer.reply.change_summary)))
+    record = replace(
+        record, change_summary=tuple(texts(answer.reply.change_summary)), repairs=answer.repairs
+    )
     new, wrong = _usable(answer.reply.new_skill, context.skill, settings.limits)
     if wrong:
         return _unchanged(context.skill, proposals), replace(record, unusable=wrong)
@@ -137,13 +141,13 @@ def _usable(text: str, skill: str, limits: EditLimits) -> tuple[str, str]:
         text = restore_tags(text)
     if not without_markers(body(text)):
         return skill, "the new skill is empty"
-    new = with_regions_of(skill, text)
+    new = with_regions_of(skill, cleaned(text, limits))
     if new.strip() == skill.strip():  # a final newline is no change
         return skill, ""
     if len(new) > max(limits.max_skill_chars, len(skill)):
         return skill, TOO_LONG
-    if any(map(is_hidden, set(new) - set(skill))):
-        return skill, INVISIBLE
+    if {new[at] for at in hidden_at(new)} - {skill[at] for at in hidden_at(skill)}:
+        return skill, f"the new skill holds the hidden character {hidden_character(new)}"
     return new, ""
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.core.edits import SourceType
-from skillwright.core.fence import is_hidden
+from skillwright.core.fence import hidden_character, plain_text
 from skillwright.core.settings import Settings
 from skillwright.core.skill import without_markers
 from skillwright.textopt.proposal import BudgetControl, EditLimits, RankFallback, UpdateMode
@@ -39,14 +39,14 @@ class SkillAware(Settings):
         return "skill_aware_success" if self.appendix_source == "both" else ""
 
 
-def read_notes(value: object) -> list[str]:
+def read_notes(value: object, dropped: list[str] | None = None) -> list[str]:
     """Read a model's notes: one or a list of texts or of objects with ``note`` or ``content``.
 
     Each note becomes one line; empty and too long notes and those with hidden characters are
-    dropped.
+    dropped, and ``dropped`` gets the causes.
     """
     items = value if isinstance(value, list) else [value]
-    found = (_text(item) for item in items)
+    found = (_text(item, [] if dropped is None else dropped) for item in items)
     return unique_notes(note for note in found if note)
 
 
@@ -58,13 +58,16 @@ def unique_notes(notes: Iterable[str]) -> list[str]:
     return [note for key, note in first.items() if key]
 
 
-def _text(item: Any) -> str:
+def _text(item: Any, dropped: list[str]) -> str:
     if isinstance(item, Mapping):
         item = item.get("note") or item.get("content")
     if not isinstance(item, str):
         return ""
-    note = " ".join(without_markers(item).split()).removeprefix("- ").strip()
-    if len(note) > MAX_NOTE_CHARS or any(map(is_hidden, note)):
+    note = " ".join(without_markers(plain_text(item)).split()).removeprefix("- ").strip()
+    hidden = hidden_character(note)
+    if hidden or len(note) > MAX_NOTE_CHARS:
+        wrong = f"holds the hidden character {hidden}" if hidden else "is too long"
+        dropped.append(f"a reminder is dropped: it {wrong}")
         return ""
     return note
 
@@ -95,6 +98,8 @@ class EditTerms(Settings):
     """Maximum output tokens of a rewrite; unset, as for other replies."""
     repair_anchors: SkipJsonSchema[bool] = True
     """Edits whose anchor is not in the document go back to the optimizer once."""
+    replies_as_written: SkipJsonSchema[bool] = False
+    """Replies are not repaired, and their edits neither repaired nor merged, as in SkillOpt."""
     insert_after_fallback: SkipJsonSchema[bool] = False
     """An ``insert_after`` without its anchor appends, as in SkillOpt."""
     skill_aware: SkillAware | None = None

@@ -41,7 +41,7 @@ from skillwright.textopt.optimizer import (
     skill_section,
     user_message,
 )
-from skillwright.textopt.proposal import AnalystFault, EditLimits, parse_mode, text_refusal
+from skillwright.textopt.proposal import AnalystFault, EditLimits, cleaned, parse_mode, text_refusal
 
 # Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs, with its samples, policies and order.
 # Unlike it, this plays in batches (with the same pairs), uses a success threshold, and leaves out
@@ -416,18 +416,19 @@ async def write_slow_update(
     asked = replace(nothing, cuts=cuts, prompt_digest=answer.prompt_digest)
     if isinstance(answer.reply, AnalystFault):
         return replace(asked, status=SlowUpdateStatus.FAULT, fault=answer.reply)
-    content = without_markers(answer.reply.slow_update_content)
+    content = cleaned(without_markers(answer.reply.slow_update_content), limits)
     asked = replace(
         asked,
         status=SlowUpdateStatus.NO_CONTENT,
         reasoning=answer.reply.reasoning,
         content=content,
+        notes=answer.repairs,
     )
     candidate = replace_slow_update_field(skill, content)
     refused = text_refusal(content, candidate, skill, limits) if content else None
     if refused or not content:
         notes = (f"the guidance is dropped: {refused}",) if refused else ()
-        return replace(asked, content="", notes=notes)
+        return replace(asked, content="", notes=(*asked.notes, *notes))
     if candidate == skill:
         return replace(asked, status=SlowUpdateStatus.NO_CHANGE)
     return replace(asked, status=SlowUpdateStatus.CANDIDATE, candidate=candidate)
@@ -480,11 +481,11 @@ async def write_meta_skill(
     asked = replace(nothing, cuts=cuts, prompt_digest=answer.prompt_digest)
     if isinstance(answer.reply, AnalystFault):
         return replace(asked, action=MetaSkillAction.FAULT, fault=answer.reply)
-    asked = replace(asked, reasoning=answer.reply.reasoning)
-    content = answer.reply.meta_skill_content.strip()
+    asked = replace(asked, reasoning=answer.reply.reasoning, notes=answer.repairs)
+    content = cleaned(answer.reply.meta_skill_content.strip(), limits)
     refused = text_refusal(content, content, previous, limits)
     if refused:
-        return replace(asked, notes=(f"the notes are dropped: {refused}",))
+        return replace(asked, notes=(*asked.notes, f"the notes are dropped: {refused}"))
     if not content:
         return asked
     return replace(asked, action=MetaSkillAction.WRITTEN, content=content)

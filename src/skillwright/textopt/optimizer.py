@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, model_validator
 
 from skillwright.asking import Answer, Question, ask
 from skillwright.core import ChatModel, ConfigError, Purpose, Sampling, did_you_mean
 from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
+from skillwright.models.shapes import LENIENT, as_json, as_list
 from skillwright.rollout.transcript import estimate_tokens
-from skillwright.textopt.proposal import UpdateMode
+from skillwright.textopt.proposal import UpdateMode, is_item
 
 # Only the required part of a reply is checked here: a reply without it is requested once more, and
 # then is a fault. Stages drop and report single invalid edits of a valid reply.
@@ -24,12 +25,28 @@ Remarks = Annotated[
 ]
 
 
-def _as_edits(value: Any) -> Any:
-    """Read the items of every update mode under one name."""
-    if not isinstance(value, dict) or "edits" in value:
+def _as_edits(value: Any, info: ValidationInfo) -> Any:
+    """Read the items of every update mode under one name; leniently, other lists of items too."""
+    if isinstance(value, dict) and "edits" not in value:
+        key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), None)
+        value = value if key is None else {**value, "edits": value[key]}
+    if info.context is not LENIENT:
         return value
-    key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), None)
-    return value if key is None else {**value, "edits": value[key]}
+    if is_item(value):
+        return {"edits": [value]}
+    if isinstance(value, list) and value and all(map(is_item, value)):
+        return {"edits": value}
+    items = value.get("edits") if isinstance(value, dict) else None
+    if isinstance(items, str):
+        items = as_json(items)
+    if isinstance(items, dict):
+        items = as_list(items)
+        if not all(map(is_item, items)):
+            raise ValueError("edits is neither a list nor an edit")
+    if not isinstance(items, list):
+        return value
+    found = [as_json(item) if isinstance(item, str) else item for item in items]
+    return {**value, "edits": [new or old for new, old in zip(found, items, strict=True)]}
 
 
 class _Reply(BaseModel):
@@ -58,9 +75,14 @@ class AnalystReply(_Reply):
 
     @model_validator(mode="before")
     @classmethod
-    def _bare_patch(cls, value: Any) -> Any:
+    def _bare_patch(cls, value: Any, info: ValidationInfo) -> Any:
         """Accept ``edits`` at the top level, as the documented raw patches allow."""
-        value = _as_edits(value)
+        value = _as_edits(value, info)
+        if info.context is LENIENT and isinstance(value, dict):
+            patch = value.get("patch")
+            patch = as_json(patch) if isinstance(patch, str) else patch
+            patch = _as_edits(patch, info) if isinstance(patch, dict | list) else None
+            value = {**value, "patch": patch} if patch else value
         if isinstance(value, dict) and not value.get("patch") and "edits" in value:
             return {**value, "patch": {"edits": value["edits"]}}
         return value
@@ -219,6 +241,7 @@ class Optimizer:
         sampling: Decoding options; the seed is set per call.
         max_prompt_tokens: Longer prompts are not sent (by `estimate_tokens`).
         repair_rounds: Maximum number of repeated requests after an unusable reply.
+        as_written: Replies are not repaired, as in SkillOpt.
     """
 
     model: ChatModel
@@ -226,6 +249,7 @@ class Optimizer:
     sampling: Sampling = Sampling(max_tokens=16_384)
     max_prompt_tokens: int = 60_000
     repair_rounds: int = 1
+    as_written: bool = False
 
     def room(self, prompt: str, user: str, addendum: str = "") -> int:
         """Return the number of tokens that may be added to a user message."""

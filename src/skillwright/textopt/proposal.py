@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 from skillwright.asking import AskFault
 from skillwright.core import ConfigError, Edit, did_you_mean
 from skillwright.core.edits import EDIT_OPS, SourceType
-from skillwright.core.fence import is_hidden, restore_tags
+from skillwright.core.fence import hidden_character, plain_text, restore_tags
 from skillwright.core.jsonio import encode_fields
+from skillwright.models.repairs import restored_latex
+from skillwright.models.shapes import as_json, same_operation, snake_case
 
 
 class Evidence(NamedTuple):
@@ -170,26 +172,36 @@ class EditLimits:
     Attributes:
         max_edit_chars: Maximum characters of one edit's target and content together.
         max_skill_chars: Maximum characters of a candidate; a longer skill may only shrink.
+        as_written: Edits are taken as a model wrote them, as in SkillOpt: nothing in them is
+            repaired, merged or left out.
     """
 
     max_edit_chars: int = 20_000
     max_skill_chars: int = 60_000
+    as_written: bool = False
 
 
 def refusal(edit: Edit, limits: EditLimits) -> str | None:
-    """Return the status under which an edit is refused, or ``None``.
+    """Return the status under which an edit is refused, or ``None``; see `edit_refusal`."""
+    if len(edit.target) + len(edit.content) > limits.max_edit_chars:
+        return TOO_LONG
+    return INVISIBLE if hidden_character(edit.content) else None
+
+
+def edit_refusal(edit: Edit, limits: EditLimits) -> str | None:
+    """Return why an edit is refused, in words, or ``None``.
 
     Only new text is searched for hidden characters, so an edit may remove old ones.
     """
-    if len(edit.target) + len(edit.content) > limits.max_edit_chars:
-        return TOO_LONG
-    if any(map(is_hidden, set(edit.content))):
-        return INVISIBLE
-    return None
+    length = len(edit.target) + len(edit.content)
+    if length > limits.max_edit_chars:
+        return f"its {length:,} characters are more than the {limits.max_edit_chars:,} of an edit"
+    hidden = hidden_character(edit.content)
+    return f"it holds the hidden character {hidden}" if hidden else None
 
 
 def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> str | None:
-    """Return why ``text`` may not enter a document, or ``None``.
+    """Return why ``text`` may not enter a document, in words, or ``None``.
 
     Args:
         text: The new text.
@@ -197,11 +209,33 @@ def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> s
         before: The document without it; if it is too long already, it may shrink.
         limits: The limits on both.
     """
-    if len(text) > limits.max_edit_chars:
-        return TOO_LONG
     if len(document) > max(limits.max_skill_chars, len(before)):
-        return TOO_LONG
-    return INVISIBLE if any(map(is_hidden, set(text))) else None
+        return (
+            f"with it, the document would have {len(document):,} characters, more than "
+            f"{limits.max_skill_chars:,}"
+        )
+    return edit_refusal(Edit("append", text), limits)
+
+
+def cleaned(text: str, limits: EditLimits) -> str:
+    """Return a text as it may enter a skill: plain line breaks, LaTeX with its backslashes."""
+    return text if limits.as_written else plain_text(restored_latex(text))
+
+
+def change_of(text: str, new: str) -> str:
+    """Say what `cleaned` changed, or return an empty text."""
+    if text == new:
+        return ""
+    latex = restored_latex(text)
+    found = ["the backslashes of its LaTeX were restored"] if latex != text else []
+    plain = plain_text(latex)
+    if plain.count("\n") != latex.count("\n") or "\r" in latex:
+        found.append("its line breaks are written as line feeds")
+    if "\xad" in latex:
+        found.append("its soft hyphens are left out")
+    if latex.startswith("\ufeff"):
+        found.append("its byte order mark is left out")
+    return ", ".join(found)
 
 
 class UsableEdits(NamedTuple):
@@ -210,27 +244,125 @@ class UsableEdits(NamedTuple):
     Attributes:
         edits: (number from 1, edit, source object); numbers count dropped edits too.
         notes: Reasons for dropped edits.
+        repairs: What was done to read the others.
     """
 
     edits: list[tuple[int, Edit, Mapping[str, Any]]]
     notes: list[str]
+    repairs: list[str]
 
 
 def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
-    """Read a model's edits; drop unreadable and refused ones."""
-    found = UsableEdits([], [])
+    """Read a model's edits; drop unreadable and refused ones, with the cause."""
+    found = UsableEdits([], [], [])
     for number, written in enumerate(items, start=1):
+        repairs: list[str] = []
         item = _without_nulls(written)
+        if not limits.as_written:
+            item = _with_known_names(item, repairs)
         wrong = _malformation(item)
         if wrong is None:
-            edit = Edit(item.get("op", "append"), item.get("content", ""), item.get("target", ""))
-            edit.target = as_in(skill, edit.target)
-            wrong = refusal(edit, limits)
+            content, target = item.get("content", ""), item.get("target", "")
+            edit = Edit(item.get("op", "append"), cleaned(content, limits), as_in(skill, target))
+            if edit.target not in skill:
+                edit.target = as_in(skill, cleaned(target, limits))
+            repairs += filter(None, [change_of(content, edit.content)])
+            wrong = edit_refusal(edit, limits)
         if wrong is None:
             found.edits.append((number, edit, item))
+            found.repairs.extend(f"e{number}: {note}" for note in repairs)
         else:
             found.notes.append(f"e{number} is dropped: {wrong}")
     return found
+
+
+_OP_KEYS = ("operation", "action", "edit_op", "edit_type", "command", "type", "kind")
+_TEXT_KEYS: Mapping[str, tuple[str, ...]] = {
+    "content": ("text", "new_text", "new_content", "new", "value", "replacement", "new_string",
+        "new_str", "addition", "rule", "lines"),
+    "target": ("old", "old_text", "old_content", "old_string", "old_str", "find", "search",
+        "original", "anchor", "location"),
+}  # fmt: skip
+"""Other names of an edit's fields."""
+_NO_OLD_TEXT = ("anchor", "location")
+_OP_ENDINGS = (
+    "_text", "_content", "_rule", "_new_rule", "_rules", "_line", "_lines", "_bullet", "_item",
+    "_block", "_section", "_paragraph", "_edit", "_to_end", "_at_end", "_to_skill",
+)  # fmt: skip
+
+
+def _with_known_names(item: Any, repairs: list[str]) -> Any:
+    """Read an edit's fields and operation under their usual other names, where one is meant."""
+    if isinstance(item, str):
+        said, item = item, as_json(item, dict) or item
+        repairs += ["it was a JSON text"] if item is not said else []
+    if not isinstance(item, Mapping):
+        return item
+    plain = {snake_case(str(name)): value for name, value in item.items()}
+    item = plain if len(plain) == len(item) else dict(item)
+    renamed = {"target": "before", "content": "after"} if {"before", "after"} <= set(item) else {}
+    if "after" in item and "before" not in item:
+        renamed["target"] = "after"
+    for name, others in _TEXT_KEYS.items():
+        there = [other for other in others if other in item]
+        if len(there) == 1:
+            renamed.setdefault(name, there[0])
+    for name, other in renamed.items():
+        if name not in item:
+            item[name] = item.pop(other)
+            repairs.append(f"{other} was read as {name}")
+    _set_operation(item, renamed.get("target"), repairs)
+    content = item.get("content")
+    if isinstance(content, list) and all(isinstance(line, str) for line in content):
+        item["content"] = "\n".join(content)
+        repairs.append("its list of lines was read as a text")
+    return item
+
+
+def _set_operation(item: dict[str, Any], target_was: str | None, repairs: list[str]) -> None:
+    """Name an edit's operation as it is known, if the edit says one or the old text to replace."""
+    if "op" not in item:
+        said = [name for name in _OP_KEYS if name in item]
+        known = {_operation(item[name], item) for name in said} - {None}
+        if len(known) == 1:
+            item["op"] = known.pop()
+            repairs.append(f"its operation was read as {item['op']!r}")
+        elif known or (said and said[0] not in ("type", "kind")):
+            item["op"] = " or ".join(str(item[name]) for name in said)
+        elif target_was == "after":
+            item["op"] = "insert_after"
+        elif target_was is not None and target_was not in _NO_OLD_TEXT:
+            item["op"] = "replace"
+        return
+    op = _operation(item["op"], item)
+    if op is not None and op != item["op"]:
+        repairs.append(f"op {str(item['op'])[:40]!r} was read as {op!r}")
+        item["op"] = op
+
+
+def _operation(word: Any, item: Mapping[str, Any]) -> str | None:
+    """Return the operation that a word means for an edit, or ``None``."""
+    if not isinstance(word, str):
+        return None
+    word = snake_case(word)
+    if word in ("insert", "add", "insert_after", "add_after", "append_after"):
+        return "insert_after" if item.get("target") or item.get("after") else "append"
+    for part in (word, *(word.removesuffix(end) for end in _OP_ENDINGS if word.endswith(end))):
+        meant = part if part in EDIT_OPS else same_operation(part, ("append", "replace", "delete"))
+        if meant is not None:
+            return meant
+    return None
+
+
+def is_item(value: Any) -> bool:
+    """Return whether a value looks like an edit, a suggestion or a rewritten skill."""
+    if not isinstance(value, Mapping) or "role" in value:
+        return False
+    item = _with_known_names(value, [])
+    if "instruction" in item or "new_skill" in item:
+        return True
+    is_known = _operation(item.get("op"), item) is not None
+    return is_known and bool({"content", "target"} & item.keys())
 
 
 def as_in(skill: str, target: str) -> str:
@@ -381,7 +513,7 @@ def _counted(edit: Edit) -> dict[str, Any]:
 
 def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
     del skill
-    found = UsableEdits([], [])
+    found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         instruction = item.get("instruction")
         if not isinstance(instruction, str) or not instruction.strip():
@@ -390,13 +522,13 @@ def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> U
         kind = item.get("type")
         suggestion = Suggestion(
             "append",
-            instruction.strip(),
+            cleaned(instruction.strip(), limits),
             kind=str(kind) if kind in SUGGESTION_TYPES else "clarify",
             title=_text(item, "title"),
             motivation=_text(item, "motivation"),
             priority_hint=_text(item, "priority_hint"),
         )
-        wrong = refusal(suggestion, limits)
+        wrong = edit_refusal(suggestion, limits)
         if wrong:
             found.notes.append(f"e{number} is dropped: {wrong}")
         else:
@@ -406,7 +538,7 @@ def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> U
 
 def _read_candidates(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
     del skill
-    found = UsableEdits([], [])
+    found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         text = item.get("new_skill")
         if not isinstance(text, str) or not text.strip():
@@ -416,7 +548,7 @@ def _read_candidates(items: Sequence[Any], skill: str, limits: EditLimits) -> Us
         else:
             candidate = SkillCandidate(
                 "replace",
-                text,
+                cleaned(text, limits),
                 title=_text(item, "title"),
                 change_summary=texts(item.get("change_summary")),
             )

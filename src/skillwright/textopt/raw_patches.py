@@ -136,6 +136,7 @@ class _PatchReader:
             execution_notes=tuple(read_notes(raw.get("appendix_notes")) if takes_notes else ()),
             notes=(*notes, *found.notes, *reader.notes),
             dropped=len(items) - len(found.edits),
+            repairs=tuple(found.repairs),
         )
 
     def _named(self, raw: Mapping[str, Any]) -> list[Transcript]:

@@ -1,8 +1,8 @@
 """Reflect: analysts read trajectories in minibatches and propose edits.
 
-Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, with its partition, shuffles and chunks.
-Unlike there, patches are in the order of their minibatches, and an unusable answer is a recorded
-fault instead of an empty patch.
+Source: SkillOpt (microsoft/SkillOpt), minibatch reflection, with its partition, shuffles and
+chunks. Unlike there, patches are in the order of their minibatches, and an unusable answer is a
+recorded fault instead of an empty patch.
 """
 
 import asyncio
@@ -78,6 +78,7 @@ class AnalystPatch:
         execution_notes: Reminders of rules that the agent did not follow.
         notes: Dropped and corrected parts of its reply.
         dropped: Number of its edits that could not be read or are refused.
+        repairs: What was done to read its reply.
     """
 
     call: str
@@ -92,6 +93,7 @@ class AnalystPatch:
     cuts: tuple[Cut, ...] = ()
     prompt_digest: str = ""
     dropped: int = 0
+    repairs: tuple[str, ...] = ()
 
 
 Outcome = AnalystPatch | AnalystFault
@@ -228,6 +230,7 @@ async def analyze(
     found = form.read(answer.reply.patch.edits, context.skill, settings.limits)
     proposals = [reader.proposal(*edit) for edit in found.edits]
     notes = [*found.notes, *reader.notes]
+    reminders = read_notes(answer.reply.appendix_notes, notes) if addendum else []
     if budget is not None and len(proposals) > budget:
         notes.append(f"{len(proposals)} edits were proposed; the first {budget} are kept")
     return AnalystPatch(
@@ -240,11 +243,12 @@ async def analyze(
         success_patterns=tuple(
             text for text in answer.reply.success_patterns if isinstance(text, str)
         ),
-        execution_notes=tuple(read_notes(answer.reply.appendix_notes) if addendum else ()),
+        execution_notes=tuple(reminders),
         notes=tuple(notes),
         cuts=rendering.cuts,
         prompt_digest=answer.prompt_digest,
         dropped=len(answer.reply.patch.edits) - len(found.edits),
+        repairs=(*answer.repairs, *found.repairs),
     )
 
 

@@ -36,6 +36,7 @@ class Repair:
         reasoning: The model's reasons for the anchors.
         fault: Reason why the reply was unusable, or ``None``.
         notes: Problems of single anchors in the reply.
+        repairs: What was done to read the reply.
     """
 
     call: str
@@ -45,6 +46,7 @@ class Repair:
     fault: AnalystFault | None = None
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
+    repairs: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -55,6 +57,7 @@ class Repair:
             "reasoning": self.reasoning,
             "fault": self.fault.to_dict() if self.fault else None,
             "notes": list(self.notes),
+            "repairs": list(self.repairs),
             "prompt_digest": self.prompt_digest,
         }
 
@@ -107,7 +110,11 @@ async def repair_anchors(
     update = _in_order(update, again, {proposal.id for proposal in anchored})
     repaired = tuple(o.proposal_id for o in update.outcomes if o.status.startswith(REPAIRED))
     return update, replace(
-        record, repaired=repaired, reasoning=answer.reply.reasoning, notes=tuple(reader.notes)
+        record,
+        repaired=repaired,
+        reasoning=answer.reply.reasoning,
+        notes=tuple(reader.notes),
+        repairs=answer.repairs,
     )
 
 

@@ -43,6 +43,7 @@ class Selection:
     Attributes:
         ranked: A model chose; else all edits fit, or the fallback applied.
         notes: Corrections of its reply.
+        repairs: What was done to read its reply.
     """
 
     proposals: tuple[Proposal, ...]
@@ -51,6 +52,7 @@ class Selection:
     fault: AnalystFault | None = None
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
+    repairs: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object, proposals by id."""
@@ -89,25 +91,24 @@ async def rank_and_select(
     first = tuple(proposed[:budget])
     if isinstance(answer.reply, AnalystFault):
         return Selection(first, fault=answer.reply, prompt_digest=answer.prompt_digest)
-    indices = _valid(answer.reply.selected_indices, len(proposals))[:budget]
-    reply = answer.reply
+    reply, chosen = answer.reply, answer.reply.selected_indices
+    if not optimizer.as_written and all(isinstance(one, str) for one in chosen):
+        chosen = [int(one) for one in chosen if one.strip().isdecimal()]
+    indices = _valid(chosen, len(proposals))[:budget]
     notes = () if indices else (f"no selected index names an edit; {fallback.value} decides",)
     return Selection(
         proposals=tuple(proposals[index] for index in indices) or first,
         ranked=bool(indices),
         reasoning=reply.reasoning,
         notes=notes,
+        repairs=answer.repairs,
         prompt_digest=answer.prompt_digest,
     )
 
 
 def _valid(indices: Sequence[object], count: int) -> list[int]:
     """Keep whole numbers that name an edit, each once, in the order given."""
-    valid = [
-        index
-        for index in indices
-        if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
-    ]
+    valid = [index for index in indices if type(index) is int and 0 <= index < count]
     return list(dict.fromkeys(valid))
 
 
@@ -239,6 +240,7 @@ class BudgetDecision:
     Attributes:
         budget: Maximum number of edits; ``None`` is no limit.
         fallback: The optimizer's answer was unusable, and the budget is 0.
+        repairs: What was done to read its reply.
     """
 
     control: BudgetControl
@@ -247,6 +249,7 @@ class BudgetDecision:
     fallback: bool = False
     fault: AnalystFault | None = None
     prompt_digest: str = ""
+    repairs: tuple[str, ...] = ()
 
 
 async def decide_budget(
@@ -281,6 +284,7 @@ async def decide_budget(
         reasoning=answer.reply.reasoning,
         fallback=number is None,
         prompt_digest=answer.prompt_digest,
+        repairs=answer.repairs,
     )
 
 

@@ -238,7 +238,13 @@ class StepProposal:
         """Every proposal, parents before children, each once."""
         written = [one for patch in self.reflection.patches for one in patch.proposals]
         written += [one for merge in self.merged.merges for one in merge.outputs]
+        written += self.merged.proposals
         return tuple({one.id: one for one in written}.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was dropped or merged outside of single replies."""
+        return (*self.reflection.notes, *self.merged.notes)
 
     @property
     def execution_notes(self) -> tuple[str, ...]:
@@ -280,7 +286,7 @@ class StepProposal:
             ],
             "failed": list(self.failed),
             "skipped": encode(self.transcripts.skipped),
-            "reflection_notes": list(self.reflection.notes),
+            "reflection_notes": list(self.notes),
             "patches": encode(self.reflection.patches),
             "faults": encode(self.faults),
             "execution_notes": list(self.execution_notes),

@@ -22,6 +22,7 @@ from skillwright.core.skill import (
 from skillwright.textopt.proposal import TOO_LONG, EditLimits, Proposal, refusal
 
 FORGED = "refused_forged_region"
+HELD = "skipped_already_in_the_skill"
 REPAIRED = "repaired_"
 _APPLIED = ("applied_", REPAIRED)
 _NO_ANCHOR = ("_target_not_found", "_missing_target")
@@ -116,6 +117,10 @@ def apply_proposals(
         spans = [_moved(span, old, len(changed) - len(text)) for span in spans]
         spans.append(new)
         rows.append(row)
+        if changed != text and not limits.as_written:  # no skill begins with blank lines
+            blank = len(changed) - len(changed.lstrip("\n"))
+            changed = changed[blank:]
+            spans = [Span(*(max(at - blank, 0) for at in span)) for span in spans]
         text = changed
     outcomes = tuple(
         EditOutcome(proposal_id=proposal.id, lines=_lines(text, span), **{**row, "index": index})
@@ -130,11 +135,23 @@ def _apply(text: str, edit: Edit, limits: EditLimits) -> tuple[str, dict[str, An
     if row["status"] == "error":  # a field of the wrong type cannot be measured either
         return text, row
     status = refusal(edit, limits)
+    if status is None and edit.op == "append" and not limits.as_written and _holds(text, edit):
+        status = HELD
     if status is None and len(changed) > max(limits.max_skill_chars, len(text)):
         status = TOO_LONG
     if status is None and _marker_counts(changed) != _marker_counts(text):
         status = FORGED
     return (changed, row) if status is None else (text, {**row, "status": status})
+
+
+def _holds(text: str, edit: Edit) -> bool:
+    """Return whether a document has the lines that an edit would append, in their order."""
+    lines, new = (
+        [line.rstrip() for line in one.splitlines() if line.strip()]
+        for one in (text, without_markers(edit.content))
+    )
+    starts = range(len(lines) - len(new) + 1)
+    return bool(new) and any(lines[at : at + len(new)] == new for at in starts)
 
 
 def _marker_counts(text: str) -> list[int]:

@@ -122,6 +122,14 @@ async def test_every_bad_end_is_a_typed_failure(backend, behavior, kind, match, 
     assert type(caught.value) is kind
 
 
+async def test_a_program_that_does_not_end_behind_its_result_is_read(fakes, monkeypatch):
+    monkeypatch.setattr("skillwright.plugins.executors.model._LINGERS_S", 0.2)
+    [act] = await fakes.make("claude_code_exec", "lingers").act_batch([turn()])
+    assert (act.text, act.usage.cost_usd) == ("4", 0.0125)
+    said = await ask(fakes.make("claude_chat", "lingers", transport="cli"))
+    assert (said.text, said.usage.cost_usd) == ("ready", 0.0125)
+
+
 async def test_a_cost_that_the_program_guessed_is_unknown(fakes):
     [act] = await fakes.make("claude_code_exec", "guessed_cost").act_batch([turn()])
     assert act.usage.cost_usd is None

@@ -163,6 +163,27 @@ async def test_a_program_that_hangs_is_killed_with_its_child(fakes):
     assert processes_with(f"FAKE_NOTES={fakes.notes}") == []
 
 
+async def test_a_program_that_does_not_end_behind_its_result_is_read(fakes, monkeypatch, caplog):
+    monkeypatch.setattr("skillwright.plugins.executors.model._LINGERS_S", 0.2)
+    completion = await ask(fakes.make("codex_exec", "lingers"))
+    assert (completion.text, completion.usage.output_tokens) == ("1", 40)
+    assert "printed its result and did not end; it is ended" in caplog.text
+    assert processes_with(f"FAKE_NOTES={fakes.notes}") == []
+
+
+async def test_a_program_that_chatters_behind_its_result_is_read_at_its_timeout(fakes):
+    [act] = await fakes.make("codex_exec", "chatters", timeout_s=1.5).act_batch([turn()])
+    assert act.text == "4"
+    assert processes_with(f"FAKE_NOTES={fakes.notes}") == []
+
+
+async def test_a_failure_that_is_told_is_not_waited_out(fakes, monkeypatch):
+    monkeypatch.setattr("skillwright.plugins.executors.model._LINGERS_S", 0.2)
+    with pytest.raises(ExecFault, match="at capacity"):
+        await ask(fakes.make("codex_exec", "fails_and_lingers", max_attempts=1))
+    assert processes_with(f"FAKE_NOTES={fakes.notes}") == []
+
+
 async def test_a_child_that_outlives_the_program_is_killed_and_the_answer_kept(fakes):
     [act] = await fakes.make("codex_exec", "forks").act_batch([turn()])
     assert act.text == "4"

@@ -223,6 +223,114 @@ def test_words_tell_what_may_be_tried_again(words, kind, move):
     assert move in str(fault)
 
 
+REFUSED = {
+    "model's name": [
+        'API Error: 404 {"type":"error","error":{"type":"not_found_error","message":"model: m-9"}}',
+        "unexpected status 404 Not Found: , url: https://api.example.com/v1/responses",
+        "status 404: There's an issue with the selected model (m-9). It may not exist or you may "
+        "not have access to it. Run --model to pick a different model.",
+        "The 'm-9' model is not supported when using Codex with a ChatGPT account.",
+        'http 404: {"error":{"code":"DeploymentNotFound","message":"The API deployment for this '
+        'resource does not exist."}}',
+        "404 models/m-9 is not found for API version v1beta",
+        "No endpoints found for m-9.",
+        "400 m-9 is not a valid model ID",
+        'model "m-9" not found, try pulling it first',
+        '{"error": {"code": 404, "message": "Requested entity was not found."}}',
+        "403 Forbidden: Project proj_x does not have access to model m-9: model_not_found",
+        "Unknown model: m-9",
+        "HTTP/1.1 404 Not Found",
+        "The model `m-9` doesn't exist or you do not have access to it.",
+    ],
+    "Sign in": [
+        'API Error: 401 {"type":"error","error":{"type":"authentication_error","message":'
+        '"invalid x-api-key"}}',
+        "Incorrect API key provided: sk-***.",
+        "403 Forbidden",
+        'API Error: 403 {"error":{"type":"permission_error","message":"Your account does not have '
+        'permission to use Claude Code"}}',
+        "OAuth token has expired. Please obtain a new token or refresh your existing token.",
+        "Your access token could not be refreshed because it was revoked. Run codex login again.",
+        "error code: 401 - missing bearer",
+        "This organization has been disabled.",
+        "status code: 403, unsupported_country_region_territory",
+    ],
+    "used up": [
+        "Credit balance is too low",
+        'API Error: 400 {"error":{"message":"Your credit balance is too low to access the API."}}',
+        "429 You exceeded your current quota, please check your plan and billing details.",
+        '{"error":{"code":"insufficient_quota","type":"insufficient_quota"}}',
+        "402 Payment Required",
+        "error 402: This request requires more credits",
+        "You've hit your usage limit. Upgrade to Pro, or try again in 43 minutes.",
+        "Claude AI usage limit reached|1760000000",
+        "Monthly spend limit reached",
+        "Insufficient balance",
+    ],
+}
+TRIED_AGAIN = [
+    "429 Too Many Requests",
+    'API Error: 429 {"error":{"type":"rate_limit_error","message":"This request would exceed the '
+    'rate limit for your organization of 30,000 input tokens per minute."}}',
+    "Rate limit reached for m-1 on tokens per min (TPM): Limit 10000. Please try again in 6ms. You "
+    "can increase your rate limit at https://platform.example.com/account/billing.",
+    "429 RESOURCE_EXHAUSTED: You exceeded your current quota, please check your plan and billing "
+    "details. Please retry in 32.5s.",
+    'API Error: 529 {"error":{"type":"overloaded_error","message":"Overloaded"}}',
+    "unexpected status 503 Service Unavailable",
+    "API Error: 500 Internal server error",
+    "error sending request: connection reset by peer",
+    "exceeded retry limit, last status: 429 Too Many Requests",
+    "502 Bad Gateway",
+    "model.py: file not found",
+    "wrote 404 lines",
+    "panicked at src/main.rs:404",
+    "Request timed out.",
+]
+
+
+@pytest.mark.parametrize(
+    ("move", "words"), [(move, words) for move, many in REFUSED.items() for words in many]
+)
+def test_what_no_repetition_mends_is_refused_with_the_next_move(move, words):
+    fault = fault_of_words(words, "claude", "exit code 1")
+    assert type(fault) is ModelRefused
+    assert move in str(fault)
+
+
+@pytest.mark.parametrize("words", TRIED_AGAIN)
+def test_what_passes_by_itself_is_tried_again(words):
+    assert type(fault_of_words(words, "claude", "exit code 1")) is ExecFault
+
+
+def test_a_404_that_claude_reports_is_a_refusal():
+    event = {"type": "result", "subtype": "success", "is_error": True, "api_error_status": 404}
+    report = read_claude_events(lines(event))
+    assert report.is_whole
+    assert type(fault_of_report(report, Output(1, "", "", 0.0), "claude")) is ModelRefused
+
+
+@pytest.mark.parametrize(
+    ("events", "is_whole"),
+    [
+        ([{"type": "turn.completed"}], True),
+        ([{"type": "turn.failed", "error": {"message": "no"}}], True),
+        ([message("4")], False),
+        ([{"type": "error", "message": "Reconnecting"}], False),
+        ([{"type": "turn.completed"}, {"type": "turn.started"}], False),
+    ],
+)
+def test_codex_a_turn_is_whole_once_its_end_is_printed(events, is_whole):
+    assert read_codex_events(lines({"type": "turn.started"}, *events)).is_whole is is_whole
+
+
+def test_claude_a_run_is_whole_once_its_result_is_printed():
+    result = json.dumps({"type": "result", "subtype": "success", "result": "4"})
+    assert not read_claude_events(lines({"type": "system", "subtype": "init"})).is_whole
+    assert not read_claude_events(result[:-1]).is_whole
+    assert read_claude_events(result).is_whole
+
+
 def test_a_long_complaint_is_cut():
     assert len(str(fault_of_words("x" * 9999, "codex", "exit code 1"))) < 500
 

@@ -39,6 +39,7 @@ HIDDEN = {
     "optimizer.none_means_fixed",
     "optimizer.rank_fallback",
     "optimizer.repair_anchors",
+    "optimizer.replies_as_written",
     "optimizer.insert_after_fallback",
     "optimizer.memory_across_epochs",
     "optimizer.skill_aware.gated",
@@ -153,11 +154,11 @@ def test_a_file_of_skillopts_takes_what_it_does_not_say_from_parity(tmp_path):
 
 def test_the_mode_is_said_with_what_differs():
     line, *listed = mode_of(config(False)).lines
-    assert line.startswith("default mode: 12 settings differ from SkillOpt's")
+    assert line.startswith("default mode: 13 settings differ from SkillOpt's")
     assert "evaluation.gate.kind explore (there strict)" in listed[0]
     assert max(map(len, listed)) <= 76
     (line,) = mode_of(config()).lines
-    assert line.startswith("parity mode: SkillOpt's defaults (13 settings)")
+    assert line.startswith("parity mode: SkillOpt's defaults (14 settings)")
     assert line.endswith(" 0 overridden")
     line, listed = mode_of(config(optimizer={"repair_anchors": True})).lines
     assert line.endswith(" 1 overridden")

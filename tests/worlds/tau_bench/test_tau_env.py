@@ -218,7 +218,8 @@ def test_everything_odd_is_counted(shop):
     assert "Only the first" in said(env.step(f"{LOOK}{LOOK}"))
     env.step(tool_call("no_such_tool"))
     env.step(tool_call("get_order_details", order_id="W1"))
-    assert said(env.step("</tool_call>")) == "Yes"
+    assert "could not parse" in said(env.step("</tool_call>"))
+    assert said(env.step('[TOOL_CALLS]think{"thought": "x"}')) == ""
     assert "empty" in said(env.step("<think>hm"))
     assert said(env.step(tool_call("respond", content="Hi"))) == "Yes"
     assert "respond needs" in said(env.step(tool_call("respond", text="Hi")))
@@ -228,10 +229,10 @@ def test_everything_odd_is_counted(shop):
         "extra_tool_calls": 1,
         "tool_errors": 2,
         "suspect_tool_text": 1,
-        "parse_errors": 3,
-        "num_tool_errors": 2,
-        "num_turns": 9,
-        "user_calls": 3,
+        "parse_errors": 4,
+        "num_tool_errors": 3,
+        "num_turns": 10,
+        "user_calls": 2,
     }
     metrics = env.get_metrics()
     assert {name: metrics[name] for name in wanted} == wanted

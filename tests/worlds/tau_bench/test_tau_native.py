@@ -145,12 +145,13 @@ async def test_who_knows_texts_only_is_told_what_to_set(env):
     ("said", "calls", "mode", "meant"),
     [
         ("Hi.", [], "default", Speech("Hi.")),
-        ("<tool_call>{}</tool_call>", [], "default", Speech("<tool_call>{}</tool_call>", True)),
+        ('<tool_call>{"name": "x"}</tool_call>', [], "default", Call("x")),
         ("x</think>Hi.", [THINK], "default", Call("think", {"thought": "hm"}, mixed=True)),
         ("<think>x", [THINK], "strict", Call("think", {"thought": "hm"})),
         ("", [THINK, THINK], "default", Call("think", {"thought": "hm"}, extra_calls=1)),
         ("", [ToolCall("a", "think", "")], "default", Call("think", {})),
         ("", [ToolCall("a", "think", "null")], "default", Call("think", {})),
+        ("", [ToolCall("a", "think", '"{}"')], "default", Call("think", {})),
     ],
 )
 def test_what_a_turn_means(said, calls, mode, meant):
@@ -165,7 +166,8 @@ def test_what_a_turn_means(said, calls, mode, meant):
         ("", [THINK, THINK], "strict", "one call per turn"),
         ("", [ToolCall("a", "", "{}")], "default", "it has no name"),
         ("", [ToolCall("a", "think", "[]")], "default", "not a JSON object"),
-        ("", [ToolCall("a", "think", '"{}"')], "default", "not a JSON object"),
+        ("", [ToolCall("a", "think", '"[1]"')], "default", "not a JSON object"),
+        ("<tool_call>{}</tool_call>", [], "default", "it has no name"),
         ("", [ToolCall("a", "think", "{")], "default", "no JSON"),
         ("", [ToolCall("a", "think", '{"a": Infinity}')], "default", "Infinity"),
         ("", [ToolCall("a", "x" * MAX_CALL_CHARS, "{}")], "default", "longer than"),

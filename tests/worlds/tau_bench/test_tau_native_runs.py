@@ -201,8 +201,23 @@ async def test_a_server_that_takes_no_tools_is_found_out_by_the_first_question(t
         await preflight(behind(server, tmp_path / "tags"), ONCE)
 
 
-async def test_calls_that_a_server_left_in_the_text_are_no_score(tmp_path):
-    left = Turn('<tool_call>{"name": "think", "arguments": {}}</tool_call>')
+async def test_calls_that_a_server_left_in_the_text_are_carried_out_and_counted(tmp_path):
+    name, arguments = CANCEL
+    left = Turn(f"[TOOL_CALLS]{name}{json.dumps(arguments)}")
+    async with StrictOpenAI([left, say("Good bye.")]) as server:
+        config = behind(server, tmp_path, tools="native")
+        with start_run(config, "", ONCE) as run:
+            report = await run_evaluation(run, ONCE, NullCallback())
+    assert server.refused == []
+    assert report.pass_k == (1.0,)
+    shares, move = report.turns.lines()
+    assert "50.0% tool calls in the text that were read" in shares
+    assert "has no parser for the tool calls" in move
+    assert report.turns.share == 0
+
+
+async def test_calls_in_the_text_that_cannot_be_read_are_no_score(tmp_path):
+    left = Turn('<tool_call>{"name": "think", "argu')
     async with StrictOpenAI([left] * 40) as server:
         config = behind(server, tmp_path, tools="native")
         with start_run(config, "", ONCE) as run, pytest.raises(ConfigError) as caught:

@@ -111,9 +111,9 @@ def test_the_first_of_several_calls_is_run_or_all_are_refused():
         ('{"name": "x", "arguments": {"a": ' + "9" * 5000 + "}}", "Exceeds the limit"),
         ('{"name": "x"} junk', "there is more before </tool_call>"),
         ('{"name": "x"}{"name": "x"}', "there is more before </tool_call>"),
-        ('{"name": "x", "parameters": {}}', "its arguments are called 'parameters'"),
-        ('{"name": "x", "args": {}}', "its arguments are called 'args'"),
-        ('{"function": {"name": "x"}}', "it has no name"),
+        ('{"name": "x", "args": {}, "kwargs": {}}', "it has arguments under 'args' and 'kwargs'"),
+        ('{"name": "x", "order": "y"}', "its key 'order' is unknown; arguments go in 'arguments'"),
+        ('{"function": {"arguments": {}}}', "it has no name"),
     ],
 )
 def test_a_malformed_call_is_refused_with_the_reason(call, reason):
@@ -136,8 +136,10 @@ def test_a_call_that_was_cut_off_never_reaches_the_user():
         {"type": "function", "function": {"name": "think", "arguments": '{"thought": "x"}'}},
     ],
 )
-def test_lenient_parsing_takes_other_keys(call):
-    assert parse(tagged(call), "lenient") == MEANT
+def test_other_keys_are_read_unless_parsing_is_strict(call):
+    assert parse(tagged(call)) == parse(tagged(call), "lenient") == MEANT
+    assert parse(tagged(call)).suspect
+    assert "a call stands between" in refused(tagged(call), "strict")
 
 
 def test_deep_and_huge_calls_are_refused():
@@ -154,15 +156,26 @@ def test_deep_and_huge_calls_are_refused():
 @pytest.mark.parametrize(
     "action",
     [
-        "</tool_call>",
-        'x {"name": "think"}</tool_call>',
         json.dumps(THINK),
         f"```json\n{json.dumps(THINK)}\n```",
+        f"{json.dumps(THINK)}</tool_call>",
+        f"Wait.\n{json.dumps(THINK)}\n</tool_call>",
     ],
 )
-def test_what_looks_like_a_call_without_tags_goes_to_the_user_and_is_counted(action):
-    assert parse(action) == Speech(action, suspect=True)
-    assert "a call stands between" in refused(action, "strict")
+def test_a_call_without_tags_is_run_and_counted(action):
+    meant = parse(action)
+    assert (meant.name, meant.arguments, meant.suspect) == ("think", {"thought": "x"}, True)
+    assert "could not parse" in refused(action, "strict")
+
+
+@pytest.mark.parametrize("action", ["</tool_call>", 'x {"name": }</tool_call>', "Hi.</tool_call>"])
+def test_a_closing_tag_alone_goes_to_nobody(action):
+    assert "a call stands between" in refused(action)
+
+
+def test_json_that_names_no_tool_goes_to_the_user_and_is_counted():
+    action, tool = json.dumps(THINK), {"type": "function", "function": {"name": "other"}}
+    assert parse(action, tools=[tool]) == Speech(action, suspect=True)
 
 
 @pytest.mark.parametrize("action", ["Hello", '{"name": "x"}', "{broken", "```json\n{}\n```"])

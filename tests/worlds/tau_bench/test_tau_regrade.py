@@ -82,8 +82,10 @@ def test_an_episode_that_would_have_gone_another_way_is_not_scored(run, monkeypa
 
     parse = env.parse
 
-    def later(action, mode):
-        return parse(action.replace("<tool_call>", "").replace("</tool_call>", ""), mode)
+    def later(action, mode, tools):
+        return parse(
+            action.replace("<tool_call>", "I call ").replace("</tool_call>", ""), mode, tools
+        )
 
     monkeypatch.setattr(env, "parse", later)
     report = regrade(run)

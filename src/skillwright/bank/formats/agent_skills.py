@@ -25,7 +25,7 @@ from skillwright.bank.formats.markdown import from_markdown, sections
 from skillwright.bank.lint.lint import Finding, lint
 from skillwright.bank.triggers import DESCRIPTION_LIMIT, TaskWords, describe, plain_prose
 from skillwright.core import BankSkill, DataError
-from skillwright.core.fence import is_hidden
+from skillwright.core.fence import hidden_at
 from skillwright.core.jsonio import digest, read_text, write_text
 from skillwright.version import __version__
 
@@ -133,18 +133,28 @@ def read_frontmatter(text: str, where: str) -> tuple[dict[str, Any], str]:
     Raises:
         DataError: The frontmatter is missing, too long, or not a YAML map even with quoted values.
     """
+    written, body = split_frontmatter(text, where)
+    fields = _parsed(written)
+    if fields is None:  # a colon in a value is the usual reason
+        fields = _parsed(_PLAIN_VALUE.sub(_requoted, written))
+    if fields is None:
+        raise DataError(f"{where}: its frontmatter is no map in YAML; quote its values")
+    return fields, body
+
+
+def split_frontmatter(text: str, where: str) -> tuple[str, str]:
+    """Split a SKILL.md into the YAML of its frontmatter and its body.
+
+    Raises:
+        DataError: The frontmatter is missing or too long.
+    """
     plain = text.lstrip("\ufeff").replace("\r\n", "\n")
     block = _BLOCK.match(plain)
     if block is None:
         raise DataError(f"{where}: it does not begin with frontmatter between two lines of ---")
     if len(block["yaml"]) > _LONGEST:
         raise DataError(f"{where}: its frontmatter is longer than {_LONGEST:,} characters")
-    fields = _parsed(block["yaml"])
-    if fields is None:  # a colon in a value is the usual reason
-        fields = _parsed(_PLAIN_VALUE.sub(_requoted, block["yaml"]))
-    if fields is None:
-        raise DataError(f"{where}: its frontmatter is no map in YAML; quote its values")
-    return fields, plain[block.end() :]
+    return block["yaml"], plain[block.end() :]
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -226,7 +236,8 @@ def document_folder(text: str, name: str, description: str) -> SkillFolder:
         path = f"{REFERENCES}/skill.md"
         body = f"{title}\nRead [{path}]({path}) first: it holds the instructions, word by word.\n"
         return SkillFolder(name, description, f"\n{body}", {path: f"{plain}\n"})
-    shown = "".join(one for one in plain if not is_hidden(one))
+    hidden = set(hidden_at(plain))
+    shown = "".join(one for at, one in enumerate(plain) if at not in hidden)
     if _fits([shown]):
         return SkillFolder(name, description, f"\n{title}\n{lead}\n\n{shown}\n")
     body, references = _in_parts(list(_document_sections(shown)), [title, lead, ""])
@@ -460,7 +471,7 @@ def broken_rules(folder: Path, fields: Mapping[str, Any], body: str) -> Iterator
     if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_LIMIT:
         size = len(description.strip()) if isinstance(description, str) else 0
         yield f"the description has {size} characters; 1 to {DESCRIPTION_LIMIT} are allowed"
-    elif "<" in description or ">" in description or any(map(is_hidden, description)):
+    elif "<" in description or ">" in description or hidden_at(description):
         yield "the description has angle brackets or hidden characters"
     known = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
     if unknown := sorted(map(str, set(fields) - known)):

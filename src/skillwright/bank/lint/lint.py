@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from skillwright.bank.bank import BankError
 from skillwright.bank.lint.rules import CONDUCT, FORM, Negation, Rule, Severity
 from skillwright.core import BankSkill, SkillKind
-from skillwright.core.fence import is_hidden, one_line
+from skillwright.core.fence import hidden_at, hidden_character, is_hidden, one_line
 
 LONGEST = {
     "name": 60,
@@ -197,14 +197,14 @@ def _is_negated(negation: Negation, before: str) -> bool:
 
 
 def _characters(field: str, text: str) -> Iterator[Finding]:
-    hidden = sorted(filter(is_hidden, set(text)))
+    hidden = sorted({text[at] for at in hidden_at(text)})
     if hidden:
         yield _finding(
             "hidden_characters",
             field,
             "".join(hidden),
             "A reader does not see it, and a model does.",
-            "Take it out.",
+            f"Take it out: {hidden_character(text)}.",
         )
     if "\n" in text or "\t" in text:
         yield _finding(

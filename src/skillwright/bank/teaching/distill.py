@@ -335,6 +335,7 @@ class _Reading:
         self.counts.setdefault(asked.section.value, 0)
         if isinstance(answer.reply, TeacherFault):
             return
+        self.notes += [f"{asked.request.name}: {note}" for note in answer.repairs]
         written = _written(answer.reply)
         if len(written) > asked.count:
             self.notes.append(

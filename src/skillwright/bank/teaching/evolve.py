@@ -298,7 +298,12 @@ async def evolve(
         shown = f"{len(failures)} of {chosen} failures were shown: a prompt has room for no more"
         found = replace(found, notes=(shown,))
     answer = await teacher.ask(request, EvolveReply)
-    found = replace(found, failures=tuple(failures), calls=(answer.call,))
+    found = replace(
+        found,
+        failures=tuple(failures),
+        calls=(answer.call,),
+        notes=(*found.notes, *answer.repairs),
+    )
     if isinstance(answer.reply, TeacherFault):
         return replace(found, faults=(answer.reply,))
     reading = _Reading(bank, answer, failures, settings.step)

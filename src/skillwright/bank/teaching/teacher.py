@@ -7,6 +7,7 @@ nothing to learn.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
@@ -16,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    ValidationInfo,
     model_validator,
 )
 
@@ -35,8 +37,10 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.core.concurrency import together
-from skillwright.core.fence import attribute
+from skillwright.core.fence import attribute, plain_text
 from skillwright.core.seeds import derive_seed
+from skillwright.models.repairs import restored_latex
+from skillwright.models.shapes import LENIENT
 from skillwright.rollout.transcript import (
     Cut,
     Skipped,
@@ -60,7 +64,7 @@ def _short_name(name: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(plain_text(restored_latex(text)).split())
 
 
 Name = Annotated[
@@ -90,6 +94,11 @@ class Cited(_Strict):
     id: str
     turns: list[int] = []
 
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_id(cls, value: Any, info: ValidationInfo) -> Any:
+        return {"id": value} if info.context is LENIENT and isinstance(value, str) else value
+
 
 class SkillReply(_Strict):
     """A principle and its applicability."""
@@ -113,16 +122,26 @@ class LessonReply(SkillReply):
         return Counterfactual(self.failure_point, self.flawed_reasoning, self.corrective_action)
 
 
+def _one_of_a_list(key: str, value: Any, info: ValidationInfo) -> Any:
+    """Read a reply that is one item of its list."""
+    is_item = isinstance(value, dict) and key not in value and "principle" in value
+    return {key: [value]} if info.context is LENIENT and is_item else value
+
+
 class SkillsReply(_Strict):
     """At least one principle."""
 
     skills: Annotated[list[SkillReply], Field(min_length=1)]
+
+    _one = model_validator(mode="before")(partial(_one_of_a_list, "skills"))
 
 
 class LessonsReply(_Strict):
     """At least one lesson."""
 
     lessons: Annotated[list[LessonReply], Field(min_length=1)]
+
+    _one = model_validator(mode="before")(partial(_one_of_a_list, "lessons"))
 
 
 class ScopeReply(_Strict):
@@ -195,6 +214,16 @@ class EvolveReply(_Strict):
 
     reasoning: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     changes: list[ChangeReply]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_reasoning(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read changes alone; where there are none, the reasoning has to say why."""
+        if info.context is not LENIENT:
+            return value
+        found = {"changes": value} if isinstance(value, list) else value
+        has_changes = isinstance(found, dict) and bool(found.get("changes"))
+        return {"reasoning": NONE, **found} if has_changes else found
 
 
 TaskName = Callable[[Task], str]
@@ -384,11 +413,16 @@ class TeacherCall:
 
 @dataclass(frozen=True, slots=True)
 class TeacherAnswer(Generic[ReplyT]):
-    """A valid reply, or the fault in its place."""
+    """A valid reply, or the fault in its place.
+
+    Attributes:
+        repairs: What was done to read the reply, a note each.
+    """
 
     request: Request
     call: TeacherCall
     reply: ReplyT | TeacherFault
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +436,7 @@ class Teacher:
             sent (estimated at four characters a token).
         repair_rounds: Retries after an invalid reply.
         max_concurrent: Requests in flight at once.
+        as_written: Replies are not repaired.
 
     Raises:
         ValueError: A number is too low.
@@ -413,6 +448,7 @@ class Teacher:
     max_prompt_tokens: int = 60_000
     repair_rounds: int = 1
     max_concurrent: int = 8
+    as_written: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("max_prompt_tokens", 1), ("repair_rounds", 0), ("max_concurrent", 1)):
@@ -453,7 +489,7 @@ class Teacher:
             episodes=tuple(one.key for one in request.evidence),
             cuts=shown.cuts,
         )
-        return TeacherAnswer(request, call, answer.reply)
+        return TeacherAnswer(request, call, answer.reply, answer.repairs)
 
     def has_room_for(self, request: Request) -> bool:
         """Return whether a request would be sent with at least half of its trajectories' text."""

@@ -66,7 +66,7 @@ _SIGN: Final = re.compile(
 )
 _NO_ANSWER: Final = re.compile(
     r"(?:[A-Za-z]_\{?|\^\{?[-+]?|\u00b1\s*|\+/-\s*|\bper\s"
-    r"|\b(?:not|nicht|pas|instead\sof|rather\sthan)\W{1,4})$",
+    r"|(?:\b(?:not|nicht|pas|instead\sof|rather\sthan|anything\sbut)|n['\u2019]t)\W{1,4})$",
     re.IGNORECASE,
 )
 _CURRENCY: Final = re.compile(r"(?:USD|EUR|GBP|JPY|CNY|RMB|INR|CHF|AUD|CAD|Rs\.?|kr)$")

@@ -4,7 +4,6 @@ The client itself is a plug-in: the entry point ``mcp`` of the group ``skillwrig
 """
 
 import importlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -158,15 +157,6 @@ def complaints(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[st
     except Exception as error:
         name = tool["function"]["name"]
         raise EnvError(f"the schema of tool {name!r} is none: {error}") from error
-
-
-def read_arguments(written: str) -> Mapping[str, Any] | None:
-    """Read the arguments of a call; ``None`` where they are no JSON object."""
-    try:
-        found = json.loads(written or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, Mapping) else None
 
 
 def named(tools: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

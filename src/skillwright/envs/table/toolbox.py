@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillwright.core import EnvError, Message, ToolCall, Trajectory, did_you_mean
-from skillwright.core.agent import untagged
+from skillwright.core.calls import Unreadable, read_arguments, read_calls
 from skillwright.core.jsonio import dumps
+from skillwright.core.marks import spoken
 from skillwright.envs.table.tool_server import (
     ToolServer,
     ToolSession,
     complaints,
     named,
-    read_arguments,
     tool_client,
 )
 
@@ -63,8 +63,12 @@ class Toolbox:
         self._known = [turn.metadata.get(ANSWERS) or () for turn in record.turns[:turns]]
 
     def written(self, action: str) -> list[ToolCall]:
-        """Return the calls that an action has in tags; none where they are made natively."""
-        return [] if self._server.calls == "native" else list(untagged(action)[1])
+        """Return the calls that are written in an action."""
+        found = read_calls(spoken(action), self.tools).calls
+        return [
+            ToolCall(f"call_{number}", one.name, one.problem or dumps(one.arguments))
+            for number, one in enumerate(found)
+        ]
 
     async def answer(
         self, turn: int, calls: Sequence[ToolCall]
@@ -114,10 +118,13 @@ class Toolbox:
     def _checked(self, call: ToolCall) -> tuple[str, Mapping[str, Any]]:
         """Say what is wrong with a call, ``""`` for nothing, and return its arguments."""
         tools = named(self.tools)
+        if not call.name:
+            return f"could not parse tool call ({call.arguments[:80]})", {}
         if call.name not in tools:
             return f"there is no tool {call.name[:80]!r}. {did_you_mean(call.name, tools)}", {}
-        arguments = read_arguments(call.arguments)
-        if arguments is None:
-            return f"the arguments of {call.name!r} are no JSON object", {}
+        try:
+            arguments = read_arguments(call.arguments)
+        except Unreadable as error:
+            return f"the arguments of {call.name!r} are no JSON object: {error}", {}
         wrong = complaints(tools[call.name], arguments)
         return "; ".join(wrong), arguments

@@ -22,6 +22,12 @@ _NO_BLANKS: Final = (
 _UNSPACED: Final = re.compile(f"[{_NO_BLANKS}]")
 _POINT: Final = re.compile(r"(?<=\d)\.(?=\d)")
 _MINUS: Final = re.compile(r"(?<!\w)-(?=\.?\d)")
+_SIGNED: Final = re.compile(r"[-+]\.?\d")
+_KOREAN: Final = re.compile(  # particles and the copula, which are written onto a noun
+    "(?=[\uac00-\ud7a3])(?:\uc5d0\uc11c|\uc5d0\uac8c|\uae4c\uc9c0|\ubd80\ud130|\uc73c?\ub85c|\ubcf4\ub2e4)?"
+    "(?:[\uc740\ub294\uc774\uac00\uc744\ub97c\uc758\uc5d0\uc640\uacfc\ub3c4\ub9cc]|\uc785\ub2c8\ub2e4|\uc774?\ub2e4|\uc774\uc5d0\uc694|\uc608\uc694"
+    "|\uc774?\uace0|\uc774?\uba70)?(?![\uac00-\ud7a3])"
+)
 _KATAKANA: Final = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]")
 _HAN_DIGIT: Final = frozenset(
     "\u3007\u4e00\u4e8c\u4e09\u56db\u4e94\u516d\u4e03\u516b\u4e5d\u5341\u767e\u5343\u4e07\u842c\u4ebf\u5104\u96f6"
@@ -59,7 +65,8 @@ def holds_words(text: str, wanted: str) -> bool:
         end = at + len(wanted)
         is_part = (
             _is_joined(text[at - 1 : at], wanted[0])
-            or _is_joined(wanted[-1], text[end : end + 1])
+            or (_is_joined(wanted[-1], text[end : end + 1]) and not _KOREAN.match(text, end))
+            or (_SIGNED.match(wanted) and text[at - 1 : at].isalnum())
             or text.startswith("'t", end)
             or text[max(0, at - 4) : at] == "non-"
         )

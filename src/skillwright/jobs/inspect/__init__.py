@@ -43,6 +43,7 @@ from skillwright.jobs.inspect.lessons import LessonReport as LessonReport
 from skillwright.jobs.inspect.lessons import open_lessons as open_lessons
 from skillwright.jobs.inspect.lessons import play_lessons as play_lessons
 from skillwright.jobs.inspect.provenance import BlamedLine as BlamedLine
+from skillwright.jobs.inspect.provenance import StoredSkill as StoredSkill
 from skillwright.jobs.inspect.provenance import blame as blame
 from skillwright.jobs.inspect.provenance import blame_skill as blame_skill
 from skillwright.jobs.inspect.provenance import find_skill as find_skill
@@ -72,4 +73,8 @@ from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
 from skillwright.jobs.inspect.verify import Checked as Checked
 from skillwright.jobs.inspect.verify import Verified as Verified
 from skillwright.jobs.inspect.verify import verify_skills as verify_skills
+from skillwright.jobs.inspect.write_back import FolderExport as FolderExport
+from skillwright.jobs.inspect.write_back import began_with_folder as began_with_folder
+from skillwright.jobs.inspect.write_back import folder_of as folder_of
+from skillwright.jobs.inspect.write_back import plan_folder_export as plan_folder_export
 from skillwright.runs.folder import ABLATION_NAME as ABLATION_NAME

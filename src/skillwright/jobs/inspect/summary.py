@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.load import load_config, load_rl_config
+from skillwright.config.load import look_at_config
 from skillwright.config.readers import mode_of
+from skillwright.config.rl import RlConfig
+from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
 from skillwright.jobs.kinds import EVALUATED, RL, SERVE, Kind
@@ -126,8 +128,8 @@ def read_folder(folder: RunFolder) -> RunSummary:
         if summary.job == SERVE:
             return summary
         if summary.job == RL:
-            return replace(summary, rl=restore_rl(load_rl_config(path), store))
-        plan, config = read_plan(store, folder.path), load_config(path)
+            return replace(summary, rl=restore_rl(look_at_config(path, RlConfig), store))
+        plan, config = read_plan(store, folder.path), look_at_config(path, RunConfig)
         if plan is None:
             lines, facts = mode_of(config)
             state = restore(config, store)

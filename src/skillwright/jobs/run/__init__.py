@@ -28,8 +28,10 @@ from skillwright.jobs.run.estimate import Stages as Stages
 from skillwright.jobs.run.estimate import expected_turns as expected_turns
 from skillwright.jobs.run.evolution_round import EvolutionLoop as EvolutionLoop
 from skillwright.jobs.run.evolution_round import PlayedRound as PlayedRound
+from skillwright.jobs.run.launch import KEPT_SKILL as KEPT_SKILL
 from skillwright.jobs.run.launch import demo_file as demo_file
 from skillwright.jobs.run.launch import find_run as find_run
+from skillwright.jobs.run.launch import keep_skill_file as keep_skill_file
 from skillwright.jobs.run.launch import known_secrets as known_secrets
 from skillwright.jobs.run.launch import make_run as make_run
 from skillwright.jobs.run.launch import read_initial_skill as read_initial_skill

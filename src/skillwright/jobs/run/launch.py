@@ -1,5 +1,6 @@
 """Create, find and open runs of any job, and list the secrets that no run stores."""
 
+import logging
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,18 @@ from typing import Any, Final, Literal, Self
 
 from skillwright.config.env import EnvSection
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, RunError, SkillwrightError, did_you_mean
+from skillwright.core import (
+    ConfigError,
+    Purpose,
+    RunError,
+    SkillwrightError,
+    Usage,
+    did_you_mean,
+)
+from skillwright.core.chat import INTERRUPTED
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
+from skillwright.core.skill_file import read_skill_file
 from skillwright.jobs.kinds import MADE, STUDY_NAME
 from skillwright.jobs.listing import made_facts
 from skillwright.jobs.run.resume import (
@@ -28,6 +38,8 @@ from skillwright.models import (
 )
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
+
+logger = logging.getLogger(__name__)
 
 LATEST: Final = "latest"
 """Name of the latest run, in arguments that name a run."""
@@ -182,15 +194,24 @@ def refuse_redacted(settings: dict[str, Any], path: Path) -> None:
 
 @contextmanager
 def session(store: RunStore) -> Iterator[None]:
-    """Record the start and the end of a session of a run, and the error that ended it."""
+    """Record a session of a run: its start, its end, the error that ended it, cancelled calls."""
     store.append_event(SESSION, {})
     why: dict[str, str] = {}
+
+    def record(purpose: Purpose, used: Usage) -> None:
+        try:
+            store.record_usage({purpose.value: used})
+        except RunError:  # the error that ends the session is reported
+            logger.warning("the usage of a cancelled call is not stored", exc_info=True)
+
+    token = INTERRUPTED.set(record)
     try:
         yield
     except SkillwrightError as error:
         why = {"stopped": str(error)}
         raise
     finally:
+        INTERRUPTED.reset(token)
         # If this cannot be written, the error that stopped the session is reported.
         with suppress(RunError):
             store.append_event(SESSION_ENDED, why)
@@ -226,11 +247,33 @@ def model_secrets(llms: Sequence[ModelConfig | None]) -> list[str]:
     return [key for key in keys if key]
 
 
+KEPT_SKILL: Final = "initial_skill"
+"""Folder in a run's folder with the SKILL.md that it began with, and the files that it links."""
+
+
+def keep_skill_file(config: RunConfig, folder: Path) -> None:
+    """Copy the SKILL.md that a run begins with into its folder, byte for byte."""
+    if not config.skill.init or config.run.parity:
+        return
+    found = read_skill_file(config.skill.init)
+    if not found.is_agent_skill:
+        return
+    for name in (found.path.name, *found.references):
+        copy = folder / KEPT_SKILL / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((found.path.parent / name).read_bytes())
+
+
 def read_initial_skill(config: RunConfig) -> str:
-    """Return the exact text of the initial skill; ``""`` if ``skill.init`` is blank.
+    """Return the text of the initial skill; ``""`` if ``skill.init`` is blank.
+
+    Of a SKILL.md it is the body, with its references if ``skill.train`` says so. Under parity the
+    file is read byte for byte, as SkillOpt does.
 
     Raises:
         DataError: The file is missing, or is not UTF-8.
     """
-    path = config.skill.init
-    return read_text(Path(path), "skill") if path else ""
+    section = config.skill
+    if not section.init or config.run.parity:
+        return read_text(Path(section.init), "skill") if section.init else ""
+    return read_skill_file(section.init).text(references=section.train != "body")

@@ -19,7 +19,10 @@ MOST: Final = 0.5
 _SAID: Final[Mapping[Lapse, str]] = {
     Lapse.CUT: "cut at max_tokens",
     Lapse.NATIVE_CALLS: "native tool calls",
-    Lapse.WRITTEN_CALLS: "tool calls in the text",
+    Lapse.UNREAD_CALLS: "tool calls in the text that cannot be read",
+    Lapse.WRITTEN_CALLS: "tool calls in the text that were read",
+    Lapse.MARKS_CUT: "with template marks that were cut",
+    Lapse.MARKS_LEFT: "with template marks that were left",
     Lapse.REASONING: "reasoning without text",
     Lapse.EMPTY: "empty",
 }
@@ -33,9 +36,22 @@ _MOVES: Final[Mapping[Lapse, str]] = {
         "tool calls, or let the skill ask for the written form; tau_bench takes native ones with "
         "env.config.tools: native."
     ),
+    Lapse.UNREAD_CALLS: (
+        "Tool calls in the text that cannot be read: tools are called natively here, so start the "
+        "server with the parser for the tool calls of this model (vLLM: --enable-auto-tool-choice "
+        "--tool-call-parser hermes), or set env.config.tools: tags."
+    ),
     Lapse.WRITTEN_CALLS: (
-        "Tool calls in the text: tools are called natively here, so start the server with the "
-        "parser for the tool calls of this model, or set env.config.tools: tags."
+        "Tool calls in the text that were read: the server has no parser for the tool calls of "
+        "this model, or another model's."
+    ),
+    Lapse.MARKS_CUT: (
+        "Template marks that were cut, such as <|im_end|>, </s> or <|channel|>: the server's chat "
+        "template or stop tokens are not those of this model."
+    ),
+    Lapse.MARKS_LEFT: (
+        "Template marks that were left, such as <think> or </s>: they may be part of the answer. "
+        "If they are not, the server's chat template or reasoning parser is not this model's."
     ),
     Lapse.REASONING: (
         "Reasoning without text: start the server with the reasoning parser of this model, or "
@@ -49,8 +65,8 @@ _MOVES: Final[Mapping[Lapse, str]] = {
 class TurnEnds:
     """The number of turns of scored episodes, and how many of them ended in each `Lapse`.
 
-    Such a turn is played as an invalid move. If most turns are like that, the score measures the
-    settings rather than the agent.
+    A turn that was not read (`Lapse.is_read`) is played as an invalid move. If most turns are like
+    that, the score measures the settings rather than the agent.
     """
 
     turns: int
@@ -75,8 +91,9 @@ class TurnEnds:
 
     @property
     def share(self) -> float:
-        """The share of turns that lapsed in any way."""
-        return sum(self.lapses.values()) / self.turns if self.turns else 0.0
+        """The share of turns that were not read."""
+        unread = (count for one, count in self.lapses.items() if not one.is_read)
+        return sum(unread) / self.turns if self.turns else 0.0
 
     def lines(self) -> Iterator[str]:
         """Say the shares, and what to change; nothing for no turn."""
@@ -85,7 +102,7 @@ class TurnEnds:
         counts = (
             f"{count / self.turns:.1%} {_SAID[one]}"
             for one, count in self.lapses.items()
-            if count or one is not Lapse.WRITTEN_CALLS  # which few environments know
+            if count or not (one.is_read or one is Lapse.UNREAD_CALLS)  # which few runs know
         )
         yield f"answers in {self.turns:,} turns: {', '.join(counts)}"
         yield from self._moves()

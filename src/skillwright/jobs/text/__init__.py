@@ -28,6 +28,7 @@ from skillwright.jobs.text.launch import start_run as start_run
 from skillwright.jobs.text.preflight import examine as examine
 from skillwright.jobs.text.preflight import look_at_tasks as look_at_tasks
 from skillwright.jobs.text.preflight import preflight as preflight
+from skillwright.jobs.text.replies import Replies as Replies
 from skillwright.jobs.text.state import Confirmation as Confirmation
 from skillwright.jobs.text.state import EpochRecord as EpochRecord
 from skillwright.jobs.text.state import StepRecord as StepRecord

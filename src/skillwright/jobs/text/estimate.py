@@ -77,7 +77,7 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
     Args:
         config: The run.
         skill: The text that it begins with.
-        turns: Turns of an episode, where a person knows better.
+        turns: Turns of an episode; ``None`` to assume them.
 
     Raises:
         ConfigError: ``env.name`` is an adapter, which asks its models by itself.
@@ -134,10 +134,10 @@ async def _measured(
 
 
 def _injected(config: RunConfig, skill: str, tasks: Sequence[Task]) -> list[str]:
-    """Return what agents are given of the document and the bank, for each task."""
+    """Return the text that is injected from the document and the bank, for each task."""
     if not config.skill.bank:
         return [skill] * len(tasks)
-    # Any embedder injects about as much, so none is called.
+    # All embedders inject about the same amount of text, so none is called.
     bank = bank_source(read_injected_bank(config.skill.bank), config.bank, LexicalEmbedder())
     return [one.text for one in DocumentAndBank(skill, bank).contexts(tasks)]
 
@@ -165,7 +165,7 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
 
 @dataclass(frozen=True, slots=True)
 class _Episodes:
-    """What episodes take."""
+    """The size of an episode, in turns and tokens."""
 
     config: RunConfig
     llm: PricedModel
@@ -176,7 +176,7 @@ class _Episodes:
     def estimate(
         self, played: Sequence[Stage], asked: Sequence[Stage], llms: Sequence[PricedModel]
     ) -> Estimate:
-        """Return stages that play and stages that ask as one estimate, simulated users included."""
+        """Return the estimate over rollout and optimizer stages, simulated users included."""
         llms, stages = tuple(llms), list(played)
         episodes = sum(one.episodes for one in played)
         for llm in side_llms(self.config.env):
@@ -195,7 +195,7 @@ class _Episodes:
         return self.opening_tokens + self.assumed.turns * self.assumed.turn_tokens
 
     def stage(self, name: str, count: int) -> Stage:
-        """Return what ``count`` episodes take."""
+        """Return the stage of ``count`` episodes."""
         history, assumed = self.config.rollout.history_turns, self.assumed
         prompts = episode_prompts(self.opening_tokens, assumed.turns, history, assumed)
         return make_stage(name, self.llm, count, prompts, assumed.action_tokens, plays=count)
@@ -203,7 +203,7 @@ class _Episodes:
 
 @dataclass(frozen=True, slots=True)
 class _Questions:
-    """What the optimizer is asked."""
+    """The requests to the optimizer."""
 
     config: RunConfig
     llm: PricedModel
@@ -212,7 +212,7 @@ class _Questions:
     skill_tokens: int
 
     def asked(self, steps: int) -> Iterator[tuple[str, int, int]]:
-        """Count the questions of each stage; with each, the tokens of evidence in one."""
+        """Yield the name of each stage, its number of requests, and the evidence tokens in one."""
         gradient, optimizer, train = self.config.gradient, self.config.optimizer, self.config.train
         groups = self._groups()
         shown = min(gradient.minibatch_size, train.batch_size)
@@ -234,7 +234,7 @@ class _Questions:
         yield "meta skill", looks * optimizer.use_meta_skill, pairs
 
     def stage(self, name: str, count: int, evidence: int) -> Stage:
-        """Return what ``count`` questions take."""
+        """Return the stage of ``count`` requests with ``evidence`` tokens each."""
         prompt = self.assumed.instructions_tokens + self.skill_tokens + evidence
         return make_stage(name, self.llm, count, [prompt], self.assumed.proposal_tokens)
 

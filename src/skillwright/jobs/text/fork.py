@@ -15,7 +15,7 @@ from skillwright.runs import RunStore
 RECORDED: Final = "recorded"
 """The phase of the episode that a fork continues, in the store of the fork."""
 FORKED: Final = "fork"
-"""The phase of what continues it."""
+"""The phase of the episodes that continue it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Fork(JsonRecord):
 
     @property
     def line(self) -> str:
-        """Where it begins, for people."""
+        """The starting point, for people."""
         return f"from turn {self.turn} of {self.episode} in {self.run}"
 
 

@@ -43,7 +43,7 @@ from skillwright.textopt.reflect import INFRASTRUCTURE
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Judged):
-    """A changed skill, and what became of it."""
+    """A changed skill, and the decision on it."""
 
     text: str
     action: str
@@ -146,7 +146,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
 
 
 async def open_sealed(run: TrainParts, state: TrainState) -> TrainState:
-    """Score every artifact in the one job that may see the sealed tasks, all at once."""
+    """Score all skills on the sealed test tasks concurrently; only this job may open them."""
     tests = run.config.evaluation.test and state.report is None
     confirms = run.config.evaluation.confirm_tasks > 0 and state.confirmation is None
     if not tests and not confirms:
@@ -200,7 +200,7 @@ def incumbent(run: TrainParts, state: TrainState, *, inherits: bool = False) -> 
 
 
 def _judged(run: TrainParts, state: TrainState) -> int:
-    """Return the version that the current skill was before anything entered it unmeasured."""
+    """Return the current skill's last version before anything entered it without a gate."""
     parents = {one.version: one.parent for one in run.store.skills()}
     version = state.skill_version
     while version in state.unmeasured and (parent := parents[version]) is not None:
@@ -216,9 +216,8 @@ async def duel(
     run.callback.on_event(
         StageStarted("gate", place.step, place.epoch, episodes=run.gate.expected_rollouts(val))
     )
-    # A skill that was accepted on some draws looks better on them than it is. After each accept
-    # the gate draws fresh ones, so the new incumbent's chance gain is not held for skill. Until
-    # then the incumbent's draws serve every candidate.
+    # A skill that was accepted on some draws looks better on them than it is. So the gate draws
+    # fresh ones after each accept; until then, all candidates are judged on the same draws.
     first = state.accepts * run.gate.draws if run.gate.redraws else 0
     draws = Draws(run.config.run.seed, first=first, step=place.step)
     return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms_of(run.config))
@@ -243,7 +242,7 @@ def store_candidate(
 def store_verdict(
     run: TrainParts, place: StepRef, origin: str, text: str, verdict: Verdict | None
 ) -> None:
-    """Store a judgment, where there is one."""
+    """Store a verdict, if there is one."""
     if verdict is not None:
         run.store.record_verdict(
             VerdictRecord(place.step, verdict.to_dict(), skill_hash(text), origin)
@@ -251,14 +250,14 @@ def store_verdict(
 
 
 def stop_if_refused(run: TrainParts) -> None:
-    """Stop where the optimizer was refused: what is missing now would be there after a resume."""
+    """Stop if the optimizer's endpoint refused a request, so that a resumed run asks again."""
     if run.calls.refusal is not None:
         raise ModelRefused(f"the optimizer was refused: {run.calls.refusal}")
 
 
 @dataclass(frozen=True, slots=True)
 class EpochUpdate:
-    """What the optimizer made of an epoch, before the gate."""
+    """The optimizer's update of an epoch, before the gate."""
 
     epoch: int
     slow_update: SlowUpdate | None = None
@@ -266,7 +265,7 @@ class EpochUpdate:
     comparison: Comparison | None = None
 
     def details(self) -> dict[str, object]:
-        """Return what the store keeps of it, as a JSON object."""
+        """Return the details to store, as a JSON object."""
         return {
             "slow_update": self.slow_update.to_dict() if self.slow_update else None,
             "meta_skill_written": self.meta_skill.to_dict() if self.meta_skill else None,
@@ -275,7 +274,7 @@ class EpochUpdate:
 
     @property
     def account(self) -> Account:
-        """What became of the optimizer's replies."""
+        """The account of the optimizer's replies."""
         written = {"slow": self.slow_update, "meta": self.meta_skill}
         asked = {name: one for name, one in written.items() if one and one.prompt_digest}
         found = account_of_calls(
@@ -286,7 +285,7 @@ class EpochUpdate:
         )
 
     def refuse_dead_optimizer(self) -> None:
-        """Stop where neither memory could be written: a resume writes them."""
+        """Stop if neither slow update nor meta skill could be written; a resume writes them."""
         asked = [one for one in (self.slow_update, self.meta_skill) if one and one.prompt_digest]
         failures = [one.fault.failure for one in asked if one.fault]
         lost = [failure for failure in failures if failure.cause in INFRASTRUCTURE]
@@ -299,7 +298,7 @@ class EpochUpdate:
     def record(
         self, state: TrainState, judged: Candidate | None, skill_version: int | None
     ) -> EpochRecord:
-        """Return the epoch's record, with what became of the slow update."""
+        """Return the epoch's record, with the decision on the slow update."""
         action = self.slow_update.status.value if self.slow_update else ""
         return EpochRecord(
             epoch=self.epoch,
@@ -317,7 +316,7 @@ class EpochUpdate:
 async def _judged_update(
     run: TrainParts, state: TrainState, update: SlowUpdate | None, place: StepRef
 ) -> Candidate | None:
-    """Return what becomes of a slow update, or ``None`` where it changes nothing."""
+    """Return the decision on a slow update, or ``None`` if it changes nothing."""
     if update is None or update.candidate == run.store.skill(state.skill_version):
         return None
     if update.status is SlowUpdateStatus.PLACEHOLDER:
@@ -330,7 +329,7 @@ async def _judged_update(
 def _first_update(run: TrainParts, skill: str) -> SlowUpdate | None:
     """Return the update of the first epoch, which has nothing to compare: an empty region.
 
-    SkillOpt puts it in before guidance that a gate judges too, where it changes no score.
+    SkillOpt inserts it also where a gate judges the guidance; it changes no score.
     """
     config = run.config.optimizer
     enters = run.config.run.parity or not config.gate_slow_update
@@ -338,7 +337,7 @@ def _first_update(run: TrainParts, skill: str) -> SlowUpdate | None:
 
 
 async def _epoch_update(run: TrainParts, state: TrainState, epoch: int) -> EpochUpdate:
-    """Compare the epoch's skill with the one before it, and have both memories written."""
+    """Compare the epoch's skill with the one before; ask for the slow update and meta skill."""
     config, skill = run.config.optimizer, run.store.skill(state.skill_version)
     if epoch == 1:
         return EpochUpdate(epoch, slow_update=_first_update(run, skill))
@@ -374,10 +373,10 @@ def placebo_text(length: int) -> str:
 
 
 def _known_verdict(run: TrainParts, state: TrainState) -> Verdict | None:
-    """Return what the gate said of the last skill and the best one, on the draws that are due."""
+    """Return the gate's stored verdict on the last skill and the best one, on the due draws."""
     met = state.met_best
     if met is None or met.verdict.decision is not Decision.REJECT:
-        return None  # what was undecided for lost episodes may be decided now
+        return None  # a verdict that failed episodes left undecided may be decided now
     theirs = (run.store.skill(met.version), run.store.skill(met.best_version))
     ours = incumbent(run, state)
     same_draws = met.accepts == state.accepts or not run.gate.redraws
@@ -390,7 +389,7 @@ Results = Mapping[str, list[EpisodeResult]]
 def _baselines(run: TrainParts) -> dict[str, str]:
     """Return the texts that training is compared with, by name; the gains are over the first."""
     initial = run.store.skill(0)
-    # Where it says something already, what the agent does without any skill is another baseline.
+    # If the initial skill is not blank, the agent without any skill is another baseline.
     is_due = run.config.evaluation.empty_baseline and initial.strip()
     return {"initial": initial, "empty": ""} if is_due else {"initial": initial}
 

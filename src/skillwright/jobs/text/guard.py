@@ -1,4 +1,4 @@
-"""Stop a training whose optimizer gives nothing that can be used, before it spends more."""
+"""Stop a training whose optimizer's replies are unusable, before it spends more."""
 
 from skillwright.core.fence import one_line
 from skillwright.jobs.kinds import UNUSABLE
@@ -8,7 +8,7 @@ from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown
 
 _SAMPLE, _QUOTED = 160, 40
-"""Characters of a reply in a message, and those that are looked for in its cause."""
+"""Maximum characters of a quoted reply, and the length of the prefix to look for in its cause."""
 
 
 def stop_if_unusable(

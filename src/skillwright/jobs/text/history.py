@@ -1,4 +1,4 @@
-"""What a training says of its records: as they are decided, and again of those that are stored."""
+"""Events of a training's records: as they are decided, and again from stored records."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ from skillwright.runs import RunStore
 
 
 def step_decided(record: StepRecord, state: TrainState) -> StepDecided:
-    """Return what is said of a step, and of the state that followed from it."""
+    """Return the event of a decided step, with the state after it."""
     shown = next(iter(record.verdicts), None)
     version, left = record.skill_version, state.ledger.left
     return StepDecided(
@@ -27,7 +27,7 @@ def step_decided(record: StepRecord, state: TrainState) -> StepDecided:
 
 
 def epoch_ended(record: EpochRecord) -> EpochEnded:
-    """Return what is said of an epoch."""
+    """Return the event of an epoch's end."""
     shown = next(iter(record.verdicts), None)
     return EpochEnded(record.epoch, record.action, shown, record.skill_version, record.remarks)
 
@@ -44,7 +44,7 @@ _SKIPPED = {
 
 
 def decision_text(action: str, verdict: Verdict | None, remarks: Sequence[str] = ()) -> str:
-    """Say what became of a candidate, and why, in words for people."""
+    """Describe the decision on a candidate and its reasons, for people."""
     reason = verdict.reason if verdict else ""
     match action:
         case "accept" if reason.startswith("Accepted as current"):
@@ -65,7 +65,7 @@ def decision_text(action: str, verdict: Verdict | None, remarks: Sequence[str] =
 
 
 def scores_of(report: SplitReport) -> list[Scored]:
-    """Return what is said of the scores of several skills."""
+    """Return the scores of several skills, as events hold them."""
     return [
         Scored(f"{SHOWN_AS.get(name, name)} skill", report.split, table.overall)
         for name, table in report.tables.items()
@@ -73,7 +73,7 @@ def scores_of(report: SplitReport) -> list[Scored]:
 
 
 def past_events(config: RunConfig, store: RunStore) -> Iterator[Event]:
-    """Return what was said of all that is decided, in its order."""
+    """Return the events of all stored decisions, in order."""
     state = beginning(config, store)
     for event in store.events():
         state = state.after(event.kind, event.payload)

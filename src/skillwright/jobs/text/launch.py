@@ -18,6 +18,7 @@ from skillwright.jobs.run.launch import (
     MakeReport,
     OpenRun,
     find_run,
+    keep_skill_file,
     known_secrets,
     make_run,
     refuse_redacted,
@@ -50,7 +51,7 @@ class Run(OpenRun):
     """A training or an evaluation that this process works on, until it is closed.
 
     Attributes:
-        plan: What it evaluates; ``None`` for a training.
+        plan: The plan of an evaluation; ``None`` for a training.
     """
 
     config: RunConfig
@@ -80,7 +81,7 @@ async def run_proof(
     make: MakeModel = make_model,
     make_report: MakeReport | None = None,
 ) -> TrainReport:
-    """Test once more what a finished training could not prove; `prove` says what is raised."""
+    """Test a finished training's release once more; raises as `prove`."""
     problem = why_not_again(restore(run.config, run.store))
     if problem:
         raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
@@ -95,7 +96,7 @@ async def run_evaluation(
     make: MakeModel = make_model,
     make_report: MakeReport | None = None,
 ) -> EvalReport:
-    """Evaluate the run's skill; `evaluate` says what is raised."""
+    """Evaluate the run's skill; raises as `evaluate`."""
     with session(run.store):
         async with (
             _tracked(run, callback, make_report) as seen,
@@ -110,7 +111,7 @@ def start_run(
     plan: EvalPlan | None = None,
     recorded: EpisodeResult | None = None,
 ) -> Run:
-    """Make the folder of a new run, and record its job. Check the configuration before.
+    """Make the folder of a new run, and record its job. The configuration is not checked.
 
     Args:
         config: The run's configuration; a number is added to its name if that is taken.
@@ -123,7 +124,7 @@ def start_run(
         DataError: The environment or its data is not found.
     """
     refuse_unasked_data(config.env)
-    # One that imports from skillopt asks the run's models; any other asks its own.
+    # An adapter that imports from skillopt uses the run's models; any other uses its own.
     plays_itself = config.env.compat is None and is_adapter(config.env)
 
     def first(path: Path, store: RunStore) -> dict[str, Any]:
@@ -132,6 +133,7 @@ def start_run(
             spec = replace(recorded.spec, phase=RECORDED, step=None)
             store.record_episode(replace(recorded, spec=spec), usage={})
         facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
+        keep_skill_file(config, path)
         facts |= mode_of(config).facts | keep_bank(config, path)
         return facts | {
             "adapter": plays_itself,
@@ -167,7 +169,7 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
 
 
 def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
-    """Return what a run evaluates; ``None`` for a training run."""
+    """Return the plan of a stored evaluation; ``None`` for a training run."""
     facts = made_facts(store, path)
     return decode(EvalPlan, facts) if facts["job"] == "eval" else None
 
@@ -187,7 +189,7 @@ async def _training(
 def _tracked(
     run: Run, callback: Callback, make_report: MakeReport | None
 ) -> AbstractAsyncContextManager[Watcher]:
-    """Have the run's trackers follow a session, from what earlier sessions decided on."""
+    """Start the run's trackers, after the decisions of earlier sessions."""
     played = len(run.store.events(EVALUATED))  # a resumed evaluation is scored again
     return tracked(
         run.config.run.trackers,
@@ -201,12 +203,12 @@ def _tracked(
 
 
 def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:
-    """Tell whether a scripted model takes part; callers that show the results must say so.
+    """Tell whether a scripted model takes part, which callers that show results must say.
 
     Args:
         config: The run's configuration.
-        store: The run's store, which knows whether an adapter plays without our target.
-        plan: What it evaluates, without an optimizer; ``None`` for a training.
+        store: The run's store, which tells whether an adapter plays without ``models.target``.
+        plan: The plan of an evaluation, which has no optimizer; ``None`` for a training.
     """
     plays_itself = any(event.payload.get("adapter", False) for event in store.events(MADE))
     return _is_scripted(config, plan, plays_itself)

@@ -42,7 +42,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
 
     Args:
         config: The run's configuration.
-        plan: What an evaluation evaluates; ``None`` for training, which also asks the optimizer.
+        plan: The plan of an evaluation; ``None`` for training, which also asks the optimizer.
 
     Raises:
         UsageError: Something that the configuration names is missing or wrong.
@@ -94,7 +94,7 @@ async def examine(root: Path, config: RunConfig | None = None) -> list[Finding]:
 
 
 def _trackers(names: Sequence[str]) -> list[Finding]:
-    """Look for the libraries of the trackers that are named."""
+    """Check that the libraries of the named trackers are installed."""
     try:
         refuse_missing_trackers(names)
     except ConfigError as error:
@@ -120,7 +120,7 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
 
 
 def _seeds(llms: Mapping[str, ModelConfig]) -> list[Finding]:
-    """Name the models that take no seeds, so that their answers cannot be repeated."""
+    """Report the models that take no seeds, whose answers cannot be reproduced."""
     without = [f"{role} ({llm.backend})" for role, llm in llms.items() if not llm.takes_seeds]
     if not without:
         return []

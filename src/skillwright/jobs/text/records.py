@@ -1,4 +1,4 @@
-"""The records that a step leaves in the store: every patch and edit, with its source."""
+"""The stored records of a step: every patch and edit, with its source."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from skillwright.textopt import (
 def patch_records(
     proposal: StepProposal, step: int, appendix: AppendixUpdate | None = None
 ) -> list[PatchRecord]:
-    """Return what was said at every stage of a step, in order of the stages, faults included.
+    """Return the replies of every stage of a step, in order of the stages, faults included.
 
     Each is named after its call: analysts (``s3.f0``), merges, the budget (``s3.lr``), the ranking
     (``s3.rank``), the repair of anchors (``s3.repair``), the rewrite (``s3.rewrite``) and the
@@ -33,7 +33,7 @@ def patch_records(
 
 
 def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
-    """Return every edit of a step, and what became of those that were selected."""
+    """Return every edit of a step, with the outcome of those that were selected."""
     outcomes = {outcome.proposal_id: outcome for outcome in proposal.update.outcomes}
     analyzed = {one.id for patch in proposal.reflection.patches for one in patch.proposals}
     records = []
@@ -56,10 +56,25 @@ def edit_records(proposal: StepProposal, step: int) -> list[EditRecord]:
     return records
 
 
+def edit_counts(proposal: StepProposal) -> dict[str, int]:
+    """Count the edits of a step at each stage; dropped ones are among the proposed or merged."""
+    patches, merges = proposal.reflection.patches, proposal.merged.merges
+    dropped = sum(one.dropped for one in patches)
+    return {
+        "proposed": dropped + sum(len(one.proposals) for one in patches),
+        "dropped": dropped + sum(one.dropped for one in merges),
+        "merged": len(proposal.merged.proposals),
+        "selected": len(proposal.selection.proposals),
+        "applied": sum(one.is_applied for one in proposal.update.outcomes),
+    }
+
+
 def _patch(
     step: int, id: str, inputs: Sequence[str], said: Any, fault: AnalystFault | None, **more: Any
 ) -> PatchRecord:
-    """Return what was said in one call, with the digest of its prompt and its fault."""
+    """Return the record of one call, with the digest of its prompt and its fault."""
+    if repairs := getattr(said, "repairs", ()):
+        more["details"] = {**more["details"], "repaired": list(repairs)}
     return PatchRecord(
         step=step,
         id=id,
@@ -164,7 +179,7 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
     rewrite = proposal.made.rewrite
     if rewrite is None:
         return []
-    # A skill that an analyst or a merge wrote is taken without another call.
+    # A skill that an analyst or a merge wrote is used without another call.
     name = rewrite.call or f"{proposal.context.name}.rewrite"
     inputs = [one.id for one in proposal.selection.proposals]
     edits = [one.proposal_id for one in proposal.update.outcomes if one.is_applied]

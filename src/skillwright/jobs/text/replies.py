@@ -1,8 +1,8 @@
-"""What became of the optimizer's replies: how many a step could use, and why not the others.
+"""Count how many of the optimizer's replies a step could use, and why not the others.
 
-A reply that proposes nothing is usable. A call that failed, a reply that cannot be read, and one
-whose edits are all dropped are not; where most are like that, the optimizer teaches nothing, and
-the run stops before it spends more, and before the sealed test.
+A reply that proposes nothing is usable. A failed call, a reply that cannot be parsed, and one
+whose edits are all dropped are unusable. If most are unusable, the run stops before it spends
+more, and before the sealed test.
 """
 
 import re
@@ -18,11 +18,11 @@ from skillwright.runs import EditRecord, PatchRecord
 from skillwright.textopt import AnalystFault, StepProposal, was_applied
 
 LEAST: Final = 3
-"""A run is not stopped for fewer replies."""
+"""Minimum number of replies of a first step that stop a run if all of them are unusable."""
 LEAST_FOR_SHARE: Final = 10
-"""Replies from which most of them may stop a run before its last step."""
+"""Minimum number of replies for which a run may stop before its last step."""
 MOST_CAUSES: Final = 3
-"""Causes of one kind that are named."""
+"""Maximum number of causes of one kind in a message."""
 _LONGEST = 200
 
 # Kinds of unusable replies, in the words of a remark.
@@ -31,17 +31,18 @@ _UNREAD = "optimizer replies could not be read"
 _EMPTY = "optimizer replies held nothing that could be used"
 
 _DROPPED = " is dropped: "
+_EDIT = re.compile(r"^e\d+: ")
 _SENTENCE = re.compile(r"[.!?]\s+(?=[A-Z])")
 _VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*|\be\d+\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """An optimizer call that gave nothing.
+    """An optimizer call without a usable reply.
 
     Attributes:
         call: Its name: ``s3.f0`` is failure minibatch 0 of step 3.
-        kind: What happened, as it is counted.
+        kind: The kind of the fault, by which calls are counted.
         cause: Why, in a few words.
         prompt_digest: The digest of its prompt.
     """
@@ -54,7 +55,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Replies(JsonRecord):
-    """Numbers of optimizer replies, after their retries."""
+    """Numbers of optimizer replies; a retried call counts once."""
 
     asked: int = 0
     unusable: int = 0
@@ -64,20 +65,20 @@ class Replies(JsonRecord):
 
     @property
     def line(self) -> str:
-        """Say how many could not be used; "" where all could."""
+        """Say how many could not be used; "" if all could."""
         if not self.unusable:
             return ""
         return f"{self.unusable:,} of {self.asked:,} optimizer replies could not be used"
 
     def are_too_bad(self, earlier: "Replies", *, is_last: bool) -> bool:
-        """Tell whether a run stops for these replies of a step.
+        """Tell whether a run stops because of these replies of a step.
 
         Args:
-            earlier: Those of the run before it, from the start or since it stopped for them.
-            is_last: No step comes after it.
+            earlier: Replies of earlier steps, since the start or the last such stop.
+            is_last: Whether it is the last step.
         """
         whole = self + earlier
-        if whole.asked >= (LEAST if is_last else LEAST_FOR_SHARE):
+        if is_last or whole.asked >= LEAST_FOR_SHARE:
             return 2 * whole.unusable > whole.asked
         return not earlier.asked and LEAST <= self.asked == self.unusable
 
@@ -103,7 +104,7 @@ class Account:
 def account_of_step(
     proposal: StepProposal, patches: Sequence[PatchRecord], edits: Sequence[EditRecord]
 ) -> Account:
-    """Return the account of a step, from what its calls and edits are stored as."""
+    """Return the account of a step, from the records of its calls and edits."""
     # Patches of an adapter's own analysts answer no prompt of ours.
     calls = [one for one in patches if one.prompt_digest and one.details.get("asked", True)]
     lost = [*filter(None, map(_unusable, calls))]
@@ -114,6 +115,7 @@ def account_of_step(
         *_of_adapter(proposal.reflection.notes, patches),
         *_dropped([one for one in patches if one.id not in named]),
         *_repaired(patches),
+        *_equal(proposal.merged.notes),
         *_not_made(edits),
     ]
     if not replies.asked and not remarks:
@@ -129,7 +131,7 @@ def account_of_calls(faults: Mapping[str, AnalystFault | None]) -> Account:
 
 
 def _unusable(record: PatchRecord) -> Unusable | None:
-    """Return why a call gave nothing, or ``None``."""
+    """Return why a call's reply is unusable, or ``None``."""
     if record.failure is not None:
         return _fault(AnalystFault(record.id, record.failure, record.prompt_digest))
     details = record.details
@@ -151,7 +153,7 @@ def _fault(fault: AnalystFault) -> Unusable:
 
 
 def _of_adapter(notes: Iterable[str], patches: Iterable[PatchRecord]) -> Iterator[str]:
-    """Say what of an adapter's own analysts was of no use; ``None`` says that there is nothing."""
+    """Describe unusable answers of an adapter's own analysts; a ``None`` proposes nothing."""
     parts = [note.partition(_DROPPED) for note in notes if "NoneType" not in note]
     lost = [(_plain(cause or note), note) for note, _, cause in parts]
     lost += [
@@ -173,27 +175,37 @@ def _said(lost: Sequence[Unusable], asked: int) -> Iterator[str]:
 
 
 def _dropped(calls: Sequence[PatchRecord]) -> Iterator[str]:
-    drops = ((cause, one.id) for one in calls for cause in map(_plain, _causes_of_drops(one)))
-    for cause, found in _grouped(drops):
-        yield f"{_edits(len(found))} dropped: {cause} (example: call {found[0]})"
+    for thing in ("edit", "reminder"):
+        drops = ((_plain(cause), one.id) for one in calls for cause in _causes_of_drops(one, thing))
+        for cause, found in _grouped(drops):
+            yield f"{_number(found, thing)} dropped: {cause} (example: call {found[0]})"
 
 
 def _repaired(calls: Sequence[PatchRecord]) -> Iterator[str]:
-    for cause, found in _grouped(
-        (str(repair), one.id) for one in calls for repair in one.details.get("repaired", ())
-    ):
-        verb = "reply was" if len(found) == 1 else "replies were"
-        yield f"{len(found)} {verb} repaired: {cause} (example: call {found[0]})"
+    repairs = {
+        (_plain(_EDIT.sub("", str(repair))), one.id): None
+        for one in calls
+        for repair in one.details.get("repaired", ())
+    }
+    for cause, found in _grouped(repairs):
+        replies = list(dict.fromkeys(found))
+        number = "1 reply was" if len(replies) == 1 else f"{len(replies)} replies were"
+        yield f"{number} repaired: {cause} (example: call {replies[0]})"
+
+
+def _equal(notes: Sequence[str]) -> Iterator[str]:
+    if notes:
+        yield f"{_number(notes, 'edit')} merged with an equal one (example: {notes[0]})"
 
 
 def _not_made(edits: Sequence[EditRecord]) -> Iterator[str]:
     missed = (one for one in edits if one.status and not was_applied(one.status))
     for cause, found in _grouped((_plain(one.status), one.id) for one in missed):
-        yield f"{_edits(len(found))} not made: {cause} (example: {found[0]})"
+        yield f"{_number(found, 'edit')} not made: {cause} (example: {found[0]})"
 
 
-def _edits(count: int) -> str:
-    return "1 edit was" if count == 1 else f"{count} edits were"
+def _number(found: Sequence[str], thing: str) -> str:
+    return f"1 {thing} was" if len(found) == 1 else f"{len(found)} {thing}s were"
 
 
 def _nothing_read(proposal: StepProposal) -> Iterator[str]:
@@ -207,13 +219,14 @@ def _nothing_read(proposal: StepProposal) -> Iterator[str]:
         yield "no episode failed, so there was nothing to analyze"
 
 
-def _causes_of_drops(record: PatchRecord) -> Iterator[str]:
-    notes = (str(note) for note in record.details.get("notes", ()))
-    return (note.partition(_DROPPED)[2] for note in notes if _DROPPED in note)
+def _causes_of_drops(record: PatchRecord, thing: str = "edit") -> Iterator[str]:
+    parts = (str(note).partition(_DROPPED) for note in record.details.get("notes", ()))
+    is_edit = thing == "edit"
+    return (why for what, _, why in parts if why and what.startswith("e") is is_edit)
 
 
 def _grouped(causes: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
-    """Group names by cause, the most frequent first; causes that differ in quotes are alike."""
+    """Group names by cause, the most frequent first; quoted parts of causes are ignored."""
     groups: dict[str, tuple[str, list[str]]] = {}
     for cause, name in causes:
         groups.setdefault(_VARYING.sub("#", cause), (cause, []))[1].append(name)
@@ -230,5 +243,6 @@ def _first_sentence(message: str) -> str:
 def _plain(cause: str) -> str:
     """Write a cause, or a status such as ``refused_too_long``, as part of a sentence."""
     text = one_line(cause, _LONGEST).rstrip(".")
-    text = text.replace("_", " ") if re.fullmatch(r"[a-z_]+", text) else text
+    if re.fullmatch(r"[a-z_]+", text):
+        text = re.sub(r"^(skipped|refused)_", "", text).replace("_", " ")
     return text[:1].lower() + text[1:] if re.match(r"(The|It|A|An|Nothing) ", text) else text

@@ -16,7 +16,7 @@ from skillwright.jobs.text.replies import Replies
 from skillwright.runs import RunStore
 from skillwright.textopt import StepEntry, StepMemory
 
-# What became of a candidate: the records that a run's state is rebuilt from.
+# The records of decisions, from which a run's state is rebuilt.
 
 
 _ENTERING = ("accept_new_best", "accept", "force_accept", "inject_placeholder")
@@ -28,9 +28,9 @@ class Judged:
     Training continues from the current skill; the best skill is the last that a gate accepted. They
     differ only where something enters the current skill without a gate. The actions:
 
-        accept_new_best     it beat both, or the one that is both: it is current and best now
-        accept              it beat the current skill and not the best one
-        force_accept        it is current without a comparison
+        accept_new_best     it beat the current and the best skill, and is both now
+        accept              it beat the current skill only, and is current now
+        force_accept        it is current now, without a comparison
         inject_placeholder  an empty region entered the current skill
         reject, undecided   nothing changes
         skip_...            there was nothing to judge
@@ -60,7 +60,7 @@ class Judged:
 
     @property
     def accepted(self) -> bool:
-        """Whether the candidate proved itself against the current skill or the best one."""
+        """Whether the candidate was proven better than the current skill or the best one."""
         return any(verdict.accepted for verdict in self.verdicts)
 
 
@@ -198,12 +198,12 @@ class TrainState:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """What the gate said of steps, then of epochs."""
+        """The gate's verdicts on steps, then on epochs."""
         return tuple(said for one in (*self.steps, *self.epochs) for said in one.verdicts)
 
     @property
     def release_text(self) -> str:
-        """Say what is released and what was proven; "" where every accept is a release."""
+        """Say what is released and what was proven; "" if every accept is a release."""
         current, released = self.skill_version, self.best_version
         if not self.two_levels:
             return ""
@@ -231,7 +231,7 @@ class TrainState:
 
     @property
     def meta_skill(self) -> str:
-        """What the optimizer has learned about optimizing, or ``""``."""
+        """The optimizer's notes for itself, or ``""``."""
         return self.epochs[-1].meta_skill if self.epochs else ""
 
     @property
@@ -243,9 +243,9 @@ class TrainState:
         return tuple(verdict for verdict in (*judged, *promoted) if verdict is not None)
 
     def measured(self, version: int) -> int:
-        """Return the version whose score a version has where scores stand for the whole run.
+        """Return the version whose score a version inherits, if first scores hold for a run.
 
-        It is another one only where nothing but an empty region was put in since.
+        That is an earlier version if only an empty region was inserted since; else the same.
         """
         for record in self.epochs:
             if record.action == "inject_placeholder" and record.skill_version == version:
@@ -260,7 +260,7 @@ class TrainState:
         return frozenset(version for version in forced | noted if version is not None)
 
     def memory_in(self, epoch: int) -> StepMemory:
-        """Return what the next step remembers, in this epoch or as the first of a new one."""
+        """Return the step buffer for the next step, which may be the first of an epoch."""
         is_new = bool(self.steps) and self.steps[-1].epoch < epoch
         return self.memory.start_epoch() if is_new else self.memory
 
@@ -281,7 +281,7 @@ class TrainState:
                 return replace(self, report=SplitReport.from_dict(payload))
             case Kind.CONFIRMED:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
-            case _ if kind == UNUSABLE:  # what comes next is of a mended model
+            case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
             case Kind.FINISHED:
                 impatient = payload.get("ran_out_of_patience", False)
@@ -312,11 +312,11 @@ class TrainState:
         state = replace(self.spent(verdict), final=verdict, best_version=best)
         if self.report is None or not verdict.accepted:
             return state
-        # Proven by a second test, after the sealed one: what was tested as current is released now.
+        # Proven after the sealed test: the skill that was tested as current is released now.
         return replace(state, report=self.report.renamed("final", "best"), confirmation=None)
 
     def judged(self, record: Judged, version: int | None) -> Self:
-        """Return what became of a candidate; without a version nothing moves."""
+        """Return the state after a decision on a candidate; without a version, nothing changes."""
         state = self.spent(*record.verdicts)
         if version is None:
             return state
@@ -332,7 +332,7 @@ class TrainState:
         )
 
     def spent(self, *verdicts: Verdict) -> Self:
-        """Return the state with the gate's judgments counted: their alpha, and their accepts."""
+        """Return the state with the alpha and accepts of the gate's verdicts counted."""
         ledger = self.ledger
         for verdict in verdicts:
             ledger = ledger.spend(verdict)
@@ -341,11 +341,11 @@ class TrainState:
 
 
 def restore(config: RunConfig, store: RunStore) -> TrainState:
-    """Return where a run stands; nothing but its configuration and its store is needed."""
+    """Rebuild the state of a run from its configuration and its store."""
     return rebuild(beginning(config, store), store.events())
 
 
 def beginning(config: RunConfig, store: RunStore) -> TrainState:
-    """Return where a run stood before anything was decided."""
+    """Return the state of a run before its first decision."""
     memory = StepMemory(across_epochs=config.optimizer.memory_across_epochs)
     return TrainState(memory, config.ledger(train_tasks(store) or 1))

@@ -20,7 +20,7 @@ from skillwright.jobs.run.tasks import env_findings
 from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import step_decided
-from skillwright.jobs.text.records import edit_records, patch_records
+from skillwright.jobs.text.records import edit_counts, edit_records, patch_records
 from skillwright.jobs.text.replies import Account, account_of_step
 from skillwright.jobs.text.state import StepRecord, TrainState
 from skillwright.jobs.text.wiring import TrainParts
@@ -63,8 +63,8 @@ def _guard(run: TrainParts, state: TrainState, place: StepRef, proposal: StepPro
 
 
 async def _measure_first(run: TrainParts, state: TrainState, started: asyncio.Event) -> TrainState:
-    """Score the initial skill on val, and write that down as soon as it is known."""
-    # The batch goes first: analysts wait for it; only the gate waits for the baseline.
+    """Score the initial skill on val, and store the score."""
+    # The batch starts first: analysts wait for it; only the gate waits for the baseline.
     await started.wait()
     run.callback.on_event(StageStarted("baseline", episodes=run.bench.sizes.val or 0))
     results = await run.bench.measure(run.store.skill(0), "val", phase="gate")
@@ -85,13 +85,13 @@ async def _learn(
     place: StepRef,
     started: asyncio.Event,
 ) -> StepProposal:
-    """Roll out all micro-batches at once, and have the optimizer read each as it comes in."""
+    """Roll out all micro-batches concurrently; the optimizer reads each when it is finished."""
     step, epoch = place
     run.calls.step = step
     skill = run.store.skill(state.skill_version)
     context = StepContext(
         name=f"s{step}",
-        # What is played is the text as it is; what a model quotes has plain line breaks.
+        # Rollouts use the text unchanged; models quote it with plain line breaks.
         skill=plain_document(skill),
         budget=run.schedule.get_lr(step),
         seed=run.config.run.seed + step,
@@ -122,7 +122,7 @@ async def _learn(
 
 
 async def _flushed(run: TrainParts, proposal: StepProposal, text: str) -> AppendixUpdate | None:
-    """Add a step's reminders to the skill that is current now; ``None`` where they were judged."""
+    """Add a step's reminders to the current skill; ``None`` if the gate has judged them."""
     aware = run.settings.skill_aware
     if aware is None or aware.gated:
         return None
@@ -139,7 +139,7 @@ async def _decide(
     proposal: StepProposal,
     judged: Candidate | None,
 ) -> TrainState:
-    """Write down a step, all of it or nothing, and return what follows from it."""
+    """Store a step in one transaction, and return the state after it."""
     now_current = judged.text if judged and judged.enters else proposal.context.skill
     flushed = await _flushed(run, proposal, now_current)
     appendix = flushed or proposal.made.appendix
@@ -164,7 +164,7 @@ async def _decide(
         )
         about = _about(proposal, appendix)
         state = write_down(run.store, state, Kind.STEP, record.to_dict() | about)
-    # As it was stored, without known secrets.
+    # In the stored form, without known secrets.
     run.callback.on_event(step_decided(state.steps[-1], state))
     return state
 
@@ -177,11 +177,12 @@ def _account(
 
 
 def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str, Any]:
-    """Return what the store keeps of a step in addition to its record."""
+    """Return the details of a step to store with its record."""
     found = {
         "appendix": appendix.to_dict() if appendix else None,
         "skipped": [asdict(skipped) for skipped in proposal.transcripts.skipped],
-        "reflection_notes": list(proposal.reflection.notes),
+        "reflection_notes": list(proposal.notes),
+        "edits": edit_counts(proposal),
     }
     return {name: value for name, value in found.items() if value}
 

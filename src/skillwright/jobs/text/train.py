@@ -6,8 +6,8 @@
     the last skill against the best, if they differ
     test, opened once: initial, best, final
 
-The learner returns values; the job writes. Every decision is one transaction, and each step starts
-from the state in the store, so a killed run resumes with equal results.
+The optimizer returns values, and only this job writes them. Every decision is one transaction, and
+each step starts from the state in the store, so a killed run resumes with equal results.
 """
 
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
 
 
 async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
-    """Test once more what a finished run could not prove: fresh draws, the alpha kept for it."""
+    """Test a finished run's release once more, on fresh draws, with the alpha reserved for it."""
     refuse_other_tasks(run.store, run.bench.facts)
     state, test = restore(run.config, run.store), run.gate.release
     if test is None:
@@ -111,7 +111,7 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
 
 
 def why_not_again(state: TrainState) -> str:
-    """Return why a run's release cannot be tested once more, or ""."""
+    """Return why a run's release cannot be tested once more, or "" if it can."""
     if not state.two_levels:
         return "its gate proves each step, and has no release test"
     if not state.finished:

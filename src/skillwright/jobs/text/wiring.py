@@ -30,6 +30,7 @@ from skillwright.rollout.compat import Role
 from skillwright.runs import RunStore
 from skillwright.textopt import (
     BudgetControl,
+    EditLimits,
     LRScheduler,
     Optimizer,
     RankFallback,
@@ -44,7 +45,7 @@ OPTIMIZER_TOKENS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
-    """What an evaluation is run with; ``bench`` plays and scores its episodes."""
+    """The parts of an evaluation; ``bench`` plays and scores its episodes."""
 
     config: RunConfig
     store: RunStore
@@ -54,7 +55,7 @@ class RunParts:
 
 @dataclass(frozen=True, slots=True)
 class TrainParts(RunParts):
-    """What a training is run with.
+    """The parts of a training.
 
     Attributes:
         calls: The optimizer's model; its answers are stored.
@@ -96,7 +97,7 @@ async def assemble_session(
     Raises:
         UsageError: A file, environment, task or key of the configuration is missing or wrong.
     """
-    if fork is not None:  # it continues an episode that only this store holds
+    if fork is not None:  # only this store holds the episode to continue
         local = config.rollout.model_copy(update={"engine": "local"})
         config = config.model_copy(update={"rollout": local})
     async with open_resources(config, store, callback, make) as parts:
@@ -133,7 +134,11 @@ async def assemble(
         play = _bench(config, store, parts, llms.__getitem__)
         bench = await parts.held.enter_async_context(play)
         calls = parts.calls(llm)
-        optimizer = Optimizer(calls, sampling=_optimizer_sampling(config))
+        optimizer = Optimizer(
+            calls,
+            sampling=_optimizer_sampling(config),
+            as_written=config.optimizer.replies_as_written,
+        )
         settings = step_settings(config)
         bench.bind(optimizer, settings)
         steps_per_epoch = config.train.steps_per_epoch(bench.sizes.train)
@@ -163,6 +168,7 @@ def step_settings(config: RunConfig) -> StepSettings:
         gradient,
         optimizer,
         success_threshold=shown_success(config),
+        limits=EditLimits(as_written=optimizer.replies_as_written),
         analyst_budget=optimizer.learning_rate if is_initial else None,
         update_mode=UpdateMode(optimizer.skill_update_mode),
         budget_control=BudgetControl(optimizer.lr_control_mode),
@@ -179,7 +185,7 @@ async def _bench(
     *,
     forgets_failures: bool = False,
 ) -> AsyncIterator[Bench]:
-    """Make the bench of an adapter where ``env.name`` names one, else of an environment."""
+    """Make the bench of an adapter if ``env.name`` names one, else of an environment."""
     if is_adapter(config.env):
         play = adapter_bench(config, store, parts, model_of, forgets_failures=forgets_failures)
         async with play as bench:
@@ -197,7 +203,7 @@ def _optimizer_sampling(config: RunConfig) -> Sampling:
     return Sampling(max_tokens=given or OPTIMIZER_TOKENS)
 
 
-# What a training will play, known before it begins.
+# Numbers of episodes, known before a training begins.
 
 
 def refuse_hopeless_gate(config: RunConfig, train_tasks: int, val_tasks: int) -> None:
@@ -233,18 +239,18 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
 
 
 def skills_confirmed(config: RunConfig, *, starts_blank: bool) -> int:
-    """Return how many skills play the confirmation tasks: learned ones and baselines."""
+    """Return the number of skills that play the confirmation tasks, baselines included."""
     return 2 + (config.evaluation.empty_baseline and not starts_blank)
 
 
 def skills_tested(config: RunConfig, *, starts_blank: bool) -> int:
-    """Return how many skills play the test tasks."""
+    """Return the number of skills that play the test tasks, baselines included."""
     confirmed = skills_confirmed(config, starts_blank=starts_blank)
     return confirmed + config.current_may_differ_from_best + config.evaluation.placebo
 
 
 def trained_on_in_an_epoch(config: RunConfig, train_tasks: int) -> int:
-    """Return an epoch's rollouts: every task once, and the refills of empty micro-batches."""
+    """Return the rollouts of an epoch: every task once, and refills of empty micro-batches."""
     size = config.train.batch_size
     count = config.train.steps_per_epoch(train_tasks) * config.train.accumulation
     refilled = count - -(-train_tasks // size)

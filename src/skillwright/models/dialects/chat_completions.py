@@ -34,6 +34,7 @@ from skillwright.models.http.wire import (
     refuse_empty,
     sequence,
     text,
+    without_marks,
     without_none,
 )
 
@@ -171,54 +172,46 @@ _CALL = frozenset({"id", "type", "index", "function", "custom"})
 _REASONING = ("reasoning", "reasoning_content", "reasoning_details")
 
 
-def read_answer(payload: Any, config: EndpointConfig) -> Completion:
+def read_answer(
+    payload: Any, config: EndpointConfig, request: Mapping[str, Any] = {}
+) -> Completion:
     """Read an answer, also from a stream of events; see `to_completion`."""
-    return to_completion(join_events(payload, config) if is_stream(payload) else payload, config)
+    joined = join_events(payload, config) if is_stream(payload) else payload
+    return to_completion(joined, config, request)
 
 
-def to_completion(payload: Any, config: EndpointConfig, *, withheld: bool = False) -> Completion:
+def to_completion(
+    payload: Any,
+    config: EndpointConfig,
+    request: Mapping[str, Any] = {},
+    *,
+    withheld: bool = False,
+) -> Completion:
     """Read an answer; a structured refusal becomes its text, with reason ``content_filter``."""
     payload = mapping(payload)
     usage = read_usage(payload.get("usage"), config)
     choice = _first_choice(payload, config, usage)
     message = mapping(choice.get("message"))
     finish = str(choice.get("finish_reason"))
-    said, reasoning = split_reasoning(message, cut_off=finish == "length")
-    reason, refusal = finish, message.get("refusal")
-    if withheld and not said:
-        finish = "content_filter"
-    if refusal and isinstance(refusal, str) and not said:
-        said, finish = refusal, "content_filter"
     calls = read_tool_calls(message.get("tool_calls"))
+    details = text(message.get("reasoning_details"))
+    thoughts = (message.get("reasoning"), message.get("reasoning_content"), details)
     answer = Completion(
-        text=said,
+        text=text(message.get("content")),
         finish_reason=finish if finish in _FINISH_REASONS else "other",
         model=str(payload.get("model") or config.model),
         usage=usage,
         tool_calls=calls,
-        reasoning=reasoning,
+        reasoning=next((one for one in thoughts if one and isinstance(one, str)), ""),
         logprobs=tuple(read_logprobs(mapping(choice.get("logprobs")).get("content"))),
         native=_native(message, config.backend) if calls else None,
     )
-    return refuse_empty(answer, reason, without_secrets(config.base_url))
-
-
-def split_reasoning(message: Mapping[str, Any], *, cut_off: bool) -> tuple[str, str]:
-    """Separate the answer's text from the reasoning, wherever the server put it."""
-    said = text(message.get("content"))
-    details = text(message.get("reasoning_details"))
-    for shown in (message.get("reasoning"), message.get("reasoning_content"), details):
-        if shown and isinstance(shown, str):
-            return said, shown
-    head, closed, tail = said.partition("</think>")
-    opened = head.lstrip().startswith("<think>")
-    head = head.lstrip().removeprefix("<think>")
-    # The opening tag may be missing: some chat templates write it at the end of the prompt.
-    if closed and (opened or "<think>" not in head):
-        return tail.lstrip(), head.strip()
-    if opened and cut_off:
-        return "", head.strip()  # truncated inside the reasoning
-    return said, ""
+    answer = without_marks(answer, request)
+    refusal = message.get("refusal")
+    if not answer.text and (withheld or (refusal and isinstance(refusal, str))):
+        said = refusal if isinstance(refusal, str) else ""
+        answer = replace(answer, text=said, finish_reason="content_filter")
+    return refuse_empty(answer, finish, without_secrets(config.base_url))
 
 
 def read_tool_calls(calls: Any) -> tuple[ToolCall, ...]:
@@ -562,8 +555,7 @@ class ChatDialect(Dialect[Config]):
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer; see `read_answer`."""
-        del request
-        return read_answer(payload, self.config)
+        return read_answer(payload, self.config, request)
 
 
 def stream_fields(stream: bool) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from skillwright.models.http.wire import (
     mapping,
     number,
     refuse_empty,
+    without_marks,
     without_none,
 )
 
@@ -119,7 +120,9 @@ _FINISH_REASONS = {
 _GROWING = frozenset({"text", "thinking", "signature"})
 
 
-def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
+def to_completion(
+    payload: Any, config: ClaudeChatConfig, request: Mapping[str, Any] = {}
+) -> Completion:
     """Read an answer; thinking becomes the reasoning.
 
     With thinking or tool calls, the blocks are kept: the API expects them back unchanged.
@@ -149,7 +152,7 @@ def to_completion(payload: Any, config: ClaudeChatConfig) -> Completion:
         reasoning=_joined(blocks, "thinking", "thinking"),
         native=None if only_words else {"dialect": DIALECT, "content": blocks},
     )
-    return refuse_empty(answer, stop, config.base_url)
+    return refuse_empty(without_marks(answer, request), stop, config.base_url)
 
 
 def join_events(events: Iterable[Any], config: ClaudeChatConfig) -> dict[str, Any]:
@@ -292,9 +295,8 @@ class ClaudeChat(Dialect[ClaudeChatConfig]):
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer; see `to_completion`."""
-        del request
         payload = join_events(payload, self.config) if is_stream(payload) else payload
-        return to_completion(payload, self.config)
+        return to_completion(payload, self.config, request)
 
     def _refuse_what_is_missing(self, sampling: Sampling) -> None:
         if sampling.logprobs is not None:

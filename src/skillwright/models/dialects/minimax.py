@@ -57,9 +57,8 @@ class MiniMaxChat(ChatDialect[MiniMaxChatConfig]):
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer, and keep its reasoning, which the model expects back."""
-        del request
         withheld = bool(mapping(payload).get("output_sensitive"))
-        answer = to_completion(payload, self.config, withheld=withheld)
+        answer = to_completion(payload, self.config, request, withheld=withheld)
         choices = mapping(payload).get("choices") or [{}]
         details = mapping(mapping(choices[0]).get("message")).get("reasoning_details")
         if not details:

@@ -106,7 +106,7 @@ class OpenAIChat(OpenAIDialect):
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer, and warn if Ollama truncated its prompt."""
-        answer = read_answer(payload, self.config)
+        answer = read_answer(payload, self.config, request)
         if self.config.served_by.name == "ollama":
             _warn_of_a_cut_prompt(answer, request)
         return answer

@@ -24,6 +24,7 @@ from skillwright.models.http.wire import (
     refuse_empty,
     sequence,
     text,
+    without_marks,
     without_none,
 )
 
@@ -89,7 +90,6 @@ class OpenAIResponses(OpenAIDialect):
 
     def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
         """Read an answer; a refusal becomes its text."""
-        del request
         payload = mapping(payload)
         output = [mapping(item) for item in sequence(payload.get("output"))]
         incomplete = mapping(payload.get("incomplete_details")).get("reason")
@@ -129,6 +129,7 @@ class OpenAIResponses(OpenAIDialect):
             logprobs=tuple(each for part in parts for each in read_logprobs(part.get("logprobs"))),
             native={"dialect": _NAME, "content": output} if calls else None,
         )
+        answer = without_marks(answer, request)
         return refuse_empty(answer, incomplete or status, self.config.base_url)
 
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillwright.core import Completion, Message, ModelRefused, RequestRefused, Sampling
-from skillwright.models.dialects.chat_completions import ChatDialect, read_answer, stream_fields
+from skillwright.core import Message, ModelRefused, Sampling
+from skillwright.models.dialects.chat_completions import ChatDialect, stream_fields
 from skillwright.models.dialects.config import QwenChatConfig
 from skillwright.models.http.endpoint import chosen
-from skillwright.models.http.wire import charged
 
 # Recommended by the vendor for each thinking mode.
 _RECOMMENDED: Mapping[str, Mapping[str, float | int]] = {
@@ -47,20 +46,6 @@ class QwenChat(ChatDialect[QwenChatConfig]):
         body = self.chat_request(messages, tools, sampling, fields)
         template = thinking.get("chat_template_kwargs")  # includes those of the settings
         return body | ({"chat_template_kwargs": template} if template else {})
-
-    def completion(self, payload: Any, request: Mapping[str, Any]) -> Completion:
-        """Read an answer, and refuse a tool call left in its text."""
-        answer = read_answer(payload, self.config)
-        if request.get("tools") and not answer.tool_calls and "<tool_call>" in answer.text:
-            # The server may parse other calls: models sometimes write an invalid one.
-            fault = RequestRefused(
-                f"{self.config.base_url} left a tool call of model {self.config.model!r} in its "
-                "text. Where all stay there, start the server with --enable-auto-tool-choice and "
-                "--tool-call-parser hermes (Qwen2.5, Qwen3) or qwen3_coder (Qwen3-Coder, Qwen3.5 "
-                "and later)."
-            )
-            raise charged(fault, answer.usage)
-        return answer
 
 
 def _thinking(config: QwenChatConfig) -> dict[str, Any]:

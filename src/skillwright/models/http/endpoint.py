@@ -3,20 +3,21 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from skillwright.core import Completion, Message, ModelError, Purpose, Sampling
+from skillwright.core import Completion, Message, ModelError, Purpose, Sampling, Usage
+from skillwright.core.chat import INTERRUPTED
 from skillwright.core.jsonio import digest
 from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http.hedge import Call, hedged
 from skillwright.models.http.retry import Retry
 from skillwright.models.http.traffic import EndpointLimits, expected_tokens
-from skillwright.models.http.wire import Doubt, EndpointFault, WebPage, hidden, hide_key
+from skillwright.models.http.wire import Doubt, EndpointFault, WebPage, cost_usd, hidden, hide_key
 
 Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
 
@@ -154,15 +155,21 @@ class EndpointModel:
                     answer = await self._hedged(partial(once, timeout_s), call, purpose)
                 self._latest_answer = answer.usage.output_tokens
                 used = answer.usage.input_tokens + self._latest_answer
-                return answer
+            except ModelError as error:
+                wasted.append(replace(error.usage, failed_calls=error.failed_calls))
+                raise
+            except asyncio.CancelledError:
+                wasted.append(self._estimated(body))
+                raise
             finally:
                 traffic.pacer.settle(expected, used)
+            return answer
 
         # The deadline starts inside the slot: queueing does not count. A call keeps its slot
         # between attempts, which reduces the load on a busy endpoint.
         share = self._dialect.config.hedge
         counted = nullcontext() if share is None else traffic.hedges.call(purpose, share)
-        with counted as call:
+        with counted as call, _recorded_if_cancelled(purpose) as wasted:
             async with traffic.limiter.slot():
                 started = traffic.clock()
                 deadline = started + self._retry.deadline_s
@@ -188,6 +195,13 @@ class EndpointModel:
                 raise
             usage = self._doubt.believed_of_call(answer.usage, body)
             return replace(answer, model=hidden(answer.model, self._key), usage=usage)
+
+    def _estimated(self, body: bytes) -> Usage:
+        """Estimate the usage of a request in flight: the endpoint may well answer and charge it."""
+        usage = Usage(
+            calls=1, input_tokens=expected_tokens(body, 0), output_tokens=self._latest_answer
+        )
+        return replace(usage, cost_usd=cost_usd(usage, self._dialect.config.known_prices))
 
     async def _posted(self, body: bytes, timeout_s: float) -> HttpReply:
         try:
@@ -225,6 +239,19 @@ class EndpointModel:
                 limiter.leave()
         # The cancelled attempt's tokens are unknown; this is an estimate.
         return replace(answer, usage=answer.usage + answer.usage) if asked_twice else answer
+
+
+@contextmanager
+def _recorded_if_cancelled(purpose: Purpose) -> Iterator[list[Usage]]:
+    """Collect the usage of attempts without an answer, and record it if the call is cancelled."""
+    wasted: list[Usage] = []
+    try:
+        yield wasted
+    except asyncio.CancelledError:
+        record = INTERRUPTED.get()
+        if record is not None and wasted:
+            record(purpose, sum(wasted, Usage()))
+        raise
 
 
 def identity_of(config: EndpointConfig) -> str:

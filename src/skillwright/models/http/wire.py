@@ -1,8 +1,10 @@
 """Tolerant readers of foreign JSON, and the errors and costs of calls to endpoints."""
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -14,6 +16,7 @@ from skillwright.core import (
     RequestRefused,
     Usage,
 )
+from skillwright.core.marks import visible
 from skillwright.models.prices import Prices
 
 # The errors of a call to an endpoint:
@@ -161,6 +164,28 @@ def is_text(content: Any) -> bool:
         return True
     return isinstance(content, list) and all(
         isinstance(part, dict) and isinstance(part.get("text"), str | None) for part in content
+    )
+
+
+def without_marks(answer: Completion, request: Mapping[str, Any]) -> Completion:
+    """Return an answer without reasoning and template marks in its text; see `visible`."""
+
+    @cache
+    def prompt() -> str:
+        asked = [request.get(name) for name in ("system", "instructions", "messages", "input")]
+        return json.dumps(asked, ensure_ascii=False, default=str)
+
+    found = visible(
+        answer.text,
+        lambda mark: mark in prompt(),
+        cut_off=answer.finish_reason == "length",
+        has_reasoning=bool(answer.reasoning),
+    )
+    return replace(
+        answer,
+        text=found.text,
+        reasoning=answer.reasoning or found.reasoning,
+        marks="left" if found.left else "cut" if found.cut else "",
     )
 
 

@@ -59,6 +59,7 @@ def read_claude_events(stdout: str, *, trusts_cost: bool = True) -> ExecReport:
     return ExecReport(
         answer=answer if ended_well else "",
         ended_well=ended_well,
+        is_whole=bool(result),
         failure=failure,
         usage=_usage(result, trusts_cost=trusts_cost),
         model=model,

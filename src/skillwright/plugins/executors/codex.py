@@ -25,19 +25,19 @@ from skillwright.plugins.executors.workspace import Login, child_env, find_login
 def read_codex_events(stdout: str) -> ExecReport:
     """Read a run: the last message is the answer, the last event on the turn tells how it ended."""
     answer: Any = ""
-    failure, ended_well = "", False
+    failure, ended_well, is_whole = "", False, False
     usage = Usage(calls=1, cost_usd=None)
     reasoning: list[str] = []
     trace: list[str] = []
     for event in json_events(stdout):
         match event.get("type"):
             case "turn.started":
-                ended_well = False
+                ended_well = is_whole = False
             case "turn.completed":
-                ended_well, failure = True, ""
+                ended_well, is_whole, failure = True, True, ""
                 usage = _usage(mapping(event.get("usage")))
             case "turn.failed":
-                ended_well, failure = False, _message(event.get("error"))
+                ended_well, is_whole, failure = False, True, _message(event.get("error"))
             case "error":
                 # Reconnecting is reported as an error too, so a turn that completes makes it good.
                 failure = _message(event)
@@ -55,6 +55,7 @@ def read_codex_events(stdout: str) -> ExecReport:
     return ExecReport(
         answer=answer if isinstance(answer, str) else "",
         ended_well=ended_well,
+        is_whole=is_whole,
         failure="" if ended_well else failure,
         usage=usage,
         reasoning="\n\n".join(reasoning),

@@ -127,6 +127,7 @@ Config = TypeVar("Config", bound=ExecConfig, covariant=True)
 _MOST_TOKENS = 1_000_000_000  # of all calls of one run
 _MOST_OUTPUT = 16_000_000  # bytes that one run may print
 _WAITS_S = 60.0  # for the waits between attempts
+_LINGERS_S = 10.0  # of silence after a result, in which a program may still clean up
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +358,8 @@ class ExecModel:
                 secrets=secrets,
                 keep=keep,
                 spent=lambda stdout: self._priced(self._line.report(stdout)).usage,
+                is_whole=lambda stdout: self._line.report(stdout).is_whole,
+                lingers_s=_LINGERS_S,
             )
             try:
                 output = await run_program(program)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,8 @@ class Program:
         secrets: Texts to redact in its output.
         keep: Stored output: ``{keep}_raw.txt`` and ``{keep}_stderr.txt``; ``None`` stores none.
         spent: Reads the usage from the output of a killed program.
+        is_whole: Tells whether an output holds a whole result.
+        lingers_s: Seconds without output after a whole result until it is ended.
     """
 
     argv: Sequence[str]
@@ -53,6 +56,8 @@ class Program:
     secrets: Sequence[str] = ()
     keep: Path | None = None
     spent: Callable[[str], Usage] = lambda _: Usage()
+    is_whole: Callable[[str], bool] = lambda _: False
+    lingers_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,10 @@ class _Run:
     stdin: asyncio.StreamWriter
     stdout: asyncio.StreamReader
     stderr: asyncio.StreamReader
+
+
+class _Lingers(Exception):
+    """A program printed a whole result, and does not end."""
 
 
 class _Bound:
@@ -89,6 +98,10 @@ class _Bound:
     def text(self, collected: bytearray) -> str:
         return self._redactor.exact(collected.decode("utf-8", "replace"))
 
+    @property
+    def is_whole(self) -> bool:
+        return self.program.is_whole(self.text(self.stdout))
+
     def killed(self, fault: ModelError) -> ModelError:
         """Add the usage up to now to a fault."""
         return charged(fault, self.program.spent(self.text(self.stdout)))
@@ -105,11 +118,12 @@ async def run_program(program: Program) -> Output:
 
     At its end, its timeout, too much output, or cancellation, the program and all of its
     descendants are killed before this returns; see `skillwright.core.supervised`. A descendant
-    that holds a pipe open nevertheless delays this by at most ``drain_s``.
+    that holds a pipe open nevertheless delays this by at most ``drain_s``. A program that has
+    printed a whole result and does not end is ended, and its output returned.
 
     Raises:
         ModelRefused: The program cannot be started.
-        ModelTimeout: It ran past ``timeout_s``.
+        ModelTimeout: It ran past ``timeout_s`` without a whole result.
         OutputFlood: It printed too much.
     """
     started = time.monotonic()
@@ -123,12 +137,16 @@ async def run_program(program: Program) -> Output:
                     bound.collect(run.stderr, bound.stderr),
                     _feed(run.stdin, program.stdin),
                     _until_drained(run, clock, program.drain_s),
+                    _until_lingering(run, bound),
                 )
             )
     except TimeoutError as late:
-        if run.process.returncode is None:
+        if run.process.returncode is not None:
+            logger.warning("%s ended, and a process that it started still runs", program.name)
+        elif not bound.is_whole:
             raise bound.killed(ModelTimeout(_too_late(bound))) from late
-        logger.warning("%s ended, and a process that it started still runs", program.name)
+    except _Lingers:
+        logger.warning("%s printed its result and did not end; it is ended", program.name)
     except OutputFlood as flood:
         raise bound.killed(flood) from None
     finally:
@@ -227,6 +245,20 @@ async def _until_drained(run: _Run, clock: asyncio.Timeout, drain_s: float) -> N
     """Wait for the program's end; from then on its output must end within ``drain_s``."""
     await _until_exit(run)
     clock.reschedule(asyncio.get_running_loop().time() + drain_s)
+
+
+async def _until_lingering(run: _Run, bound: _Bound) -> None:
+    """Wait for the program's end, or until it is silent behind a whole result."""
+    clock, program = asyncio.get_running_loop().time, bound.program
+    size, silent_since = 0, clock()
+    while run.process.returncode is None:
+        await asyncio.sleep(_POLL_S)
+        if len(bound.stdout) != size:
+            size, silent_since = len(bound.stdout), clock()
+        elif clock() - silent_since >= program.lingers_s:
+            if bound.is_whole:
+                raise _Lingers
+            silent_since = math.inf  # until it prints again
 
 
 async def _drain(drain_s: float, *streams: asyncio.StreamReader) -> None:

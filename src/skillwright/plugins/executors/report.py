@@ -23,18 +23,39 @@ _WINDOW = re.compile(
     r"context window|context length|context_length|prompt is too long|prompt_too_long", re.I
 )
 _PLAN = re.compile(
-    r"usage limit|usage_limit|insufficient_quota|billing|credit balance|spend(ing)? limit"
-    r"|out of (credits|quota)|quota exceeded",
+    r"usage.limit|insufficient_quota|credit balance|spend(ing)? limit|payment required"
+    r"|(out of|insufficient|not enough|no) (credits?|quota|balance|funds)\b",
+    re.I,
+)
+_QUOTA = re.compile(
+    r"(exceeded|exhausted).{0,40}quota|quota.{0,40}(exceeded|exhausted)|billing", re.I
+)
+_SOON = re.compile(
+    r"per.(second|minute|hour)|(retry|try again).{0,30}\bin [\d.]+ ?(ms|s|sec|seconds?|m|min)\b"
+    r"|retry.?after|retrydelay|rate.?limit",
     re.I,
 )
 _KEY = re.compile(
-    r"(status|error|http)[ :/]*40[13]\b|unauthori[sz]ed|authenticat|not logged in"
-    r"|(invalid|incorrect|missing) api.?key"
-    r"|please (log|sign) ?in|run /login|invalid bearer",
+    r"unauthori[sz]ed|authenticat|not (logged|signed) in|\bforbidden\b|permission_(error|denied)"
+    r"|(invalid|incorrect|missing|expired|revoked)\W+(x-)?(api.?key|token|credentials)"
+    r"|(token|key|credentials)\b.{0,30} (expired|revoked|invalid|not valid)|please (log|sign) ?in"
+    r"|run /login|codex login|invalid bearer|(account|organization).{0,30}(disabled|suspended)"
+    r"|unsupported_country",
     re.I,
 )
 _MODEL = re.compile(
-    r"model_not_found|model .{0,60}(not found|does not exist|not supported)|no such model", re.I
+    r"model_not_found|not_found_error|deployment_?not_?found|no endpoints found"
+    r"|(no such|unknown|invalid|unsupported|unrecognized) model|not a valid model"
+    r"|(models?[ /:\"'`]|deployment).{0,80}"
+    r"(not found|(does|do|did|may) ?n[o']t exist|not supported|not available|no access"
+    r"|not have access)",
+    re.I,
+)
+_STATUS = re.compile(
+    r"(?:status|error|http|code)[\"')\]]*[ :=/(\"']*(?:code[\"')]*[ :=(\"']*)?(?:[\d.]+ )?"
+    r"([45]\d\d)\b"
+    r"|\b([45]\d\d) (?:unauthorized|payment required|forbidden|not found|too many requests)",
+    re.I,
 )
 _BOUND = re.compile(r"error_max_(turns|budget_usd|structured_output_retries)")
 _OPTION = re.compile(r"unexpected argument|unknown option|unrecognized (option|argument)", re.I)
@@ -52,12 +73,19 @@ def fault_of_words(words: str, program: str, how: str) -> ModelError:
         return ReplyInvalid(
             f"{head} It reached a bound before it answered: raise max_{bound[1]}, or leave it out."
         )
-    if _PLAN.search(said):
+    statuses = {int(one or other) for one, other in _STATUS.findall(said)}
+    used_up = _QUOTA.search(said) and not _SOON.search(said)
+    if _PLAN.search(said) or used_up or 402 in statuses:
         return ModelRefused(f"{head} The plan or account is used up: wait for its reset, or pay.")
-    if _KEY.search(said):
+    if statuses and min(statuses) >= 429:  # too many requests, or a fault of the server's own
+        return ExecFault(head)
+    # A model that the account may not use is refused by some with 403.
+    if _MODEL.search(said) or 404 in statuses:
+        return ModelRefused(
+            f"{head} Check the model's name, that the account may use it, and base_url."
+        )
+    if _KEY.search(said) or statuses & {401, 403}:
         return ModelRefused(f"{head} Sign in again, or correct the key in api_key_env.")
-    if _MODEL.search(said):
-        return ModelRefused(f"{head} Check the model's name and that the account may use it.")
     if _OPTION.search(said):
         return ModelRefused(f"{head} This version of the program is too old or too new: update it.")
     return ExecFault(head)
@@ -91,6 +119,7 @@ class ExecReport:
     Attributes:
         answer: The last message; may be empty.
         ended_well: Whether the last event of the turn says that it completed; exit codes do not.
+        is_whole: Whether the end of the turn was printed, good or bad.
         failure: What a failure event says.
         usage: Tokens and money; the cost is ``None`` where it is unknown.
         model: The model that the program says it ran.
@@ -102,6 +131,7 @@ class ExecReport:
 
     answer: str = ""
     ended_well: bool = False
+    is_whole: bool = False
     failure: str = ""
     usage: Usage = field(default_factory=lambda: Usage(calls=1, cost_usd=None))
     model: str = ""

@@ -33,7 +33,9 @@ def serve(  # noqa: PLR0913 - each is an option
     bank: Annotated[
         str, typer.Option(metavar="BANK", help="Inject skills of this bank: a file, or seed:NAME.")
     ] = "",
-    skill: Annotated[str, typer.Option(metavar="FILE", help="Inject this document.")] = "",
+    skill: Annotated[
+        str, typer.Option(metavar="FILE", help="Inject this document, or a folder's SKILL.md.")
+    ] = "",
     env: Annotated[
         str, typer.Option("--env", help="The environment whose rules name categories of tasks.")
     ] = "",

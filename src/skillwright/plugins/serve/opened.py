@@ -15,8 +15,8 @@ from skillwright.config.bank import BankSection
 from skillwright.config.load import is_rl_config
 from skillwright.config.rl import HfPolicyConfig
 from skillwright.core import ConfigError, DataError, PlainSkill, RunError, Task
-from skillwright.core.jsonio import read_text
 from skillwright.core.loopback import HOST
+from skillwright.core.skill_file import read_skill_file
 from skillwright.core.waits import waiting
 from skillwright.envs import spec
 from skillwright.jobs.run import (
@@ -126,7 +126,7 @@ async def serving(settings: Settings, bound: socket) -> AsyncIterator[Serving]:
 def _skills(settings: Settings) -> Iterator[Skills | None]:
     if settings.env:
         spec(settings.env)
-    document = read_text(Path(settings.skill), "skill") if settings.skill else ""
+    document = read_skill_file(settings.skill).text() if settings.skill else ""
     if not settings.bank:
         yield Skills(PlainSkill(document), settings.env) if document.strip() else None
         return

@@ -63,6 +63,8 @@ DIFFERENCES: Final = (
         "unmeasured guidance can make the skill worse"),
     Difference("optimizer.repair_anchors", True, False,
         "an edit with a slightly wrong anchor is worth a retry"),
+    Difference("optimizer.replies_as_written", False, True,
+        "a reply that is nearly right is worth reading"),
     Difference("optimizer.insert_after_fallback", False, True,
         "misplaced text makes no sense"),
     Difference("optimizer.memory_across_epochs", True, False,

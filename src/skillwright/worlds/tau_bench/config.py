@@ -42,9 +42,9 @@ class TauBenchEnvConfig:
             ``native`` by the endpoint's function calling, as in tau-bench. It changes scores.
         prompt: The system prompt: ``skillwright`` is the policy, the rules and the answer format,
             in our words; ``tau-bench`` is the policy alone, as there, and needs ``tools: native``.
-        parsing: ``default``; ``strict`` refuses text next to a tool call, several calls in a turn
-            and calls without tags; ``lenient`` also takes ``parameters``, ``args`` and
-            ``function``.
+        parsing: ``default`` also reads calls in the notations of other models, where they have one
+            meaning; ``strict`` refuses these, text next to a tool call, and several calls in a
+            turn; ``lenient`` is ``default``.
         score_on_truncation: Whether an episode that reaches the turn limit is scored.
         wrap_tool_results: Whether tool results are in ``<tool_response>`` tags, to distinguish them
             from the user's words.

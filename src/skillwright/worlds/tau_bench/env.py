@@ -359,11 +359,11 @@ class TauBenchEnv(TextEnv):
                 "only (a trainer, a policy). Set tools: tags"
             )
         self._answers = None
-        return parse(action, self.config.parsing)
+        return parse(action, self.config.parsing, self.tau_env.store.tool_schemas)
 
     def _understood_natively(self, said: str, calls: Sequence[ToolCall]) -> Call | Speech | Misfit:
         self._answers = calls[0].id if calls else None
-        return parse_native(said, calls, self.config.parsing)
+        return parse_native(said, calls, self.config.parsing, self.tau_env.store.tool_schemas)
 
     def _take(self, meant: Call | Speech | Misfit) -> StepOutput | str:
         """Take a turn; return the outcome, or the message to the user."""
@@ -382,6 +382,7 @@ class TauBenchEnv(TextEnv):
         self._counts["extra_tool_calls"] += meant.extra_calls
         if isinstance(meant, Misfit):
             return self._misfit(meant)
+        self._counts["suspect_tool_text"] += meant.suspect
         if meant.name == RESPOND:
             return self._respond(meant.arguments.get("content"))
         return self._call(meant)

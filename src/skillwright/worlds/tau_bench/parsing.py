@@ -4,20 +4,30 @@ Parsing never raises and takes time linear in the length of the text.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillwright.core import ToolCall
-from skillwright.core.agent import MAX_CALL_CHARS, MAX_DEPTH, STRICT_DECODER, too_deep
+from skillwright.core.calls import MAX_CALL_CHARS as MAX_CALL_CHARS
+from skillwright.core.calls import MAX_DEPTH as MAX_DEPTH
+from skillwright.core.calls import (
+    WRITTEN,
+    Unreadable,
+    WrittenCall,
+    WrittenCalls,
+    read_arguments,
+    read_calls,
+)
+from skillwright.core.marks import spoken as visible_text
 from skillwright.worlds.tau_bench.tau_core.store import Store
 
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
-THINK: Final = "<think>"
-END_THINK: Final = "</think>"
 
 EMPTY: Final = "Error: the message is empty. Call a tool, or write to the user."
+_IN_TAGS: Final = f"a call stands between {OPEN} and {CLOSE}"
+_IN_TEXT: Final = "tools are called natively, and not in the text"
 _SHOWN_CHARS: Final = 80
 
 
@@ -29,6 +39,7 @@ class Call:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     mixed: bool = False  # there was text next to the call; it is dropped
     extra_calls: int = 0  # number of further calls in the turn, which are not run
+    suspect: bool = field(default=False, compare=False)  # it is not written as it was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +47,7 @@ class Speech:
     """A message to the user."""
 
     text: str  # never blank
-    suspect: bool = False  # it looks like a tool call without its tags
+    suspect: bool = False  # it looks like a tool call
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,76 +60,68 @@ class Misfit:
     extra_calls: int = 0  # number of further calls in the turn
 
 
-class _Unreadable(Exception):
-    """No call can be read; the message says why."""
+def parse(
+    action: str, mode: str = "default", tools: Sequence[Mapping[str, Any]] = ()
+) -> Call | Speech | Misfit:
+    """Parse a turn of an agent that writes its calls; ``tools`` are those of the system prompt."""
+    found = read_calls(visible_text(action), tools)
+    return _first(found, mode, _IN_TAGS) if found.calls else _speech(found.said, mode)
 
 
-def parse(action: str, mode: str = "default") -> Call | Speech | Misfit:
-    """Parse a turn."""
-    visible = visible_text(action)
-    start = visible.find(OPEN)
-    if start < 0:
-        asked = f"a call stands between {OPEN} and {CLOSE}"
-        return _speech(visible, mode, is_tagged=CLOSE in visible, asked=asked)
-    before, after = visible[:start], visible[start + len(OPEN) :]
-    try:
-        end, call = _first_object(after)
-    except _Unreadable as error:
-        return _refusal(str(error))
-    beside, extra_calls = _beside(after[end:])
-    mixed = bool(before.strip() or beside.strip())
-    return _call(lambda: _named(call, mode), mode, mixed, extra_calls)
-
-
-def parse_native(said: str, calls: Sequence[ToolCall], mode: str) -> Call | Speech | Misfit:
+def parse_native(
+    said: str, calls: Sequence[ToolCall], mode: str, tools: Sequence[Mapping[str, Any]] = ()
+) -> Call | Speech | Misfit:
     """Parse a turn of an agent with native tools.
 
-    Without a call the text is a message to the user; next to a call it is dropped. The first of
-    several calls counts, as in tau-bench's own agent.
+    Without a call the text is a message to the user, unless a call is written in it; next to a
+    call it is dropped. The first of several calls counts, as in tau-bench's own agent.
     """
     visible = visible_text(said)
     if calls:
-        return _call(lambda: _named_natively(calls[0]), mode, bool(visible), len(calls) - 1)
-    is_tagged = OPEN in visible or CLOSE in visible
-    return _speech(visible, mode, is_tagged, asked="tools are called natively, and not in the text")
+        others = (WrittenCall(),) * (len(calls) - 1)
+        return _first(WrittenCalls(visible, (_read(calls[0]), *others)), mode, _IN_TEXT)
+    found = read_calls(visible, tools)
+    if not found.calls:
+        return _speech(visible, mode)
+    if mode == "strict":
+        return _refusal(_IN_TEXT)
+    return _first(found, mode, _IN_TEXT)
 
 
-def _speech(visible: str, mode: str, is_tagged: bool, asked: str) -> Speech | Misfit:
+def _read(call: ToolCall) -> WrittenCall:
+    problem = "" if call.name else "it has no name"
+    if len(call.name) + len(call.arguments) > MAX_CALL_CHARS:
+        problem = f"it is longer than {MAX_CALL_CHARS} characters"
+    try:
+        arguments = {} if problem else read_arguments(call.arguments)
+    except Unreadable as error:
+        problem = str(error)
+    if problem:
+        return WrittenCall(problem=problem)
+    return WrittenCall(call.name, arguments, as_asked=not call.id.startswith(WRITTEN))
+
+
+def _first(found: WrittenCalls, mode: str, asked: str) -> Call | Misfit:
+    """Return the first call of a turn, or why it is not run."""
+    first, extra_calls, mixed = found.calls[0], len(found.calls) - 1, bool(found.said)
+    reason = first.problem
+    if mode == "strict" and not reason:
+        if extra_calls or mixed:
+            reason = "one call per turn" if extra_calls else "no text beside a call"
+        elif not first.as_asked:
+            reason = asked
+    if reason:
+        return _refusal(reason, mixed=mixed, extra_calls=extra_calls)
+    return Call(first.name, first.arguments, mixed, extra_calls, not first.as_asked)
+
+
+def _speech(visible: str, mode: str) -> Speech | Misfit:
     if not visible:
         return Misfit(EMPTY, is_call=False)
-    suspect = is_tagged or _looks_like_call(visible)
+    suspect = _looks_like_call(visible)
     if suspect and mode == "strict":
-        return _refusal(asked)
+        return _refusal(_IN_TAGS)
     return Speech(visible, suspect)
-
-
-def _call(
-    read: Callable[[], tuple[str, Mapping[str, Any]]], mode: str, mixed: bool, extra_calls: int
-) -> Call | Misfit:
-    if mode == "strict" and (mixed or extra_calls):
-        asked = "one call per turn" if extra_calls else "no text beside a call"
-        return _refusal(asked, mixed=mixed, extra_calls=extra_calls)
-    try:
-        name, arguments = read()
-    except _Unreadable as error:
-        return _refusal(str(error), mixed=mixed, extra_calls=extra_calls)
-    return Call(name, arguments, mixed, extra_calls)
-
-
-def visible_text(action: str) -> str:
-    """Return the text without reasoning; blank if the reasoning has no end."""
-    kept: list[str] = []
-    behind = 0
-    while (start := action.find(THINK, behind)) >= 0:
-        end = action.find(END_THINK, start)
-        if end < 0:
-            # Text that was cut inside the reasoning has no message yet.
-            return ""
-        kept.append(action[behind:start])
-        behind = end + len(END_THINK)
-    kept.append(action[behind:])
-    # An end without a start: chat templates write the start into the prompt.
-    return "".join(kept).rpartition(END_THINK)[2].strip()
 
 
 def utf8_safe(text: str) -> str:
@@ -129,94 +132,15 @@ def utf8_safe(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _first_object(after: str) -> tuple[int, Any]:
-    """Read the JSON after an opening tag; return the position after it, and the value."""
-    # The end of the object ends the call, because a text in it may contain the closing tag. At the
-    # end of the turn the tag may be missing, since servers stop there.
-    text = after.lstrip()
-    offset = len(after) - len(text)
-    if len(text) > MAX_CALL_CHARS:
-        close = text.find(CLOSE)
-        if not 0 <= close <= MAX_CALL_CHARS:
-            raise _Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
-    try:
-        value, size = STRICT_DECODER.raw_decode(text[:MAX_CALL_CHARS])
-    except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise _Unreadable(reason) from error
-    rest = text[size:].lstrip()
-    if rest and not rest.startswith(CLOSE):
-        raise _Unreadable(f"there is more before {CLOSE}")
-    if too_deep(value):
-        raise _Unreadable(f"it is nested deeper than {MAX_DEPTH} levels")
-    behind = len(text) - len(rest) + (len(CLOSE) if rest else 0)
-    return offset + behind, value
-
-
-def _beside(rest: str) -> tuple[str, int]:
-    """Return the text outside further calls, and the number of those calls."""
-    first, *blocks = rest.split(OPEN)
-    return "".join([first, *(block.partition(CLOSE)[2] for block in blocks)]), len(blocks)
-
-
-def _named(call: Any, mode: str) -> tuple[str, Mapping[str, Any]]:
-    """Return name and arguments of a call written as JSON."""
-    if not isinstance(call, dict):
-        raise _Unreadable("it is not a JSON object")
-    if mode == "lenient" and isinstance(call.get("function"), dict):
-        call = call["function"]
-    name = call.get("name")
-    if not isinstance(name, str) or not name:
-        raise _Unreadable("it has no name")
-    key = next((key for key in ("parameters", "args") if key in call), "arguments")
-    if key != "arguments" and "arguments" not in call:
-        if mode != "lenient":
-            raise _Unreadable(f"its arguments are called {key!r}, not 'arguments'")
-        call = {"arguments": call[key]}
-    return name, _arguments(call.get("arguments"))
-
-
-def _named_natively(call: ToolCall) -> tuple[str, Mapping[str, Any]]:
-    written = call.arguments.strip()
-    if len(call.name) + len(call.arguments) > MAX_CALL_CHARS:
-        raise _Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
-    if not call.name:
-        raise _Unreadable("it has no name")
-    return call.name, _arguments(None if written == "null" else written or None)
-
-
-def _arguments(arguments: Any) -> Mapping[str, Any]:
-    if arguments is None:
-        arguments = {}
-    if isinstance(arguments, str):
-        try:
-            arguments = STRICT_DECODER.decode(arguments)
-        except (ValueError, RecursionError) as error:
-            raise _Unreadable(f"its arguments are a string that is no JSON: {error}") from error
-    if not isinstance(arguments, dict):
-        raise _Unreadable("its arguments are not a JSON object")
-    if too_deep(arguments):
-        raise _Unreadable(f"its arguments are nested deeper than {MAX_DEPTH} levels")
-    return arguments
-
-
 def _refusal(reason: str, *, mixed: bool = False, extra_calls: int = 0) -> Misfit:
     error = f"Error: could not parse tool call ({utf8_safe(reason[:_SHOWN_CHARS])})"
     return Misfit(error, mixed=mixed, extra_calls=extra_calls)
 
 
 def _looks_like_call(text: str) -> bool:
-    """Recognize a call without tags: JSON with a name and arguments, bare or in a fence."""
-    body = text
-    if body.startswith("```"):
-        body = body.partition("\n")[2].rpartition("```")[0].strip()
-    if not (body.startswith("{") and body.endswith("}") and len(body) <= MAX_CALL_CHARS):
-        return False
-    try:
-        value = STRICT_DECODER.decode(body)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and "name" in value and "arguments" in value
+    """Recognize JSON with the keys of a call that names no tool."""
+    begins = text.lstrip("`json \r\n").startswith("{")
+    return begins and '"name"' in text and '"arguments"' in text
 
 
 # The system prompt: policy, rules, tools, and answer format. The preset ``tau-bench`` is the policy

@@ -19,6 +19,7 @@ from skillwright.core import (
     Sampling,
     Usage,
 )
+from skillwright.core.chat import INTERRUPTED
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.side_models import shared_model
 from skillwright.models import EndpointConfig, parse_model_config
@@ -231,7 +232,8 @@ class ModelUser(UserSimulator):
             async with asyncio.timeout(deadline_s):
                 written = await self._reply(conversation)
         except TimeoutError as error:
-            self.usage += Usage(failed_calls=1)  # the cancelled request
+            if INTERRUPTED.get() is None:  # else the cancelled request is recorded already
+                self.usage += Usage(failed_calls=1)
             raise ModelTimeout(
                 f"the simulated user took longer than user_deadline_s = {deadline_s:g}"
             ) from error

@@ -1,1 +1,1 @@
-"""Other people's `EnvAdapter` classes behind the bench of our jobs."""
+"""Train and evaluate on third-party `EnvAdapter` classes."""

@@ -1,8 +1,8 @@
-"""The bench of a third party's benchmark: an `EnvAdapter`, of either release of the contract.
+"""The bench of a third-party `EnvAdapter`, of either release of SkillOpt's adapter interface.
 
-Its folders are those that SkillOpt's adapters know (``steps/step_0001/rollout``, ...), below
-``adapter/`` in the run's folder. They are named by what is rolled out, so an adapter that continues
-from files of its own meets the same files after a resume.
+An adapter writes to the folders of SkillOpt (``steps/step_0001/rollout``, ...), below ``adapter/``
+in the run's folder. A folder's name depends only on what is rolled out, so an adapter that
+continues from its own files finds them after a resume.
 
 Source: SkillOpt (microsoft/SkillOpt), API reference of June 2026 and the later release.
 """
@@ -59,7 +59,7 @@ from skillwright.textopt import (
     TrainRollouts,
 )
 
-# Two skills on an adapter's val split, for a gate to draw from.
+# A gate's duel of two skills on an adapter's val split.
 
 
 class AdapterDuel:
@@ -111,21 +111,21 @@ def _by_id(results: Sequence[EpisodeResult]) -> dict[str, EpisodeResult]:
     return {result.task_id: result for result in results}
 
 
-# What a skill changed on an adapter's train episodes: rolled out under both skills, and paired.
+# Longitudinal comparison: train episodes rolled out with both skills, and paired.
 #
-# Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs; the sample and its seed equal its own.
+# Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs, with the same sample and seed.
 
 
 SAMPLE_STRIDE = 2_000
-"""How far apart the seeds of two epochs' samples are."""
+"""Distance between the seeds of the samples of consecutive epochs."""
 
 
 async def compare_skills(
     rollouts: Rollouts, wanted: Longitudinal, sides: tuple[str, str], epoch: int
 ) -> Comparison:
-    """Roll a sample of train episodes out under both skills, until there are enough pairs."""
+    """Roll out a sample of train episodes with both skills, until there are enough pairs."""
     comparison = Comparison(wanted.wanted, wanted.policy, wanted.success_threshold)
-    # Nothing can have changed under one and the same text, so nothing is played to find it.
+    # Equal texts have no difference to measure, so nothing is played.
     if sides[0] == sides[1] and wanted.policy is PairPolicy.CHANGED:
         return comparison
     planner = rollouts.planner
@@ -168,7 +168,7 @@ async def _both(
 
 
 def _with_pairs(comparison: Comparison, before: Played, after: Played) -> Comparison:
-    """Add what both skills have in common, by row id, in the order of the previous one."""
+    """Add the episodes that both skills have, by row id, in the order of the previous skill."""
     current = {result.task_id: result for result in after.results}
     old = [result for result in before.results if result.task_id in current]
     old = old[: comparison.wanted]
@@ -184,7 +184,7 @@ def _with_pairs(comparison: Comparison, before: Played, after: Played) -> Compar
 def _next_batch(
     rollouts: Rollouts, comparison: Comparison, seen: set[str], seed: int
 ) -> BatchSpec | None:
-    """Return what tops the sample up, where the policy needs more pairs and there are items."""
+    """Return a batch that adds to the sample; ``None`` if it is complete or no items are left."""
     enough = len(comparison.pairs) >= comparison.wanted
     if enough or comparison.policy is not PairPolicy.CHANGED:
         return None
@@ -195,7 +195,7 @@ def _next_batch(
 async def _representative_first(
     rollouts: Rollouts, comparison: Comparison, items: Mapping[str, Item], rows: Mapping[str, Row]
 ) -> Comparison:
-    """Put first what stands for the others: prompts have room for the first pairs only."""
+    """Sort the representative pairs first: prompts have room for the first pairs only."""
     drawn = {pair.task_id: pair for pair in comparison.drawn}
     if not items or not drawn:
         return comparison
@@ -217,7 +217,7 @@ async def _representative_first(
 _log = logging.getLogger(__name__)
 
 FOLDER = "adapter"
-"""Where an adapter writes, below the run's folder."""
+"""The adapter's folder, below the run's folder."""
 
 
 async def check_adapter(config: RunConfig) -> Sizes:
@@ -267,7 +267,7 @@ async def adapter_bench(
 
 
 class Host(NamedTuple):
-    """What a run lends to an adapter; without a ``session`` it asks models of its own."""
+    """What a run lends to an adapter; without a ``session``, the adapter uses its own models."""
 
     callback: Callback
     permit: Permit = nullcontext
@@ -340,8 +340,8 @@ class AdapterBench:
         player = Player(
             foreign=foreign,
             name=config.env.name,
-            # With the adapter's name and every path as they are written: from files that were
-            # moved, everything is rolled out again, without a proof that they are the same.
+            # Name and paths count as they are written: if files were moved, everything is rolled
+            # out again, because nothing proves that they are the same.
             identity=digest([config.env.name, version, as_json(asked)]),
             memory=memory,
             root=Path(settings["out_root"]),
@@ -356,7 +356,7 @@ class AdapterBench:
         return cls(config, rollouts, train_size, host.target_identity)
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
-        """Take what proposals are made with; an adapter's `reflect` may ask our analysts too."""
+        """Set the optimizer and its settings, for an adapter whose `reflect` uses our analysts."""
         self._settings = settings
         reflector = TextReflector(optimizer, settings, loop=asyncio.get_running_loop())
         self.player.foreign.adapter.bind_reflector(reflector)
@@ -378,7 +378,7 @@ class AdapterBench:
 
     @property
     def sizes(self) -> Sizes:
-        """How many episodes there are; ``None`` where only a rollout tells."""
+        """Numbers of episodes; ``None`` where they are unknown before a rollout."""
         held_out, known = self.rollouts.held_out, self.rollouts.ids("val", self._kept)
         val = len(known) if known else held_out["val"].size
         return Sizes(self.train_size, val, held_out["test"].size)
@@ -387,7 +387,7 @@ class AdapterBench:
     def facts(self) -> Mapping[str, Any]:
         """What is known of the episodes before anything is rolled out.
 
-        What is in an item is its loader's business: `SplitDataLoader` compares it on a resume.
+        The content of items is left out: `SplitDataLoader` compares it on a resume.
         """
         pool = getattr(self.rollouts.planner.loader, "train_items", None) or ()
         train = [str(item.get("id")) for item in pool if isinstance(item, Mapping)]
@@ -399,7 +399,7 @@ class AdapterBench:
         }
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
-        """Plan an epoch, as the adapter's loader does, or by seeds alone."""
+        """Plan an epoch with the adapter's loader, or by seeds if it has none."""
         return await self.rollouts.planner.epoch(epoch, count, size)
 
     async def train_on(
@@ -428,12 +428,12 @@ class AdapterBench:
         return results
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> AdapterDuel:
-        """Set two skills against each other on val; a draw rolls out the same split again."""
+        """Return the duel of two skills on val; each draw rolls out the split once more."""
         ids = self.rollouts.ids("val", self._kept) or ()
         return AdapterDuel(self.rollouts, (incumbent, candidate), draws, ids)
 
     async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
-        """Roll out train episodes under both skills, until there are enough pairs."""
+        """Roll out train episodes with both skills, until there are enough pairs."""
         learning = self.config.optimizer
         wanted = Longitudinal(
             wanted=learning.slow_update_samples,
@@ -445,14 +445,14 @@ class AdapterBench:
         return await compare_skills(self.rollouts, wanted, (previous, skill), epoch)
 
     async def open_test(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
-        """Break the seal of the test split, once, and roll it out with every skill at once."""
+        """Roll out the sealed test split, once, with all skills concurrently."""
         if self._is_open:
             raise RunError("the test split was opened already; score every skill in one job")
         self._is_open = True
         return await self._play_all("test", skills, None, "test")
 
     async def confirm(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
-        """Roll out the val episodes that were kept from every gate with every skill at once."""
+        """Roll out the val episodes that no gate has drawn, with all skills concurrently."""
         if not self._kept:
             return {}
         ids = (self.rollouts.ids("val") or ())[-self._kept :]
@@ -490,7 +490,7 @@ class AdapterBench:
 
 
 def _say_what_has_no_effect(config: RunConfig) -> None:
-    """Warn of settings of our own episodes: how an adapter plays its own is its business."""
+    """Warn of settings that an adapter ignores: it plays its episodes by itself."""
     usual = type(config.rollout)()
     for key in ("episode_timeout_s", "history_turns", "give_up_after"):
         if getattr(config.rollout, key) != getattr(usual, key):
@@ -504,13 +504,13 @@ def _say_what_has_no_effect(config: RunConfig) -> None:
 async def _set_up(
     foreign: ForeignAdapter, settings: Mapping[str, Any], memory: AdapterMemory, config: RunConfig
 ) -> AdapterPlanner:
-    """Set an adapter and its loader up, as the documented trainer does."""
+    """Set up an adapter and its loader, as SkillOpt's trainer does."""
     adapter = foreign.adapter
     await foreign.call(adapter.setup, dict(settings))
     loader = await foreign.call(adapter.get_dataloader)
     if loader is not None:
         await foreign.call(loader.set_out_root, settings["out_root"])
-        # Many adapters set their loader up themselves; items that are read twice may be doubled.
+        # Many adapters set up their loader by themselves; reading twice may double the items.
         if not await foreign.call(loader.get_train_size):
             await foreign.call(loader.setup, dict(settings))
         latest = memory.state()
@@ -527,7 +527,7 @@ async def _set_up(
 
 
 async def _task_types(foreign: ForeignAdapter, name: str) -> frozenset[str]:
-    """Return the task types that an adapter says it has; it may say none."""
+    """Return the task types that an adapter declares, maybe none."""
     try:
         return frozenset(map(str, await foreign.call(foreign.adapter.get_task_types) or ()))
     except Exception as error:  # noqa: BLE001 - foreign code; logged with its traceback
@@ -536,7 +536,7 @@ async def _task_types(foreign: ForeignAdapter, name: str) -> frozenset[str]:
 
 
 async def _train_size(planner: AdapterPlanner, config: RunConfig) -> int:
-    """Return how many episodes an epoch has."""
+    """Return the number of episodes in an epoch."""
     data = config.env.data
     given = data.train if isinstance(data, AdapterData) else None
     known = None

@@ -29,15 +29,15 @@ from skillwright.models import FolderAgent
 from skillwright.rollout.compat import ModelSession, Role, SessionModel, compat
 from skillwright.runs import CallRecord, RunStore
 
-# The models of a run, asked by an adapter: permitted, recorded and counted as any other.
+# The run's models for an adapter; its calls need a permit, are recorded and counted like others.
 
 
 @dataclass(slots=True)
 class AdapterCalls:
     """A chat model for an adapter. Every call is recorded, and none is answered from the store.
 
-    A repeated request of an adapter is a new, independent one. Whole batches are stored instead, so
-    a resumed run repeats no call. Calls in a batch are covered by its permit.
+    An adapter that repeats a request wants a new sample. Whole batches are stored instead, so a
+    resumed run repeats no call. The permit of a batch covers its calls.
     """
 
     program: ChatModel
@@ -59,7 +59,7 @@ class AdapterCalls:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Ask the model, and record what it says."""
+        """Ask the model, and record the reply."""
         key = digest(
             {**question(self.identity, messages, tools, sampling), "purpose": purpose.value}
         )
@@ -72,7 +72,7 @@ class AdapterCalls:
     async def work(
         self, messages: Sequence[Message], folder: Path, *, keeps_edits: bool
     ) -> Completion:
-        """Run a command-line agent on the files of a folder, and record what it says."""
+        """Run a command-line agent on the files of a folder, and record its reply."""
         agent = cast("FolderAgent", self.program)
         key = digest([self.identity, messages[-1]["content"], str(folder)])
 
@@ -113,12 +113,12 @@ MakeRole = Callable[[Role], ChatModel]
 def bound_models(
     config: RunConfig, make: MakeRole, store: RunStore, callback: Callback, budget: Budget
 ) -> AbstractContextManager[ModelSession | None]:
-    """Let an adapter ask the models of its run until the block ends."""
+    """Give an adapter the models of its run, until the block ends."""
     return _bound(config, lambda role: AdapterCalls(make(role), store, callback, budget))
 
 
 def named_models(config: RunConfig) -> AbstractContextManager[ModelSession | None]:
-    """Let an adapter read until the block ends which models its run will have; none answers."""
+    """Give an adapter the names of its run's models, until the block ends; none can be called."""
 
     def refuse(role: Role) -> ChatModel:
         raise ConfigError(compat(config.env.compat or "skillopt").no_run)
@@ -127,7 +127,7 @@ def named_models(config: RunConfig) -> AbstractContextManager[ModelSession | Non
 
 
 def set_up_within(session: ModelSession | None) -> AbstractContextManager[object]:
-    """Let an adapter that is built meanwhile belong to this run, whichever others continue."""
+    """Bind adapters that are built inside the block to this run, if several run concurrently."""
     return nullcontext() if session is None else session.hear()
 
 
@@ -152,9 +152,9 @@ def _bound(config: RunConfig, make: MakeRole) -> Iterator[ModelSession | None]:
         session.close()
 
 
-# A run's configuration as SkillOpt's adapters know it: one flat dict of documented names.
+# A run's configuration for an adapter: one flat dict with SkillOpt's documented names.
 #
-# Secrets are never in it: of the models an adapter gets the names only.
+# It holds no secrets: of the models, an adapter gets only the names.
 #
 # Source: SkillOpt (microsoft/SkillOpt) 0.2, its flat keys.
 
@@ -163,7 +163,7 @@ _ABSENT = object()
 
 
 def flat_settings(config: RunConfig, out_root: Path) -> dict[str, Any]:
-    """Return what `EnvAdapter.setup` is given; the settings in ``env.config`` beat all others."""
+    """Return the argument of `EnvAdapter.setup`; ``env.config`` overrides all other settings."""
     return {
         **_copied(config),
         **_models(config),
@@ -184,7 +184,7 @@ def flat_settings(config: RunConfig, out_root: Path) -> dict[str, Any]:
 
 
 def _turns(given: int | None) -> dict[str, int]:
-    """Return the bound under both of its names, or neither: then the adapter's default holds."""
+    """Return the turn limit under both of its names; without one, the adapter's default holds."""
     return {} if given is None else {"max_turns": given, "max_steps": given}
 
 
@@ -194,7 +194,7 @@ def _short_name(name: str) -> str:
 
 
 def _copied(config: RunConfig) -> dict[str, Any]:
-    """Return the keys that mean the same there and here."""
+    """Return the keys that have the same meaning in SkillOpt and here."""
     named = {flat: key for one in config_readers() for flat, key in one.flat_names().items()}
     found = {flat: _read(config, key) for flat, key in named.items()}
     return {name: value for name, value in found.items() if value is not _ABSENT}

@@ -50,7 +50,7 @@ from skillwright.rollout.foreign_rows import (
 from skillwright.runs import RunStore
 from skillwright.textopt import Transcript, read_rows
 
-# A conversation that an adapter saved, as the trajectory that the store and the reports know.
+# Convert a conversation that an adapter saved into a trajectory.
 
 
 _ACTS = frozenset({"action", "assistant", "agent"})
@@ -59,7 +59,7 @@ _ACTS = frozenset({"action", "assistant", "agent"})
 def trajectory_of(transcript: Transcript) -> Trajectory:
     """Return one turn per agent message, unanswered ones included.
 
-    Messages before the first act are the opening; an adapter records neither prompts nor tokens.
+    Messages before the first action are the opening; adapters record neither prompts nor tokens.
     """
     opening: list[str] = []
     acts: list[tuple[str, list[str]]] = []  # what was done, and what was seen then
@@ -89,16 +89,16 @@ def _joined(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-# What a run remembers of an adapter: finished batches, its own patches, the state of its loader.
+# What a run stores of an adapter: finished batches, its own patches, and its loader's state.
 #
-# All of it is in the run's store, so that what was rolled out is never rolled out again.
+# Nothing that is in the store is rolled out again.
 
 
 BATCH, PATCHES, STATE = "adapter_batch", "adapter_patches", "adapter_state"
 
 
 class Proposed(NamedTuple):
-    """Raw patches of an adapter's own analysts, as JSON, and what is odd about them, or ``""``."""
+    """Raw patches of an adapter's own analysts, as JSON, and a note on their defects, or ``""``."""
 
     patches: list[Any]
     note: str
@@ -174,7 +174,7 @@ class AdapterMemory:
         return self._patches.get(key)
 
     def keep_patches(self, key: str, patches: Sequence[Any], note: str = "") -> Proposed:
-        """Store what an adapter's own analysts proposed, and return it as it was stored."""
+        """Store what an adapter's own analysts proposed, and return the stored form."""
         noted = {"note": note} if note else {}
         with self.store.transaction(durable=True):
             self.store.append_event(PATCHES, {"key": key, "patches": list(patches), **noted})
@@ -220,8 +220,8 @@ PREDICTIONS = "predictions"
 MOST_LOST_BATCHES = 3
 """Consecutive batches without a score that stop the run."""
 WINDOW = 6
-"""Number of latest batches, equally weighted, over which the share of failures is taken: a
-text that breaks the adapter is no reason to stop, and its batch is one between others."""
+"""Number of latest batches over which the share of failures is averaged, so that one skill text
+that breaks the adapter does not stop the run."""
 
 _log = logging.getLogger(__name__)
 
@@ -242,13 +242,13 @@ class Ask:
     draw: int = 0
     step: int | None = None
     is_whole: bool = False
-    is_once: bool = False  # it belongs to its place in the run; else equal batches are one
+    is_once: bool = False  # never reused at another place in the run, even by an equal batch
     trains_on: bool = False  # analysts will read it, so the adapter may show feedback
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A batch that was rolled out, now or before, as it is in the store."""
+    """A batch that was rolled out, now or earlier, in its stored form."""
 
     ask: Ask
     results: tuple[EpisodeResult, ...]
@@ -259,7 +259,7 @@ class Played:
 
     @property
     def stored(self) -> dict[str, Row]:
-        """The scored rows by id, as JSON: the same ones now and after a resume."""
+        """The scored rows by id, as JSON, which are equal after a resume."""
         return _stored(self.results)
 
 
@@ -287,13 +287,13 @@ class Player:
     _failed: dict[str, tuple[int, int]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        # One that blocks plays one batch after the other anyway; so each is in the store before the
-        # next one begins.
+        # A blocking adapter plays one batch after the other anyway; with one slot, each batch is
+        # stored before the next one begins.
         overlaps = inspect.iscoroutinefunction(self.foreign.adapter.rollout)
         self._turn = nullcontext() if overlaps else asyncio.Lock()
 
     async def play(self, ask: Ask) -> Played:
-        """Roll a batch out, unless it was before."""
+        """Roll out a batch, unless it is in the store."""
         key = self._batch_key(ask)
         async with self._locks[key]:  # asked for twice at once, it is rolled out once
             known = self.memory.batch(key)
@@ -308,23 +308,23 @@ class Player:
         return Played(ask, tuple(known), _stored(known), items, self.root / ask.folder, key)
 
     def recall(self, ask: Ask, row_id: str) -> EpisodeResult | None:
-        """Return a held-out episode that was rolled out before, or ``None``."""
+        """Return a stored held-out episode, or ``None``."""
         known = self.memory.episode(self.episode_key(ask, row_id))
         if known is not None:
             self.callback.on_event(EpisodeFinished(known, reused=True))
         return known
 
     def turn(self, split: str, skill: str, draw: int) -> asyncio.Lock:
-        """Return what lets one at a time look for a skill's draw of a split, and roll it out."""
+        """Return the lock on a skill's draw of a split, held while it is looked up or played."""
         return self._locks[digest([split, text_digest(skill), draw])]
 
     def order_of(self, split: str) -> asyncio.Lock:
-        """Return what lets others wait while a first rollout finds out the order of a split."""
+        """Return the lock that is held while a first rollout determines the order of a split."""
         return self._locks[digest(["order", split])]
 
     def episode_key(self, ask: Ask, row_id: str) -> str:
-        """Return the content address of an episode: equal questions have equal ones."""
-        # What is trained on is never asked for twice; what is held out may be, whole or in parts.
+        """Return the content address of an episode; equal requests have equal ones."""
+        # Train episodes are never requested twice; held-out ones may be, whole or in parts.
         return digest([*self._question(ask), self._batch_key(ask) if ask.is_once else "", row_id])
 
     def _batch_key(self, ask: Ask) -> str:
@@ -349,7 +349,7 @@ class Player:
                 raise_if_hopeless(error)
                 said = f"{self.name}: attempt {attempts} at {ask.folder} failed"
                 self.foreign.faults.warn(said, error)
-                # What broke the contract would break it again.
+                # A broken contract would be broken again.
                 if attempts > self.retries or isinstance(error, ContractError):
                     read, reported = all_failed(about, error), 1
         read = replace(read, notes=(*read.notes, *self._doubts(ask, about, read)))
@@ -363,16 +363,16 @@ class Player:
         facts = {"split": ask.split, "draw": ask.draw, "seed": ask.seed, "folder": ask.folder}
         whole = ask.split if ask.is_whole else ""
         self.memory.keep_batch(key, read, skill=ask.skill, whole=whole, about=facts)
-        # However many draws a gate takes of one text, it is one text that breaks the adapter.
+        # All draws of one text count as one case: it is the text that breaks the adapter.
         self._refuse_dead_adapter(key if ask.is_once else text_digest(ask.skill), read)
-        # As it was stored: a resumed run shows exactly the same.
+        # The stored form is returned, so a resumed run shows exactly the same.
         kept = tuple(self.memory.batch(key) or read.results)
         for result in kept:
             self.callback.on_event(EpisodeFinished(result))
         return Played(ask, kept, read.rows, about.items, folder, key)
 
     def _doubts(self, ask: Ask, about: RowsAbout, read: ReadBatch) -> list[str]:
-        """Return what is odd about a batch as a whole."""
+        """Return the defects of a batch as a whole."""
         doubts = []
         if about.ids is None and len(read.results) < ask.size:
             doubts.append(f"{ask.size} episodes were asked for, and {len(read.results)} came back")
@@ -383,7 +383,7 @@ class Player:
         return doubts
 
     async def _read_rollout(self, env: Any, ask: Ask, folder: Path, about: RowsAbout) -> ReadBatch:
-        """Roll out, and read what came back; what a model's fault scored is no score."""
+        """Roll out, and read the rows; a row that a model's fault scored has no score."""
         if self.session is None:
             return read_batch(await self._call_rollout(env, ask, folder), about)
         self.session.forget_unanswered(folder)
@@ -420,15 +420,15 @@ class Player:
         )
 
     async def _with_trajectories(self, read: ReadBatch, predictions: Path) -> list[EpisodeResult]:
-        """Read the conversations that the adapter left, so that the store has them too."""
+        """Read the conversations that the adapter wrote, so that the store has them too."""
         rows = _stored(read.results)
-        # Not in the adapter's thread: what came back is stored before the next rollout is over.
+        # Not in the adapter's thread, so the rows are stored before the next rollout ends.
         found = await asyncio.to_thread(read_rows, list(rows.values()), predictions)
         shown = dict(zip(rows, map(trajectory_of, found.rows), strict=True))
         return [replace(r, trajectory=shown.get(r.task_id, r.trajectory)) for r in read.results]
 
     def _refuse_dead_adapter(self, case: str, read: ReadBatch) -> None:
-        """Stop where nothing came back several times; batches of one case count as one."""
+        """Stop if several batches in a row have no score; batches of one case count as one."""
         self._lost = set() if read.has_score else {*self._lost, case}
         if len(self._lost) >= MOST_LOST_BATCHES:
             raise EngineDown(
@@ -436,8 +436,8 @@ class Player:
                 f"latest: {(read.notes or ('no rows came back',))[0]}"
             )
         failures = [result.failure for result in read.results if result.failure is not None]
-        # All batches of a case: of a text that a gate draws again few tasks may be asked for, and
-        # one of them may be lost for good.
+        # All batches of a case count together: a gate that draws a text again may ask for a few
+        # tasks only, and one of them may fail every time.
         before, of = self._failed.get(case, (0, 0))
         new = (len(failures), len(read.results)) if read.results else (1, 1)
         others = [(one, known) for one, known in self._failed.items() if one != case]
@@ -453,7 +453,7 @@ class Player:
 
 
 def _stored(results: Iterable[EpisodeResult]) -> dict[str, Row]:
-    """Return the scored rows by id; ids and numbers that JSON cannot hold are texts."""
+    """Return the scored rows by id; ids and numbers that JSON cannot hold become strings."""
     found: dict[str, Row] = {}
     for result in results:
         if result.reward is None or result.row is None:
@@ -469,7 +469,7 @@ def _stored(results: Iterable[EpisodeResult]) -> dict[str, Row]:
 
 
 def raise_if_hopeless(error: Exception) -> None:
-    """Let out what a retry cannot help; any other fault is the adapter's own."""
+    """Raise errors that a retry cannot fix; any other error is a fault of the adapter."""
     refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)
     if refused or isinstance(error, UsageError | EngineDown | BudgetSpent):
         raise error

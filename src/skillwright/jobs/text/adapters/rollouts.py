@@ -43,12 +43,12 @@ from skillwright.textopt import (
     read_rows,
 )
 
-# The batches of an adapter: what its loader plans, or what seeds alone say.
+# The batches of an adapter, planned by its loader, or by seeds if it has none.
 #
-# The loader's state is a function of what was planned, so it is kept before every epoch's plan: a
-# resumed run plans the same epoch from the same state.
+# The loader's state depends on what was planned before, so it is stored before every epoch's plan:
+# a resumed run plans the same epoch from the same state.
 #
-# Source: SkillOpt (microsoft/SkillOpt), the batches of its trainer; seeds are equal to its own.
+# Source: SkillOpt (microsoft/SkillOpt), the batches of its trainer, with the same seeds.
 
 
 THEIR_NAMES: Mapping[SplitName, str] = {
@@ -71,7 +71,7 @@ class HeldOut:
 
     @property
     def size(self) -> int | None:
-        """How many episodes it has, or ``None`` where only a rollout tells."""
+        """Number of episodes, or ``None`` if it is unknown before a rollout."""
         if self.items is not None:
             return len(self.items)
         return (self.batch.batch_size if self.batch else self.count) or None
@@ -79,7 +79,7 @@ class HeldOut:
 
 @dataclass(slots=True)
 class AdapterPlanner:
-    """Plans batches, and builds what `rollout` takes of them; without a loader, by seeds alone."""
+    """Plans batches, with the loader or by seeds, and builds the environments for `rollout`."""
 
     foreign: ForeignAdapter
     loader: BaseDataLoader | None
@@ -91,11 +91,11 @@ class AdapterPlanner:
 
     @property
     def can_choose(self) -> bool:
-        """Whether the adapter rolls out the very items of a batch, rather than a number of them."""
+        """Whether the adapter rolls out the items of a batch, and not just as many of its own."""
         return self.loader is not None and self.foreign.overrides("build_env_from_batch")
 
     async def epoch(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
-        """Plan an epoch of ``count`` micro-batches of ``size``; asked again, it is the same."""
+        """Plan an epoch of ``count`` micro-batches of ``size``; equal calls return equal plans."""
         if epoch not in self._epochs:
             self._epochs[epoch] = await self._planned(epoch, count, size)
         return self._epochs[epoch]
@@ -125,7 +125,7 @@ class AdapterPlanner:
         return list(planned)
 
     async def _start_from(self, at: str) -> None:
-        """Give the loader the state that it had here before, or keep the one that it has."""
+        """Load the state that is stored for this point, or store the loader's current one."""
         before = self.memory.state(at)
         if self.loader is not None and before is not None:
             await self.foreign.call(self.loader.load_state_dict, before)
@@ -133,7 +133,7 @@ class AdapterPlanner:
             await self.checkpoint(at)
 
     async def checkpoint(self, at: str) -> None:
-        """Keep the state of the loader, if there is one."""
+        """Store the state of the loader, if there is one."""
         if self.loader is not None:
             self.memory.keep_state(at, await self.foreign.call(self.loader.state_dict))
 
@@ -167,7 +167,7 @@ class AdapterPlanner:
         return [(pool or {})[one] for one in order if one not in taken]
 
     def known_items(self, batch: BatchSpec) -> dict[str, Item] | None:
-        """Return the items that a batch will roll out, where that is known beforehand."""
+        """Return the items that a batch will roll out, by id; ``None`` if that is unknown."""
         return items_by_id(batch.payload) if self.can_choose else None
 
     def part(self, split: SplitName, items: list[Item]) -> BatchSpec:
@@ -176,7 +176,7 @@ class AdapterPlanner:
         return BatchSpec(phase, THEIR_NAMES[split], self.seed, len(items), items)
 
     def builder(self, batch: BatchSpec) -> Callable[[], Any]:
-        """Return what builds a fresh environment manager of a batch, each time it is called."""
+        """Return a function that builds a fresh environment manager of a batch at each call."""
         adapter, given = self.foreign.adapter, {"out_root": self.out_root}
         if self.loader is not None:
             return lambda: self.foreign.call(adapter.build_env_from_batch, _own(batch), **given)
@@ -193,7 +193,7 @@ class AdapterPlanner:
 
 
 def _own(batch: BatchSpec) -> BatchSpec:
-    """Return a batch whose items an adapter may change."""
+    """Return a copy of a batch, whose items an adapter may change."""
     items = batch.payload
     return replace(batch, payload=own_copies(items) if isinstance(items, list) else items)
 
@@ -223,7 +223,7 @@ class Rollouts:
         return known[: len(known) - kept] if known else None
 
     def ask(self, batch: BatchSpec, skill: str, split: SplitName, folder: str) -> Ask:
-        """Return the question that a batch is."""
+        """Return the request to roll out a batch with a skill."""
         items = self.planner.known_items(batch)
         return Ask(
             build=self.planner.builder(batch),
@@ -252,7 +252,7 @@ class Rollouts:
         Stored episodes are not rolled out again, unless the adapter can only roll out whole splits.
         """
         held = self.held_out.get(split) or await self.planner.held_out(split, 0)
-        # Named by the text and the draw, so that no two rollouts share an adapter's own files.
+        # Named by the text and the draw, so that no two rollouts share the adapter's files.
         folder = f"{_FOLDERS[split]}/{skill_hash(skill)}/draw_{draw:02d}"
 
         def asked(batch: BatchSpec) -> Ask:
@@ -291,7 +291,7 @@ class Rollouts:
 
 
 def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> None:
-    """Stop if a held-out split has no score at all, which is no zero."""
+    """Raise an error if a held-out split has no score at all: that is not a score of 0."""
     if any(result.reward is not None for result in results):
         return
     said = next((r.failure.message for r in results if r.failure), "no rows came back")
@@ -301,7 +301,7 @@ def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> 
     )
 
 
-# A micro-batch of an adapter, ready for analysts: its own, or ours with its prompts.
+# Prepare a micro-batch of an adapter for analysts: the adapter's own, or ours with its prompts.
 
 
 _PROMPTS = ("analyst_error", "analyst_success")
@@ -321,7 +321,7 @@ async def make_train_rollouts(
         prompts = await _own_prompts(player)
         return TrainRollouts(await _transcripts(played, rows), played.ask.seed, env_prompts=prompts)
     transcripts = await _transcripts(played, list(played.stored.values()))
-    # Its own analysts may look for what no store can keep.
+    # Its own analysts may read fields that no store can hold.
     rows = await _with_references(player, played, played.rows)
     analysts = _OwnAnalysts(player, played, rows, transcripts, settings)
     return TrainRollouts(transcripts, played.ask.seed, reflect=analysts.reflect)
@@ -334,7 +334,7 @@ async def _transcripts(played: Played, rows: Sequence[Row]) -> Transcripts:
 
 @dataclass(frozen=True, slots=True)
 class _OwnAnalysts:
-    """An adapter's `reflect`, asked once for every question."""
+    """An adapter's `reflect`, called once per request."""
 
     player: Player
     played: Played
@@ -376,8 +376,8 @@ class _OwnAnalysts:
         return read
 
     def _tell(self, context: StepContext, patches: Sequence[Any], read: Reflection) -> None:
-        """Show what became of an answer that could not be used as it came, in one line."""
-        # One that is None is how an adapter says of a minibatch that there is nothing to propose.
+        """Report in one line an answer that could not be used unchanged."""
+        # ``None`` is how an adapter says that it proposes nothing for a minibatch.
         none = {f"{context.name}.a{at}" for at, patch in enumerate(patches) if patch is None}
         notes = [note for note in read.notes if note.partition(" ")[0] not in none]
         notes += [f"{patch.call}: {note}" for patch in read.patches for note in patch.notes]
@@ -395,7 +395,7 @@ class _OwnAnalysts:
                 f"{said}. That is {player.lost_reflections} times in a row; mend it, and the run "
                 "continues."
             ) from error
-        # Analysts only call endpoints, whose faults end the run, as with our own analysts.
+        # Analysts only call endpoints; an endpoint's fault ends the run, as with our own analysts.
         lost = isinstance(error, ConnectionError)
         cause = FailureCause.MODEL if lost else Failure.of(error).cause
         return AnalystFault(f"{context.name}.a0", Failure(cause, said), "")
@@ -423,7 +423,7 @@ class _OwnAnalysts:
 
 
 def _listed(answer: Any) -> tuple[list[Any], str]:
-    """Return patches as JSON, and what is odd about the answer as a whole."""
+    """Return patches as JSON, and the defects of the answer as a whole."""
     if answer is None:
         return [], "it returned None; an empty list says that there is nothing to propose"
     if not isinstance(answer, list | tuple):
@@ -432,7 +432,7 @@ def _listed(answer: Any) -> tuple[list[Any], str]:
 
 
 async def _with_references(player: Player, played: Played, by_id: Mapping[str, Row]) -> list[Row]:
-    """Return the scored rows with what only analysts may know, where their items are known."""
+    """Return the scored rows, with the references of their items, which only analysts may see."""
     rows = [by_id[r.task_id] for r in played.results if r.task_id in by_id]
     if not rows or not played.items:
         return rows
@@ -460,7 +460,7 @@ def _faults(played: Played) -> list[Skipped]:
 
 
 async def _own_prompts(player: Player) -> dict[str, str]:
-    """Return the prompts that the adapter brings for analysts, by our names for them."""
+    """Return the adapter's own prompts for analysts, by our names for them."""
     foreign, adapter = player.foreign, player.foreign.adapter
     found = {
         "analyst_error": await foreign.consult("", adapter.get_error_minibatch_prompt),

@@ -16,7 +16,7 @@ from typing import Final
 
 from skillwright.bank import lint
 from skillwright.core import BankSkill, SkillKind
-from skillwright.core.fence import is_hidden
+from skillwright.core.fence import hidden_at
 from skillwright.core.secrets import REDACTED, is_secret_name, redact
 
 LONGEST_MESSAGE: Final = 4_000
@@ -155,7 +155,7 @@ def _why_not(said: str, untrusted: Untrusted) -> str:
     """Return why a sentence is not kept, or ""."""
     if len(said) > LONGEST_SENTENCE:
         return "too long"
-    if any(map(is_hidden, said)) or "\t" in said:
+    if hidden_at(said) or "\t" in said:
         return "hidden characters"
     if REDACTED in said or _speaks_of_secrets(said):
         return "secret"

@@ -1,0 +1,467 @@
+"""Read the tool calls that models write into their text, and the arguments of native calls.
+
+A server with the parser of its model turns them into native calls. Without one they arrive as text,
+in the notation that the model was trained with. `read_calls` reads a call that has one meaning,
+and says why where it has none. It never raises, and takes time linear in the length of the text.
+
+The notations: Hermes and Qwen (JSON in ``<tool_call>``); Qwen3-Coder, Llama, MiniMax and DeepSeek
+V3.2 (``<function=...>``, ``<invoke name=...>``); GLM (``<arg_key>``); Mistral (``[TOOL_CALLS]``);
+Granite and Phi (``<|tool_call|>``, ``functools``); Llama 3 and 4 (``<|python_tag|>``, Python);
+DeepSeek (``tool▁calls▁begin``); Kimi (``<|tool_calls_section_begin|>``); gpt-oss
+(``to=functions.name``); Command (``<|START_ACTION|>``); Gemma (``tool_code``, ``call:name{...}``);
+and JSON alone.
+"""
+
+import ast
+import json
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from skillwright.core.chat import ToolCall
+from skillwright.core.jsonio import dumps
+
+MAX_CALL_CHARS: Final = 65_536
+"""A call with a longer name and arguments is not carried out."""
+MAX_DEPTH: Final = 32
+"""Nor is one whose arguments are nested deeper."""
+WRITTEN: Final = "written_"
+"""Beginning of the ids of calls that were read out of a text."""
+
+
+class Unreadable(ValueError):
+    """A call has no meaning, or several; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A tool call in a text.
+
+    Attributes:
+        name: Name of the tool, which need not exist; "" for a call that cannot be read.
+        problem: Why it cannot be read; "" if it can.
+        as_asked: Whether it is ``{"name": ..., "arguments": ...}`` between ``<tool_call>`` tags.
+    """
+
+    name: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+    as_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCalls:
+    """The calls in a text, in order, and the text outside of them."""
+
+    said: str
+    calls: tuple[WrittenCall, ...] = ()
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether there are calls, and all have a meaning."""
+        return bool(self.calls) and not any(call.problem for call in self.calls)
+
+    def native(self) -> tuple[ToolCall, ...]:
+        """Return the calls as native ones."""
+        return tuple(
+            ToolCall(f"{WRITTEN}{number}", call.name, dumps(call.arguments))
+            for number, call in enumerate(self.calls)
+        )
+
+
+_TAG, _END_TAG = "<tool_call>", "</tool_call>"
+_NAME = r"[^\W\d][\w.\-/]{0,127}"
+_XML = r"<(?:\uff5cDSML\uff5c)?(?:function|invoke)(?:\s+name)?\s*=\s*[\"']?"
+_END_XML = r"</(?:\uff5cDSML\uff5c)?(?:function|invoke)>"
+_PARAMETER = r"(?:\uff5cDSML\uff5c)?(?:parameter|param)"
+_TO = rf"to=(?:functions\.)?(?={_NAME}[^{{}}]{{0,80}}<\|message\|>)"
+# The marks that begin a call; a call between XML tags begins at its own tag.
+_OPEN: Final = re.compile(
+    r"<tool_calls?>|<\|tool_calls?\|?>|<minimax:tool_call>|<function_?calls?>|<tool_use>"
+    r"|<\uff5cDSML\uff5cfunction_calls>|<start_function_call>|<\uff5ctool▁calls?▁begin\uff5c>|<\|START_ACTION\|>"
+    r"|<\|tool_calls?(?:_section)?_begin\|>|\[TOOL_CALLS?\]|<\|python_tag\|>|\bfunctools(?=\s*\[)"
+    rf"|```tool_(?:code|calls?|use)\b|(?={_XML}{_NAME})"
+    rf"|(?:<\|start\|>\s*assistant\s*)?(?:<\|channel\|>\w+\s*)?{_TO}"
+)
+_FENCE = r"```(?:json|python|xml|tool_\w+)?"
+_LEAD: Final = re.compile(
+    rf"(?:[\s\ufeff]|{_FENCE}|<\uff5ctool▁call▁begin\uff5c>|<\|tool_call_begin\|>)*+"
+)
+_TAIL: Final = re.compile(
+    r"(?:[\s,;]|```|<\uff5ctool▁calls?▁end\uff5c>|<\|tool_calls?(?:_section)?_end\|>|<\|/tool_calls?\|>"
+    r"|<tool_call\|>|<end_function_call>|<\|call\|>|<\|END_ACTION\|>|<\|eom_id\|>|</tool_(?:calls|use)>"
+    r"|</(?:\uff5cDSML\uff5c|minimax:)?(?:function|tool)_?calls?>)*+"
+)
+_SEPARATOR: Final = re.compile(r"[\s,;]*+")
+_UNFENCED: Final = re.compile(r"[\s`\ufeff]*+")
+_NAMED: Final = re.compile(
+    rf"(?:function\s*<\uff5ctool▁sep\uff5c>|functions\.)?({_NAME})(?::\d+)?\s*(?:\[CALL_ID\]\s*\w+)?\s*"
+    r"(?:\[ARGS\]|<\uff5ctool▁sep\uff5c>|<\|tool_call_argument_begin\|>|[^{}]{0,80}<\|message\|>)?\s*"
+    rf"(?:{_FENCE}\s*)?(?=\{{)"
+)
+_GEMMA_QUOTE: Final = re.compile(r"<escape>|<\|\"\|>")
+_GEMMA: Final = re.compile(
+    rf"call:({_NAME})\s*(\{{(?:(?!call:).)*?\}})\s*(?=<tool_call\|>|<end_function_call>|\Z)",
+    re.DOTALL,
+)
+_FUNCTION: Final = re.compile(rf"{_XML}({_NAME})[\"']?\s*>?\s*")
+_FUNCTION_END: Final = re.compile(rf"\s*(?:{_END_XML}|<function>)")
+_VALUE: Final = re.compile(
+    rf"\s*<{_PARAMETER}(?:\s+name)?\s*=\s*[\"']?([^\"'>\s]+)[\"']?([^>]*)>"
+    rf"((?:(?!{_XML}).)*?)(?:</{_PARAMETER}>|(?=<{_PARAMETER}[\s=]|{_END_XML}))",
+    re.DOTALL,
+)
+_GLM: Final = re.compile(rf"({_NAME})\s*(?=<arg_key>|</tool_call>)")
+_GLM_VALUE: Final = re.compile(
+    r"\s*<arg_key>\s*([^<]*?)\s*</arg_key>()\s*<arg_value>((?:(?!<arg_key>).)*?)</arg_value>",
+    re.DOTALL,
+)
+_CHILDREN: Final = re.compile(
+    rf"<(?:tool_)?name>\s*({_NAME})\s*</(?:tool_)?name>\s*"
+    r"<(arguments|parameters|input)>((?:(?!name>).)*?)</\2>",
+    re.DOTALL,
+)
+_PYTHON: Final = re.compile(rf"\[?\s*(?:print\s*\(\s*)?{_NAME}\s*\(")
+_PYTHON_END: Final = re.compile(r"```|<\||\Z")
+_FENCED: Final = re.compile(r"\s*```[\w-]*\s(.*)```\s*", re.DOTALL)
+_JSON_BEGINS: Final = re.compile(r"(?:^[ \t]*|(?<=>))(?=[{\[])", re.MULTILINE)
+_ARGUMENTS: Final = ("arguments", "parameters", "args", "kwargs", "input", "params", "tool_input")
+_NAMES: Final = ("name", "tool_name", "function_name", "tool", "function")
+_BESIDE: Final = frozenset({*_NAMES, "id", "type", "index", "call_id", "tool_call_id"})
+
+
+def holds_mark(text: str) -> bool:
+    """Tell whether a text holds the mark of a tool call in any notation."""
+    return _END_TAG in text or _OPEN.search(text) is not None
+
+
+def read_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> WrittenCalls:
+    """Read the tool calls in a text without reasoning.
+
+    Args:
+        text: What a model wrote.
+        tools: The tools that it may call, in OpenAI's form: they give the types of values in
+            notations without types, and say which JSON alone is a call.
+    """
+    reader = _Reader(text, tools)
+    said: list[str] = []
+    calls: list[WrittenCall] = []
+    at = 0
+    while found := _OPEN.search(text, at):
+        said.append(text[at : found.start()])
+        at, read = reader.section(found)
+        calls += read
+    rest = text[at:]
+    if not calls and _END_TAG in text:
+        return reader.closed_only()
+    if not calls and (alone := reader.alone()):
+        return WrittenCalls("", tuple(alone))
+    return WrittenCalls("".join([*said, rest.replace(_END_TAG, "")]).strip(), tuple(calls))
+
+
+def holes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of calls and of JSON, where a tag is part of a value."""
+    reader = _Reader(text, ())
+    starts = {_end(_LEAD, text, found.end()) for found in _OPEN.finditer(text)}
+    behind = 0
+    for at in sorted(starts | {found.end() for found in _JSON_BEGINS.finditer(text)}):
+        if at < behind:
+            continue
+        try:
+            is_json = text[at : at + 1] in ("{", "[")
+            behind = (_json_at(text, at, len(text)) if is_json else reader.payload(at))[0]
+        except Unreadable:
+            continue
+        yield at, behind
+
+
+class _Reader:
+    """Reads the calls of one text."""
+
+    def __init__(self, text: str, tools: Sequence[Mapping[str, Any]]) -> None:
+        self._text = text
+        functions = [tool["function"] for tool in tools]
+        self._tools = {
+            one["name"]: (one.get("parameters") or {}).get("properties") or {} for one in functions
+        }
+
+    def section(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
+        """Read the calls behind an opening mark; return the place behind them, too."""
+        text, is_tag = self._text, found[0] == _TAG
+        try:
+            begin = _end(_LEAD, text, found.end())
+            is_bare = is_tag and not text[found.end() : begin].strip()
+            end, calls = self.payload(begin, is_asked=is_bare)
+            if is_tag:
+                end = _end(_UNFENCED, text, end)
+                if end == len(text) or text.startswith(_END_TAG, end):
+                    return min(len(text), end + len(_END_TAG)), calls
+                calls = [WrittenCall(problem=f"there is more before {_END_TAG}")]
+                return self._behind(found), calls
+        except Unreadable as error:
+            return self._behind(found), [WrittenCall(problem=str(error))]
+        while text.startswith("{", at := _end(_SEPARATOR, text, end)) or _NAMED.match(text, at):
+            try:
+                end, more = self.payload(at)
+            except Unreadable:
+                break
+            calls += more
+        return _end(_TAIL, text, end), calls
+
+    def _behind(self, found: re.Match[str]) -> int:
+        """Return the place behind a call that cannot be read."""
+        start = max(found.end(), found.start() + 1)
+        further = _OPEN.search(self._text, start)
+        behind = further.start() if further else len(self._text)
+        close = self._text.find(_END_TAG, start, behind)
+        return behind if close < 0 else close + len(_END_TAG)
+
+    def closed_only(self) -> WrittenCalls:
+        """Read a call whose opening tag a server or a template took away."""
+        text = self._text
+        before, _, behind = text.partition(_END_TAG)
+        start = before.find("{")
+        with suppress(Unreadable):
+            end, calls = self.payload(max(start, 0))
+            if _end(_UNFENCED, before, end) == len(before):
+                return WrittenCalls(f"{before[:start]}{behind}".strip(), tuple(calls))
+        return WrittenCalls(
+            "", (WrittenCall(problem=f"a call stands between {_TAG} and {_END_TAG}"),)
+        )
+
+    def alone(self) -> list[WrittenCall]:
+        """Return the calls of a text that is nothing but calls, without a mark."""
+        inner = _unfenced(self._text)
+        has_arguments = any(f'"{key}"' in inner for key in _ARGUMENTS)
+        is_python = bool(self._tools) and inner.startswith("[")
+        if not inner.startswith(("{", "[")) or not (has_arguments or is_python):
+            return []
+        reader = _Reader(inner, ())
+        reader._tools = self._tools
+        try:
+            end, calls = reader.payload(0, is_python=is_python)
+        except Unreadable:
+            return []
+        known = not self._tools or all(call.name in self._tools for call in calls)
+        return calls if known and end == len(inner) else []
+
+    def payload(
+        self, at: int, *, is_asked: bool = False, is_python: bool = True
+    ) -> tuple[int, list[WrittenCall]]:
+        """Read one call, or a list of calls, at a place; return the place behind it, too."""
+        text = self._text
+        if found := _FUNCTION.match(text, at):
+            return self._between_tags(found)
+        if found := _GEMMA.match(text, at):
+            return found.end(), [self._call(found[1], _of_gemma(found[2]))]
+        if found := _NAMED.match(text, at):
+            end, value = _json_at(text, found.end())
+            return end, [self._call(found[1], value)]
+        if found := _CHILDREN.match(text, at):
+            return found.end(), [self._call(found[1], found[3])]
+        if found := _GLM.match(text, at):
+            end, values = self._values(_GLM_VALUE, found[1], found.end())
+            if values or found[1] in self._tools:
+                return end, [self._call(found[1], values)]
+        try:
+            end, value = _json_at(text, at)
+        except Unreadable:
+            if is_python and _PYTHON.match(text, at):
+                return self._python(at)
+            raise
+        items = value if isinstance(value, list) and value else [value]
+        return end, [self._named(item, is_asked=is_asked and item is value) for item in items]
+
+    def _between_tags(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
+        text, name = self._text, found[1]
+        if text.startswith("{", found.end()):
+            end, value = _json_at(text, found.end())
+        else:
+            end, value = self._values(_VALUE, name, found.end())
+        closed = _FUNCTION_END.match(text, end)
+        behind = _end(_UNFENCED, text, end)
+        is_last = behind == len(text) or text.startswith("</", behind)
+        if not closed and not (value and is_last):
+            raise Unreadable(f"the tag of {name[:40]!r} is not closed")
+        return closed.end() if closed else end, [self._call(name, value)]
+
+    def _values(self, pattern: re.Pattern[str], tool: str, at: int) -> tuple[int, dict[str, Any]]:
+        values: dict[str, Any] = {}
+        while found := pattern.match(self._text, at):
+            name, about, written = found.groups()
+            known = self._tools.get(tool, {}).get(name)
+            values[name] = _typed(written, known, about)
+            at = found.end()
+        return at, values
+
+    def _python(self, at: int) -> tuple[int, list[WrittenCall]]:
+        """Read ``name(key=value)``, or a list of such calls, up to the next mark."""
+        found = _PYTHON_END.search(self._text, at)
+        end = found.start() if found else len(self._text)
+        if end - at > MAX_CALL_CHARS:
+            raise Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
+        return end, [self._call(*one) for one in _of_python(self._text[at:end].strip())]
+
+    def _named(self, call: Any, *, is_asked: bool = False) -> WrittenCall:
+        """Read a call written as a JSON object."""
+        if not isinstance(call, dict):
+            raise Unreadable("it is not a JSON object")
+        inner = call.get("function")
+        if isinstance(inner, dict):
+            return self._named(inner)
+        key = next((key for key in _NAMES if isinstance(call.get(key), str) and call[key]), None)
+        if key is None:
+            raise Unreadable("it has no name")
+        keys = [one for one in _ARGUMENTS if one in call]
+        if "arguments" in keys:
+            keys = ["arguments"]
+        if len(keys) > 1:
+            raise Unreadable(f"it has arguments under {' and '.join(map(repr, keys))}")
+        others = [one for one in call if one not in _BESIDE]
+        if not keys and others:
+            raise Unreadable(f"its key {others[0][:40]!r} is unknown; arguments go in 'arguments'")
+        asked = is_asked and key == "name" and keys in ([], ["arguments"])
+        return self._call(call[key], call[keys[0]] if keys else None, as_asked=asked)
+
+    def _call(self, name: str, arguments: Any, *, as_asked: bool = False) -> WrittenCall:
+        short = name.removeprefix("functions.")
+        name = short if name not in self._tools and short else name
+        return WrittenCall(name, read_arguments(arguments), as_asked=as_asked)
+
+
+def read_arguments(written: Any) -> dict[str, Any]:
+    """Read arguments: an object, its JSON text (also encoded twice, or fenced), or nothing.
+
+    Raises:
+        Unreadable: They are something else.
+    """
+    for _ in range(3):
+        if not isinstance(written, str):
+            break
+        if len(written) > MAX_CALL_CHARS:
+            raise Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
+        text = _unfenced(written)
+        try:
+            written = STRICT_DECODER.decode(text) if text else None
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"its arguments are a string that is no JSON: {error}") from error
+    if written is None:
+        return {}
+    if not isinstance(written, dict):
+        raise Unreadable("its arguments are not a JSON object")
+    if too_deep(written):
+        raise Unreadable(f"its arguments are nested deeper than {MAX_DEPTH} levels")
+    return written
+
+
+def too_deep(value: Any) -> bool:
+    """Tell whether a JSON value is nested deeper than `MAX_DEPTH`."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _members(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _members(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [one for one in value.values() if isinstance(one, dict | list)]
+    if isinstance(value, list):
+        return [one for one in value if isinstance(one, dict | list)]
+    return []
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:80]} is too large a number")
+    return number
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+# Built once: making a decoder takes longer than decoding a call.
+STRICT_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
+"""Reads what a model wrote as JSON; NaN and numbers without end are none."""
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Return the place behind a match at a place; the place itself without one."""
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _unfenced(text: str) -> str:
+    """Return a text without a code fence, a byte order mark and blanks around it."""
+    fenced = _FENCED.fullmatch(text)
+    return (fenced[1] if fenced else text).strip(" \t\r\n\ufeff")
+
+
+def _json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
+    """Read a JSON value at a place; return the place behind it, too."""
+    try:
+        value, end = STRICT_DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError) as error:
+        long = len(text) - at > most and text.startswith(("{", "["), at)
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise Unreadable(f"it is longer than {most} characters" if long else reason) from error
+    if end - at > most:
+        raise Unreadable(f"it is longer than {most} characters")
+    if too_deep(value):
+        raise Unreadable(f"it is nested deeper than {MAX_DEPTH} levels")
+    return end, value
+
+
+def _typed(written: str, schema: Mapping[str, Any] | None, about: str) -> Any:
+    """Return a value without a type as its parameter's schema wants it, else as text."""
+    text = written.removeprefix("\n").removesuffix("\n")
+    schema = schema or {}
+    kinds = {str(one.get("type")) for one in schema.get("anyOf") or [schema] if one.get("type")}
+    is_container = not kinds and text.lstrip().startswith(("{", "["))
+    if "string" in kinds or 'string="true"' in about:
+        return text
+    if not (kinds or is_container or 'string="false"' in about):
+        return text
+    if kinds == {"boolean"}:
+        text = text.lower()
+    try:
+        return STRICT_DECODER.decode(text.strip())
+    except (ValueError, RecursionError):
+        return text
+
+
+def _of_gemma(written: str) -> str:
+    """Return Gemma's ``{key:<escape>text<escape>}`` as JSON."""
+    parts = _GEMMA_QUOTE.split(written)
+    parts[1::2] = [dumps(text) for text in parts[1::2]]
+    parts[0::2] = [re.sub(r"([^\W\d]\w*)\s*:", r'"\1":', keys) for keys in parts[0::2]]
+    return "".join(parts)
+
+
+def _of_python(written: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and the arguments, as JSON, of calls with literal keyword arguments."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            body = ast.parse(written).body
+        for statement in body:
+            made = statement.value if isinstance(statement, ast.Expr) else None
+            for call in made.elts if isinstance(made, ast.List) else [made]:
+                yield _of_python_call(call)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise Unreadable("it is neither JSON nor a call in Python with named values") from error
+
+
+def _of_python_call(call: ast.expr | None) -> tuple[str, str]:
+    if isinstance(call, ast.Call) and ast.unparse(call.func) == "print":
+        (call,) = call.args
+    if not isinstance(call, ast.Call) or call.args:
+        raise ValueError("no call with named arguments")
+    name = ast.unparse(call.func).removesuffix(".call")
+    return name, dumps({str(one.arg): ast.literal_eval(one.value) for one in call.keywords})

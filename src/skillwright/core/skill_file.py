@@ -1,0 +1,140 @@
+"""A skill file: a plain document, or the ``SKILL.md`` of an Agent Skills folder (agentskills.io).
+
+Training changes the body. The frontmatter and every file that is not trained stay as they are,
+byte for byte; scripts are never run.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from skillwright.core.errors import DataError
+from skillwright.core.jsonio import read_text
+from skillwright.core.skill import file_marker, split_files
+
+SKILL_FILE: Final = "SKILL.md"
+
+_FRONTMATTER = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(?:.*\r?\n)*?---[ \t]*(?:\r?\n|\Z)(?:[ \t]*\r?\n)*"
+)
+_FIELD = re.compile(r"^(name|description)[ \t]*:", re.MULTILINE)
+_LINKED = re.compile(r"\]\(([^)\s#]+)[^)]*\)|`([\w./-]+)`")
+_READABLE = (".md", ".txt")
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    r"""A skill file as it is on disk.
+
+    Attributes:
+        path: The file.
+        head: Everything before the body, byte for byte: a byte order mark and the frontmatter.
+        body: The rest, with ``\n`` at the ends of lines.
+        newline: How its lines end on disk.
+        references: Text files of the folder that the body links, by path in the folder.
+    """
+
+    path: Path
+    head: str
+    body: str
+    newline: str = "\n"
+    references: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_agent_skill(self) -> bool:
+        """Whether it is the SKILL.md of a folder, which keeps its frontmatter and other files."""
+        return self.path.name == SKILL_FILE or bool(self.head.strip("\ufeff"))
+
+    def text(self, *, references: bool = False) -> str:
+        """Return the text that an agent reads and that training changes.
+
+        Args:
+            references: Also the linked files, each under a marker that edits may not touch.
+        """
+        if not (references and self.references):
+            return self.body
+        parts = [f"{file_marker(name)}\n{text}" for name, text in self.references.items()]
+        return "\n\n".join([self.body.rstrip("\n"), *parts])
+
+    def with_text(self, text: str) -> dict[str, str]:
+        """Return the contents of changed files, by path in the folder, for a trained text.
+
+        Raises:
+            DataError: The text holds other files than the folder had.
+        """
+        body, files = split_files(text)
+        if not set(files) <= set(self.references):
+            odd = sorted(set(files) - set(self.references))[0]
+            raise DataError(f"the trained text holds the file {odd!r}, which is not in the folder")
+        end = self.body[len(self.body.rstrip("\n")) :] or "\n"
+        new = body.rstrip("\n") + end if body.strip() else body
+        is_open = bool(self.head.strip("\ufeff")) and not self.head.endswith("\n")
+        head = self.head + self.newline * is_open
+        changed = {} if new == self.body else {self.path.name: head + self._as_on_disk(new)}
+        for name, content in files.items():
+            if content.rstrip("\n") != self.references[name].rstrip("\n"):
+                changed[name] = self._as_on_disk(content.rstrip("\n") + "\n")
+        return changed
+
+    def _as_on_disk(self, text: str) -> str:
+        return text.replace("\n", self.newline)
+
+
+def read_skill_file(where: str | Path) -> SkillFile:
+    """Read a skill file, or the SKILL.md of a folder.
+
+    Raises:
+        DataError: It is missing or not UTF-8, the folder has no SKILL.md, or a linked file leaves
+            the folder.
+    """
+    path = Path(where)
+    if path.is_dir():
+        path = _in_folder(path)
+    raw = read_text(path, "skill")
+    found = _FRONTMATTER.match(raw)
+    is_skill = found is not None and (path.name == SKILL_FILE or _FIELD.search(found[0]))
+    head = found[0] if found is not None and is_skill else "\ufeff" * raw.startswith("\ufeff")
+    body = raw[len(head) :]
+    newline = "\r\n" if "\r\n" in raw else "\n"
+    plain = body.replace("\r\n", "\n").replace("\r", "\n")
+    references = dict(_references(path.parent, plain)) if is_skill else {}
+    return SkillFile(path, head, plain, newline, references)
+
+
+def _in_folder(folder: Path) -> Path:
+    """Return the SKILL.md of a folder.
+
+    Raises:
+        DataError: There is none.
+    """
+    if (folder / SKILL_FILE).is_file():
+        return folder / SKILL_FILE
+    other = next((one.name for one in folder.iterdir() if one.name.lower() == "skill.md"), "")
+    inner = sorted(one.parent.name for one in folder.glob(f"*/{SKILL_FILE}"))
+    hint = f"rename {other!r}, clients read no other name" if other else "name a file"
+    if inner:
+        hint = f"name one of the skills in it, such as {str(folder / inner[0])!r}"
+    raise DataError(f"skill {str(folder)!r} is a folder without a {SKILL_FILE}; {hint}")
+
+
+def _references(folder: Path, body: str) -> Iterator[tuple[str, str]]:
+    """Yield the readable files that a body links, in the order of their first links."""
+    seen = set()
+    root = folder.resolve()
+    for match in _LINKED.finditer(body):
+        name = (match[1] or match[2]).removeprefix("./")
+        path = folder / name
+        if name in seen or not name.endswith(_READABLE) or ":" in name:
+            continue
+        seen.add(name)
+        try:
+            is_file, inside = path.is_file(), path.resolve().is_relative_to(root)
+        except (OSError, RuntimeError):  # too long a name, or a link in a circle
+            continue
+        if is_file and not inside:
+            raise DataError(f"{str(path)!r} lies outside the skill's folder; put a copy there")
+        if is_file and path.name != SKILL_FILE:
+            text = read_text(path, "reference").removeprefix("\ufeff")
+            yield name, text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,146 @@
+"""Write a trained skill back into the folder of the ``SKILL.md`` that its run began with."""
+
+import difflib
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from skillwright.bank.formats.agent_skills import why_live
+from skillwright.config.load import load_config
+from skillwright.core import RunError, UsageError
+from skillwright.core.jsonio import read_text, write_text
+from skillwright.core.skill_file import SKILL_FILE, SkillFile, read_skill_file
+from skillwright.jobs.inspect.provenance import StoredSkill
+from skillwright.jobs.run import KEPT_SKILL
+from skillwright.runs import RunStore
+from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+
+_NOT_COPIED = (".git", "__pycache__")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderExport:
+    """What an export changes in a folder.
+
+    Attributes:
+        folder: The folder of the skill.
+        copied_from: The folder whose other files are copied first, where ``folder`` is new.
+        changed: New contents by path in the folder; other files stay byte for byte.
+        diff: The change, as a unified diff.
+    """
+
+    folder: Path
+    copied_from: Path | None
+    changed: dict[str, str]
+    diff: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the export as a JSON object."""
+        return {
+            key: str(one) if isinstance(one, Path) else one for key, one in asdict(self).items()
+        }
+
+    def write(self) -> None:
+        """Write the changed files, one after another, each whole or not at all.
+
+        Raises:
+            UsageError: The folder cannot be written.
+        """
+        try:
+            if self.copied_from is not None and self.copied_from.is_dir():
+                ignored = shutil.ignore_patterns(*_NOT_COPIED)
+                shutil.copytree(
+                    self.copied_from, self.folder, symlinks=True, ignore=ignored, dirs_exist_ok=True
+                )
+            for name, text in self.changed.items():
+                write_text(self.folder / name, text)
+        except OSError as error:
+            raise UsageError(f"{str(self.folder)!r} cannot be written: {error}") from error
+
+
+def began_with_folder(run: Path) -> bool:
+    """Tell whether a run trains the body of a SKILL.md."""
+    return (run / KEPT_SKILL / SKILL_FILE).is_file()
+
+
+def folder_of(run: Path) -> Path:
+    """Return the folder of the SKILL.md that a run began with."""
+    init = Path(load_config(run / CONFIG_NAME).skill.init)
+    return init.parent if init.name == SKILL_FILE else init
+
+
+def plan_folder_export(skill: StoredSkill, folder: Path) -> FolderExport:
+    """Compare a version of a skill with a folder; nothing is written.
+
+    Args:
+        skill: The version to export.
+        folder: The folder that the run began with, a copy of it, or a new one.
+
+    Raises:
+        UsageError: The run did not begin with a SKILL.md, or the folder holds something else.
+        RunError: The folder changed since the run began, or a client would run a new line.
+    """
+    if not began_with_folder(skill.run):
+        raise UsageError(
+            f"{skill.run.name} did not begin with a SKILL.md, so there is no folder to write it "
+            "back to; --output DIR makes a new one"
+        )
+    first = read_skill_file(skill.run / KEPT_SKILL)
+    new = _files(first, skill.text)
+    copied_from = None
+    if (folder / SKILL_FILE).is_file():
+        now = {name: _content(folder / name) for name in new}
+        _refuse_changed(skill, first, folder, now)
+    else:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{str(folder)!r} holds no skill, and other files; name a new folder")
+        copied_from = folder_of(skill.run)
+        now = {name: _content(skill.run / KEPT_SKILL / name) for name in new}
+    diff = "".join(_diff(name, now[name] or "", text) for name, text in new.items())
+    changed = {name: text for name, text in new.items() if copied_from or text != now[name]}
+    for line in diff.splitlines():
+        if line.startswith("+") and not line.startswith("+++ ") and (live := why_live(line[1:])):
+            raise RunError(
+                f"a client would expand or run {live!r}, which training put into the skill; with "
+                "--name NAME it is exported as text in a new folder"
+            )
+    return FolderExport(folder, copied_from, changed, diff)
+
+
+def _files(first: SkillFile, text: str) -> dict[str, str]:
+    """Return the trained files with a version's text, by path in the folder."""
+    folder = first.path.parent
+    old = {name: _content(folder / name) or "" for name in (first.path.name, *first.references)}
+    return old | first.with_text(text)
+
+
+def _content(path: Path) -> str | None:
+    return read_text(path, "skill") if path.is_file() else None
+
+
+def _refuse_changed(
+    skill: StoredSkill, first: SkillFile, place: Path, now: Mapping[str, str | None]
+) -> None:
+    """Refuse a folder whose files are of no version of the run.
+
+    Raises:
+        RunError: A file changed meanwhile; the message names it.
+    """
+    with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
+        versions = [_files(first, store.skill(one.version)) for one in store.skills()]
+    for name, text in now.items():
+        if all(text != files[name] for files in versions):
+            what = "is gone" if text is None else "changed"
+            raise RunError(
+                f"{str(place / name)!r} {what} since {skill.run.name} began, so the export would "
+                "undo that; write it to a new folder with --output DIR, and merge the two by hand"
+            )
+
+
+def _diff(name: str, old: str, new: str) -> str:
+    lines = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), f"a/{name}", f"b/{name}", lineterm=""
+    )
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,192 @@
+"""Read a JSON value as a form that it does not have, where it can mean nothing else."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+Reply = TypeVar("Reply", bound=BaseModel)
+
+LENIENT: Final = {"lenient": True}
+"""The context in which a form's validators may also take other shapes of one meaning."""
+
+_DEEPEST: Final = 7
+_MOST_FIXES: Final = 12
+_SAME: Final = (
+    frozenset({"add", "append", "insert", "create", "new"}),
+    frozenset({"replace", "refine", "update", "modify", "edit", "revise", "change"}),
+    frozenset({"delete", "remove", "retire", "drop"}),
+)
+"""Words for the same operation; a form knows at most one of each group."""
+_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "op": ("operation", "action", "type", "edit_type"),
+    "name": ("title",),
+    "principle": ("rule", "content", "text"),
+    "applicability": ("when_to_apply", "when"),
+    "selected_indices": ("indices", "selected", "ranking", "selection"),
+    "new_skill": ("skill", "rewritten_skill", "content"),
+    "slow_update_content": ("content", "guidance"),
+    "meta_skill_content": ("content", "notes", "memory"),
+    "edit_budget": ("budget", "learning_rate"),
+    "score": ("rating", "grade"),
+    "id": ("trajectory", "episode"),
+}
+"""Other names of a key, where a form lacks it."""
+
+
+def fit(value: Any, reply_type: type[Reply]) -> Reply | None:
+    """Return what a value means as a form: itself, or the only part of it that fits.
+
+    A part may be below other keys, alone in a list, or a JSON text. The keys around it count where
+    the part has none of that name.
+    """
+    level = [value]
+    for _ in range(_DEEPEST):
+        found: list[Reply] = []
+        for one in level:
+            reply = _fixed(_with_plain_names(one), reply_type)
+            if reply is not None and reply not in found:
+                found.append(reply)
+        if found:
+            return found[0] if len(found) == 1 else None
+        level = [part for one in level for part in _parts(one)]
+    return None
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            part = as_json(item) if isinstance(item, str) else item
+            if isinstance(part, Mapping):
+                around = {name: other for name, other in value.items() if name != key}
+                yield {**around, **part}
+            elif isinstance(part, list) and part:
+                yield part
+    elif isinstance(value, list) and len(value) == 1:
+        yield value[0]
+
+
+def as_json(text: str, kind: type | tuple[type, ...] = (dict, list)) -> Any:
+    """Return what a text says as JSON, or ``None``; raw line breaks are allowed, NaN is not."""
+    try:
+        value = json.loads(text, strict=False, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, kind) else None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def snake_case(name: str) -> str:
+    r"""Return a key as forms write it: ``Failure Summary``, ``failureSummary``, ``failure\_..``."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("\\", "").strip(" \"'*`:"))
+    return re.sub(r"[\s_-]+", "_", plain).lower()
+
+
+def same_operation(word: str, known: Iterator[str] | tuple[str, ...]) -> str | None:
+    """Return the one of the known operations that a word means, or ``None``."""
+    known, word = tuple(known), snake_case(word)
+    if word in known:
+        return word
+    meant = [one for group in _SAME if word in group for one in known if one in group]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _with_plain_names(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_plain_names(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    plain = {snake_case(str(key)): _with_plain_names(item) for key, item in value.items()}
+    return plain if len(plain) == len(value) else value
+
+
+def _fixed(value: Any, reply_type: type[Reply]) -> Reply | None:
+    """Validate a value, with what is of another type but can only mean one thing set right."""
+    required = [name for name, one in reply_type.model_fields.items() if one.is_required()]
+    for _ in range(_MOST_FIXES):
+        try:
+            return reply_type.model_validate(value, context=LENIENT)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+        if isinstance(value, list) and len(required) == 1:
+            value = {required[0]: value}
+        elif not isinstance(value, dict) or not sum(_fix(value, one) for one in details):
+            return None
+    return None
+
+
+def _fix(root: dict[str, Any], detail: ErrorDetails) -> bool:
+    """Set one problem of a value right; return whether it could be."""
+    kind, path = detail["type"], detail["loc"]
+    if kind == "union_tag_not_found":
+        kind, path = "missing", (*path, "op")
+    elif kind == "union_tag_invalid":
+        path = (*path, "op")
+    owner: Any = root
+    for step in path[:-1]:
+        if isinstance(owner, dict) and step not in owner:
+            continue  # the tag of a union
+        try:
+            owner = owner[step]
+        except (LookupError, TypeError):
+            return False
+    last: Any = path[-1] if path else None
+    if kind == "missing":
+        return isinstance(owner, dict) and _rename(owner, last)
+    try:
+        old = owner[last]
+    except (LookupError, TypeError):
+        return False
+    new = _converted(old, detail)
+    if new is None:
+        return False
+    owner[last] = new
+    return True
+
+
+def _rename(owner: dict[str, Any], wanted: str) -> bool:
+    others = [name for name in _KEYS.get(wanted, ()) if name in owner]
+    if len(others) != 1:
+        return False
+    owner[wanted] = owner.pop(others[0])
+    return True
+
+
+def _converted(old: Any, detail: ErrorDetails) -> Any:
+    match detail["type"], old:
+        case "list_type", dict():
+            return as_list(old)
+        case "list_type", str():
+            found = as_json(old)
+            return as_list(found) if isinstance(found, dict) else found
+        case (("dict_type" | "model_type" | "model_attributes_type"), str()):
+            found = as_json(old)
+            return found if isinstance(found, dict) else None
+        case "int_type", str() if re.fullmatch(r"\s*-?\d{1,9}\s*", old):
+            return int(old)
+        case "int_type", float() if old.is_integer():
+            return int(old)
+        case "string_type", list() if all(isinstance(line, str) for line in old):
+            return "\n".join(old)
+        case (("literal_error" | "union_tag_invalid"), str()):
+            known = detail["ctx"].get("expected") or detail["ctx"]["expected_tags"]
+            new = same_operation(old, tuple(re.findall(r"'(\w+)'", known)))
+            return new if new != old else None
+        case _:
+            return None
+
+
+def as_list(value: dict[str, Any]) -> list[Any]:
+    """Return an object in the place of a list: its numbered items, its only list, or itself."""
+    items = list(value.values())
+    if len(items) == 1 and isinstance(items[0], list):
+        return items[0]
+    if items and all(isinstance(item, dict) for item in items):
+        return items
+    return [value]
