@@ -134,8 +134,9 @@ def export(
         Path | None, typer.Option("--out", "-o", help="The file; RUN-episodes.jsonl and so on.")
     ] = None,
     form: Annotated[
-        ExportFormat, typer.Option("--format", help="otel: OpenTelemetry spans, OTLP in JSON.")
-    ] = ExportFormat.JSONL,
+        ExportFormat | None,
+        typer.Option("--format", help="By default the file's ending; otel: OTLP spans in JSON."),
+    ] = None,
     rows: Annotated[
         ExportRows, typer.Option(help="A row per episode, or per call to a model.")
     ] = ExportRows.EPISODES,
@@ -143,6 +144,8 @@ def export(
 ) -> None:
     """Write a run's episodes or calls into a file: JSON lines, Parquet, OpenTelemetry."""
     with exit_codes():
+        by_name = to is not None and to.suffix.lower() == ".parquet"
+        form = form or (ExportFormat.PARQUET if by_name else ExportFormat.JSONL)
         ending = "otlp.jsonl" if form is ExportFormat.OTEL else form.value
         what = "spans" if form is ExportFormat.OTEL else rows.value
         path = to or Path(f"{Path(run).name}-{what}.{ending}")

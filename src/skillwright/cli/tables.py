@@ -359,7 +359,7 @@ def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause])
 
 def show_turns(console: Console, ends: TurnEnds) -> None:
     """Print the share of unusable answers, and advice."""
-    style = "yellow" if ends.share else "dim"
+    style = "yellow" if any(ends.lapses.values()) else "dim"
     for line in ends.lines():
         print_words(console, line, style)
 

@@ -314,7 +314,7 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
 def _causes(run: Run, phase: str, skill: str) -> list[Cause]:
     """Return why the episodes of a skill in a phase did not succeed."""
     return top_causes(
-        run.store.episodes(),
+        run.store,
         run.config.env.success_threshold,
         # Below a document there may be a bank, which its version then names too.
         lambda one: one.phase == phase and one.skill_version.split("+")[0] == skill,

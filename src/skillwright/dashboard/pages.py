@@ -19,6 +19,7 @@ from skillwright.dashboard.reading import Filter, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.dashboard.timeline import alpha_left, course, in_order
 from skillwright.jobs.inspect import RunSummary, blame, compare_runs, read_episode, read_side
+from skillwright.jobs.run import TurnEnds
 from skillwright.jobs.text import Replies
 from skillwright.jobs.weights import RlKind, weights_name
 from skillwright.runs import VerdictRecord
@@ -233,6 +234,7 @@ def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show failures by cause, and usage."""
     with _run(site, request) as (summary, reader):
         asked = [one for name, one in summary.usage.items() if name not in _OTHERS]
+        turns = reader.store.turn_ends() if request.query_params.get("turns") else None
         return "costs.html", {
             "faults": reader.faults(),
             "again": sum(one.failed_calls for one in asked),
@@ -242,7 +244,8 @@ def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "total": sum(summary.usage.values(), Usage()),
             "status": status_of(summary),
             "pace": pace_of(summary, reader),
-            "turns": reader.store.turn_ends() if request.query_params.get("turns") else None,
+            "turns": turns,
+            "advice": list(TurnEnds.read(turns or {}).lines())[1:],
         }
 
 

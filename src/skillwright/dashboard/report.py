@@ -17,6 +17,7 @@ from skillwright.dashboard import banks, pages
 from skillwright.dashboard.reading import RunReader, plain, reading
 from skillwright.dashboard.site import Site, signed, templates
 from skillwright.jobs.inspect import EpisodeQuery, FlipList, RunSummary, list_flips
+from skillwright.jobs.run import TurnEnds
 
 _SECTIONS = (
     ("overview", pages.overview),
@@ -116,6 +117,9 @@ def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
         more = sum(faults.kinds) - len(shown)
         rest = [f"- and {more:,} other messages"] if more > 0 else []
         yield "\n".join(["Failed episodes and calls by cause:", "", *shown, *rest])
+    ends = TurnEnds.read(reader.store.turn_ends())
+    if any(ends.lapses.values()):
+        yield "\n".join(["How answers ended:", "", *(f"- {_words(one)}" for one in ends.lines())])
 
 
 def _is_tested(summary: RunSummary) -> bool:

@@ -49,6 +49,12 @@ def parquet_rows(path: Path, most_chars: int, most_bytes: int | None) -> Iterato
         raise DataError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
 
 
+def parquet_count(path: Path) -> int:
+    """Return the number of rows that a Parquet file says it has."""
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    return int(parquet.read_metadata(path).num_rows)
+
+
 class _Reading:
     def __init__(self, arrow: Any, parquet: Any, path: Path, most_chars: int) -> None:
         self.arrow, self.types, self.path, self.most_chars = arrow, arrow.types, path, most_chars

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, NoReturn
 from skillwright.core import DataError
 from skillwright.datasets.encodings import encoding_of, not_decodable, refuse_other_kind
 from skillwright.datasets.parquet import INSTALL_PARQUET as INSTALL_PARQUET
-from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_rows
+from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_count, parquet_rows
 
 Row = dict[str, Any]
 
@@ -90,6 +90,16 @@ class Table:
                 f"{str(self.path)!r} needs more memory than this process may take. Shorten its "
                 "cells, or take part of its rows"
             ) from error
+
+    def count(self) -> int:
+        """Count the rows, without reading those of JSON Lines and Parquet."""
+        match self.path.suffix.lower():
+            case ".parquet":
+                return parquet_count(self.path)
+            case ".jsonl" | ".ndjson":
+                return sum(1 for _ in self._json_texts())
+            case _:
+                return sum(1 for _ in self.rows())
 
     def head(self, most: int) -> list[Row]:
         """Return the first rows."""
@@ -196,23 +206,28 @@ class Table:
             yield self._object(row, f"row {number}", size > self.most_chars)
 
     def _json_lines(self) -> Iterator[Row]:
+        for number, line in self._json_texts():
+            where = f"line {number}"
+            row = self._parsed(line, f", {where}")
+            yield self._object(row, where, len(line) > self.most_chars)
+
+    def _json_texts(self) -> Iterator[tuple[int, str]]:
+        """Read the lines that are not blank, with their numbers."""
         encoding = encoding_of(self.path, self.encoding)
         with self.path.open(encoding=encoding) as file:
             lines = _Lines(file, _ROW_IN_CELLS * self.most_chars)
             try:
                 for line in lines:
-                    where = f"line {lines.number}"
                     lines.begin()
                     if line.strip():
-                        row = self._parsed(line, f", {where}")
-                        yield self._object(row, where, len(line) > self.most_chars)
+                        yield lines.number, line
             except UnicodeError as error:
                 raise not_decodable(self.path, encoding, error) from error
             except _TooLong as error:
                 keys = _LAST_KEY.findall(error.text)
                 column = keys[-1] if keys else "?"
-                row_number = str(lines.number)
-                raise cell_too_long(self.path, row_number, column, len(error.text)) from error
+                row = str(lines.number)
+                raise cell_too_long(self.path, row, column, len(error.text)) from error
 
     def _parsed(self, text: str, where: str) -> Any:
         try:

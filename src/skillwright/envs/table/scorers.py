@@ -391,7 +391,7 @@ def listed(right: Any) -> list[str]:
             return []
         try:
             found = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             try:
                 found = ast.literal_eval(_NUMPY_LIST.sub(", ", text))
             except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -421,7 +421,7 @@ def _object(right: Any) -> Mapping[str, Any]:
     if isinstance(right, str):
         try:
             found = json.loads(right)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
     if not isinstance(found, Mapping) or not found:
         raise DataError(

@@ -55,8 +55,12 @@ def export_run(
 
     Raises:
         RunError: There is no such run, or it has nothing to export.
-        ConfigError: pyarrow is needed and not installed.
+        ConfigError: pyarrow is needed and not installed, or the file's ending says another format.
     """
+    endings = (".parquet",) if form is ExportFormat.PARQUET else (".jsonl", ".ndjson")
+    if to.suffix.lower() not in endings:
+        others = "end it in .parquet for Parquet, in .jsonl for JSON Lines"
+        raise ConfigError(f"{str(to)!r} would hold {form.value}, not what its name says; {others}")
     found = list_episodes(run, root, EpisodeQuery())
     episodes = sorted(found.episodes, key=lambda one: one.summary.id)
     with RunStore.open(found.path / STORE_NAME, read_only=True) as store:
