@@ -1,4 +1,4 @@
-"""Whether an exported skill is what it says: its names, limits, links, hashes, and its proof."""
+"""Verify an exported skill: its names, limits, links, hashes, and evidence."""
 
 import json
 import re
@@ -36,7 +36,7 @@ _OF_OURS = ("files", "hash", "evidence", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class Checked(JsonRecord):
-    """A check and its outcome; one that was skipped says why."""
+    """A check and its outcome; a skipped one has the reason."""
 
     name: str
     outcome: Outcome
@@ -45,7 +45,7 @@ class Checked(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Verified(JsonRecord):
-    """What was found out about one folder."""
+    """The checks of one folder."""
 
     folder: str
     checks: tuple[Checked, ...]
@@ -57,7 +57,7 @@ class Verified(JsonRecord):
 
 
 async def verify_skills(folder: Path) -> tuple[Verified, ...]:
-    """Check a folder of Agent Skills, or each folder of skills in it; nothing is played or asked.
+    """Check a folder of Agent Skills, or each folder of skills in it, without calling a model.
 
     Raises:
         DataError: There is no SKILL.md.
@@ -155,7 +155,7 @@ def _hash(folder: Path, metadata: Mapping[str, Any]) -> Checked:
 
 
 async def _evidence(folder: Path, metadata: Mapping[str, Any]) -> list[Checked]:
-    """Judge the stored pairs again, and compare with what the metadata says."""
+    """Judge the stored pairs again, and compare the verdict with the metadata."""
     file = folder / EVIDENCE_FILE
     if not file.is_file():
         claims = metadata.get("proven") == "yes"
