@@ -32,10 +32,10 @@ from skillwright.jobs.inspect import (
 )
 
 _SHOWN = 40  # episodes of a list that are shown without --limit
-_LEAST_TYPE = 12  # columns of a task type on a narrow terminal
-_LEAST_ROOM = 20  # columns of a text on a narrow terminal
+_LEAST_TYPE = 12  # minimum columns of a task type on a narrow terminal
+_LEAST_ROOM = 20  # minimum columns of a text on a narrow terminal
 _NARROW = re.compile("[\\x20-\\x7e\\xa1-\\xac\\xae-\\u02ff\\u2010-\\u2027]*")
-"""Characters of one column each."""
+"""Characters that are one column wide."""
 _NORMAL_END = "stop"
 _STYLES = {"reasoning": "dim italic", "verification": "yellow"}
 _ACTIONS = ("action", "tool call", "agent to user")
@@ -255,7 +255,7 @@ def _fit(columns: dict[str, list[Text]]) -> None:
     widths = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
     others = sum(widths.values()) - widths["task type"] + len(columns) + 1
     most = out.width - others
-    if most < _LEAST_TYPE:  # each episode is a few lines, with room for all of it
+    if most < _LEAST_TYPE:  # then each episode takes several lines, with its whole task type
         return
     columns["task type"] = [Text(_short(cell.plain, most)) for cell in columns["task type"]]
 

@@ -28,7 +28,7 @@ _MD_ENDINGS = (".md", ".markdown")
 
 
 class Format(StrEnum):
-    """What a report is written as."""
+    """The format of a report."""
 
     HTML = "html"
     MD = "md"
@@ -97,7 +97,7 @@ def report(
 
 
 def _shown(named: str, root: Path) -> Path:
-    """Return a run's folder, or the file of a bank that is named by itself or by its folder.
+    """Return a run's folder, or a bank's file, given by its path or by its folder.
 
     Raises:
         RunError: There is neither.
