@@ -19,6 +19,9 @@ from skillwright.bank import (
     to_skillrl,
     write_agent_skills,
 )
+from skillwright.bank.formats.imports import load_any_bank
+from skillwright.bank.formats.markdown import from_markdown, section
+from skillwright.bank.render import skill_line
 from skillwright.core import DataError, SkillKind, SkillOrigin, SkillStatus
 
 SEEDS = seed_bank("alfworld")
@@ -113,3 +116,39 @@ def test_another_form_is_refused(name, text, message, tmp_path):
         import_skills(Bank(), tmp_path / name)
     with pytest.raises(DataError):
         import_skills(Bank(), tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("ours.json", {"schema_version": 1, "general": [], "by_category": {}, "lessons": []}),
+        ("theirs.json", {"general_skills": [], "task_specific_skills": {}, "common_mistakes": []}),
+    ],
+)
+def test_a_bank_without_skills_is_said(tmp_path, caplog, name, body):
+    path = tmp_path / name
+    path.write_text(json.dumps(body), encoding="utf-8")
+    import_skills(Bank(), path)
+    load_any_bank(path)
+    assert caplog.text.count(f"{name} holds no skills; nothing of it is added or injected") == 2
+
+
+def test_the_remedy_of_an_imported_lesson_is_printed_once(tmp_path):
+    lesson = {
+        "mistake_id": "m1",
+        "description": "Heating what you do not hold",
+        "why_it_happens": "the object seems near",
+        "how_to_avoid": "Take the object first",
+    }
+    path = tmp_path / "theirs.json"
+    path.write_text(json.dumps({"general_skills": [], "common_mistakes": [lesson]}), "utf-8")
+    (skill,) = load_any_bank(path).skills
+    assert skill_line(skill).count("Take the object first") == 1
+    assert "Avoid: Heating what you do not hold. Instead: Take the object first." in skill_line(
+        skill
+    )
+    text = "\n".join(section(skill))
+    assert text.count("Take the object first") == 1
+    (again,) = from_markdown(text, "x")
+    assert again.counterfactual == skill.counterfactual
+    assert again.principle == skill.principle

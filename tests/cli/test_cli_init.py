@@ -216,6 +216,74 @@ def test_the_answer_and_its_scorer_are_found(cli, tmp_path, rows, expected):
     assert "id" not in yaml.safe_load(json.dumps(config["prompt"]))[:3]
 
 
+@pytest.mark.parametrize(
+    ("answers", "scorer"),
+    [
+        (['["red", "crimson"]', '["blue"]'], "one_of"),
+        (["['red', 'RED']", "['blue', 'navy']"], "one_of"),
+        ([["red", "crimson"], ["blue"]], "one_of"),
+        ([{"name": "Ann", "a{b}": 1}, {"name": "Bo", "city": "Rome"}], "json"),
+        (['{"name": "Ann", "a{b}": 1}', '{"name": "Bo", "city": "Rome"}'], "json"),
+        ([True, False], "exact"),
+        (["[" * 5000, "[" * 5001], "exact"),
+    ],
+)
+def test_lists_and_objects_in_cells_find_their_scorer(cli, tmp_path, answers, scorer):
+    rows = [{"q": f"What is it? ({n})", "answer": answers[n % 2]} for n in range(40)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    cli("init", "rows.jsonl")
+    config = load_config(tmp_path / "train.yaml").env.config
+    assert config["scorer"] == scorer
+    if scorer == "json":
+        said = 'Answer with one JSON object with the keys "name", "a(b)", "city".'
+        assert said in config["prompt"]
+    if answers[0] is True:
+        assert "Answer with one of: false, true" in config["prompt"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "learnable"), [("ab", True), (range(40), False), (['{"a": 1}'] * 2, False)]
+)
+def test_it_says_where_scripted_models_cannot_learn(cli, tmp_path, answer, learnable):
+    rows = [(f"text {n}", answer[n % len(answer)]) for n in range(40)]
+    _write(tmp_path / "rows.csv", [("text", "label"), *rows])
+    words = ("init", "rows.csv", "--offline", "--to")
+    assert (
+        "cannot learn these data" in " ".join(cli(*words, "a.yaml").stdout.split())
+    ) != learnable
+    made = json.loads(cli(*words, "b.yaml", "--json").stdout)
+    assert made["unlearnable"] != learnable
+    real = ("--model", "gpt-5.5", "--to", "c.yaml", "--json")
+    assert not json.loads(cli("init", "rows.csv", *real).stdout)["unlearnable"]
+
+
+def test_rows_that_lack_a_key_are_named_or_asked_without_it(cli, refused, tmp_path):
+    rows = [{"q": f"q {n}?", "answer": "ab"[n % 2], "context": "c"} for n in range(24)]
+    del rows[3]["context"]
+    rows[5]["context"] = None
+    _write_lines(tmp_path / "part.jsonl", rows)
+    cli("init", "part.jsonl")
+    splits = make_splits(load_config(tmp_path / "train.yaml"))
+    tasks = (*splits.train.tasks, *splits.val.tasks, *splits.test.open())
+    asked = {task.id: task.description for task in tasks}
+    assert asked["row-4"] == "q: q 3?\ncontext: \nAnswer with one of: a, b"
+    assert asked["row-6"] == "q: q 5?\ncontext: \nAnswer with one of: a, b"
+    del rows[7]["answer"]
+    _write_lines(tmp_path / "bare.jsonl", rows)
+    said = refused("init", "bare.jsonl", "--json", "--to", "b.yaml")
+    assert "1 of its rows have no answer in 'answer': rows 8, counted from 1" in said
+    rows[7] = {"answer": "a", "q": " ", "context": None}
+    _write_lines(tmp_path / "dumb.jsonl", rows)
+    said = refused("init", "dumb.jsonl", "--json", "--to", "b.yaml")
+    assert "1 of its rows ask nothing: context, q is blank: rows 8" in said
+    _write_lines(tmp_path / "empty.jsonl", [{}] * 9)
+    assert "has no column" in refused("init", "empty.jsonl", "--json", "--to", "b.yaml")
+
+
+def _write_lines(path, rows):
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
 def _write(path, rows):
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)

@@ -104,12 +104,21 @@ def test_exported_rows_recompute_the_printed_scores(cli, run, tmp_path):
 
 def test_parquet_holds_the_same_rows(cli, run, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    cli("runs", "export", run, "--format", "parquet", "-o", tmp_path / "rows.parquet")
+    cli("runs", "export", run, "-o", tmp_path / "rows.parquet")
     table = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
     with RunStore.open(run / "run.sqlite", read_only=True) as store:
         assert [one["reward"] for one in table] == [
             one.reward for one in sorted(store.episodes(), key=lambda one: one.id)
         ]
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("a.csv", []), ("a.json", []), ("a.jsonl", ["--format", "parquet"])]
+)
+def test_rows_are_never_written_under_the_name_of_another_format(cli, run, tmp_path, name, form):
+    said = cli("runs", "export", run, "-o", tmp_path / name, *form, code=2).stderr
+    assert "not what its name says; end it in .parquet" in " ".join(said.split())
+    assert not (tmp_path / name).exists()
 
 
 def test_calls_and_spans_have_a_row_each(cli, run, tmp_path):

@@ -64,6 +64,7 @@ def test_without_folding_only_the_same_characters_count(scorer, right, reply):
         ("exact", "A", "Answer: A", "the answer is in the reply, with more text around it"),
         ("exact", '["red", "crimson"]', "red", "it is one of the answers that the cell lists"),
         ("exact", "yes", "", "the reply is empty"),
+        ("contains", "5", "5.5", "the answer is only a part of a word or a number of the reply"),
         ("one_of", "red | blue", "Red!", "it differs from the answer only in case or punctuation"),
         ("number", "5", "five", "no number found"),
         ("number", "5", "6", "another number"),

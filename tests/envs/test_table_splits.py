@@ -9,6 +9,7 @@ from skillwright.config import load_config
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.datasets import parse_ratio
+from skillwright.datasets.split import near_key
 from skillwright.envs.table import TableEnv
 from skillwright.envs.table.splits import MOST_TASKS, dealing_pattern
 from skillwright.jobs.run import make_splits
@@ -141,7 +142,7 @@ def test_a_question_is_in_one_split_only_and_rows_that_repeat_it_are_left_out(tm
     write(tmp_path / "test.csv", [same, ("more", "b")])
     splits = split(str(tmp_path))
     assert [len(tasks) for tasks in splits] == [3, 1, 2]
-    assert "2 rows repeat another row's question and are left out" in caplog.text
+    assert "2 rows left out that repeat another row's question" in caplog.text
     assert "train.csv row 4, val.csv row 2" in caplog.text
 
 
@@ -274,6 +275,69 @@ def test_a_bank_cannot_tell_the_answer_by_the_task_type(tmp_path):
     assert TableEnv.category(one) == ""
     (other, *_), _, _ = split(path, task_type="text")
     assert TableEnv.category(other) == other.task_type
+
+
+def test_conflicting_answers_to_one_question_are_called_so(tmp_path, caplog):
+    table = [*rows(9), ("text 0", "other"), ("text 1", rows(9)[1][1].upper() + " ")]
+    split(write(tmp_path / "a.csv", table))
+    assert 'conflicting answers to one question in 1 row: row 10 says "other", and row 1 says' in (
+        caplog.text
+    )
+    assert "1 row left out that repeat another row's question: row 11" in caplog.text
+
+
+def test_near_copies_across_splits_are_named_with_the_splits(tmp_path, caplog):
+    texts = ["Where is my parcel, please?", "The code 1.5 fails!", "\u4f60\u597d \u4e16\u754c"]
+    write(tmp_path / "train.csv", [(text, "a") for text in texts])
+    write(tmp_path / "val.csv", [(f"{texts[0]} ", "a"), ("The code 15 fails!", "b")])
+    wide = "\uff37\uff28\uff25\uff32\uff25 is my parcel please"
+    write(tmp_path / "test.csv", [(wide, "a"), ("the  code 1.5\u200b fails", "a"), ("x", "b")])
+    split(str(tmp_path))
+    assert (
+        "near-copies across splits, equal but for case, blanks, punctuation or width" in caplog.text
+    )
+    assert "1 of 2 val tasks repeat one of train (such as val-1 and train-1" in caplog.text
+    assert "2 of 3 test tasks repeat one of train" in caplog.text
+    assert "1 of 3 test tasks repeat one of val (such as test-1 and val-1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is 2 - 3?", "What is 2 + 3?"),
+        ("What is 2-3?", "What is 23?"),
+        ("Is it 1.5?", "Is it 15?"),
+        ("Is it -5?", "Is it 5?"),
+        ("rows 1 2", "rows 12"),
+        ("5%", "5"),
+        ("a < b", "a > b"),
+        ("C# code", "C code"),
+        ("2 * (3 + 4)", "2 * 3 + 4"),
+        ("m\u00b2", "m2"),
+        ("resume", "resumed"),
+        ("caf\u00e9", "cafe"),
+    ],
+)
+def test_questions_that_mean_different_things_are_no_near_copies(one, other):
+    assert near_key(one) != near_key(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Where is it?", "WHERE  is it"),
+        ("It's \u201cred\u201d.", 'it\u2019s "red"'),
+        ("Caf\u00e9 \u2013 open", "cafe\u0301 - open"),
+        ("\uff2f\uff2b\uff01", "ok!"),
+        ("\u4f60\u597d\uff0c\u4e16\u754c\u3002", "\u4f60\u597d \u4e16\u754c"),
+        ("in 2024, we", "In 2024 we"),
+        ("a\nb\tc", "a b c"),
+        ("Stra\u00dfe", "STRASSE"),
+        ("\uff76\uff9e\uff97\uff7d", "\u30ac\u30e9\u30b9"),
+    ],
+)
+def test_questions_that_differ_in_form_alone_are_near_copies(one, other):
+    assert near_key(one) == near_key(other)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def test_an_incumbent_without_a_number_is_refused_by_name(held):
         evaluate_gate("new", 1.0, "cur", held, "best", 0.7, 1, 3)
     with pytest.raises(TypeError, match="best_score is"):
         evaluate_gate("new", 1.0, "cur", 0.5, "best", held, 1, 3)
+    # As in SkillOpt, a candidate that loses to the current skill is not compared with the best one.
+    assert evaluate_gate("new", 0.5, "cur", 0.5, "best", held, 1, 3).action == "reject"
 
 
 def test_a_gate_result_is_frozen():

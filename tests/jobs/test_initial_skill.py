@@ -1,4 +1,4 @@
-"""The initial skill is kept byte for byte, and can be edited whatever its line breaks are."""
+"""The initial skill is read without a byte order mark, with plain line breaks, and else kept."""
 
 import pytest
 
@@ -16,18 +16,24 @@ async def trained_from(tmp_path, raw, plan):
 
 
 @pytest.mark.parametrize(
-    "raw", [LISTED, b"# Skill\r\nOld.\rMac.\n  ", b"\n\n", "\x85\u2028\x00é".encode()]
+    ("raw", "read"),
+    [
+        (LISTED, b"# Skill\n- Look.\n- Guess.\n"),
+        (b"# Skill\r\nOld.\rMac.\n  ", b"# Skill\nOld.\nMac.\n  "),
+        (b"\n\n", b"\n\n"),
+        ("\x85\u2028\x00é".encode(), "\x85\u2028\x00é".encode()),
+    ],
 )
 @pytest.mark.parametrize("plan", [[], [["Be quick."], ["Be slow."]]])
-async def test_a_run_that_accepts_nothing_ends_with_the_same_bytes(tmp_path, raw, plan):
+async def test_a_run_that_accepts_nothing_ends_with_what_was_read(tmp_path, raw, read, plan):
     path, report = await trained_from(tmp_path, raw, Coach(plan))
     assert not [s for s in report.state.steps if s.action.startswith("accept")]
-    assert (path / "best_skill.md").read_bytes() == raw
+    assert (path / "best_skill.md").read_bytes() == read
     with look(path) as store:
-        assert store.skill(0).encode() == raw
+        assert store.skill(0).encode() == read
 
 
-async def test_the_text_is_played_as_it_is_and_edited_with_plain_line_breaks(tmp_path):
+async def test_the_text_is_played_and_edited_with_plain_line_breaks(tmp_path):
     edit = {"op": "replace", "target": "- Look.\n- Guess.", "content": ALL_RULES}
     coach = Coach([[edit]])
     path, report = await trained_from(tmp_path, LISTED, coach)

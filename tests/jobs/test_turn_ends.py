@@ -8,6 +8,7 @@ from doors import Coach, Walker, doors_config, doors_settings, evaluated, look
 from mock_openai import MockOpenAI, completion
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, Lapse
+from skillwright.dashboard.report import html_report, markdown_report
 from skillwright.jobs.inspect import read_run
 from skillwright.jobs.run import NullCallback, TurnEnds
 from skillwright.jobs.text import (
@@ -99,6 +100,34 @@ async def test_mostly_such_answers_are_no_score(tmp_path, kind):
         with open_run(tmp_path / "runs" / "doors") as run, pytest.raises(ConfigError):
             await run_evaluation(run, run.plan, NullCallback())
     assert len(server.bodies) == asked  # nothing is paid for twice to find the same again
+
+
+SEEN = {
+    "a mark that was cut": ("1<|im_end|>", Lapse.MARKS_CUT, "stop tokens are not those of this"),
+    "a mark that was left": ("1 <|im_end|> 2", Lapse.MARKS_LEFT, "may be part of the answer"),
+}
+
+
+@pytest.mark.parametrize("kind", SEEN)
+async def test_template_marks_are_counted_with_their_cause_and_the_answers_have_a_score(
+    tmp_path, kind
+):
+    text, lapse, move = SEEN[kind]
+
+    async def handler(body):
+        del body
+        return text
+
+    async with MockOpenAI(handler) as server:
+        path, report = await evaluate_in(behind(server, doors_settings(tmp_path)))
+    assert report.turns.lapses[lapse] == report.turns.turns > 0
+    assert report.turns.share == 0
+    shares, advice = report.turns.lines()
+    assert "100.0% with template marks" in shares
+    assert move in advice
+    assert "chat template" in advice
+    for made in (html_report, markdown_report):
+        assert move in made(path)
 
 
 async def test_half_of_the_answers_is_still_a_score(tmp_path):

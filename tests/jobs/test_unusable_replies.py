@@ -165,14 +165,27 @@ async def test_a_dead_endpoint_is_named_in_the_run_that_it_stopped(tmp_path):
     assert "500: the gateway is on fire" in stopped
 
 
-async def test_dropped_edits_and_edits_that_were_not_made_are_told_with_their_causes(tmp_path):
+async def test_dropped_edits_and_edits_that_were_not_made_are_named_with_their_causes(tmp_path):
     good = {"op": "append", "content": ALL_RULES}
     lost = {"op": "replace", "target": "no such line", "content": "x"}
     plan = [[good, {"op": "sing", "content": "La."}, lost]]
     _, report = await trained(tmp_path, Coach(plan), gradient={"minibatch_size": 6})
     remarks = "\n".join(report.state.steps[0].remarks)
     assert "dropped: op 'sing' is none of" in remarks
-    assert "not made: skipped replace target not found" in remarks
+    assert "not made: replace target not found" in remarks
+
+
+async def test_what_was_repaired_in_replies_is_named_once_for_all_of_them(tmp_path):
+    almost = f'{{"patch": {{"edits": [{{"op": "append", "content": {json.dumps(ALL_RULES)}}},]}}}}'
+    few = Odd([], almost, lambda step, number: step == 1 and number < 3)
+    _, report = await trained(tmp_path, few)
+    first = report.state.steps[0]
+    assert first.action == "accept"
+    assert first.replies.unusable == 0
+    [said] = [one for one in first.remarks if "repaired" in one]
+    assert said.startswith("3 replies were repaired: ")
+    assert "JSON" in said
+    assert "(example: call s1.f0)" in said
 
 
 @pytest.mark.parametrize(

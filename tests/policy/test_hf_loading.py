@@ -1,13 +1,19 @@
 """Weights in: folders, GGUF files and packages, and what is refused of them."""
 
 import json
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
+from policy.tiny_gguf import write_tiny_gguf
 from policy.tiny_models import tiny_model, tiny_tokenizer
+from skillwright.core.waits import Wait
 from skillwright.policy import ModelMissing, ModelUnfit
-from skillwright.policy.hf import gguf_source, load_pretrained
+from skillwright.policy.hf import gguf_source, load_pretrained, loading
 
 
 @pytest.fixture
@@ -74,3 +80,43 @@ def test_a_package_without_weights_is_no_model():
 
 def test_a_name_that_is_neither_a_file_nor_a_package_may_be_one_on_the_hub():
     assert gguf_source("nobody/nothing") is None
+
+
+def test_an_unpacked_gguf_file_is_kept_and_its_progress_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(loading, "waiting", waiting_noted)
+    source = tmp_path / "tiny.gguf"
+    write_tiny_gguf(source)
+    left = tmp_path / "cache/skillwright/weights" / f".part-{ended_process()}-x"
+    left.mkdir(parents=True)
+    first, _ = load_pretrained(str(source))
+    shares = noted.pop("unpacking tiny.gguf")
+    assert shares == sorted(shares)
+    assert len(shares) > 2
+    assert not left.exists()
+    again, _ = load_pretrained(str(source))
+    assert "unpacking tiny.gguf" not in noted
+    for one, other in zip(first.parameters(), again.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+noted = {}
+
+
+@contextmanager
+def waiting_noted(what, then=""):
+    noted[what] = []
+
+    class Noted(Wait):
+        def __setattr__(self, name, value):
+            if name == "share" and value is not None:
+                noted[what].append(value)
+            object.__setattr__(self, name, value)
+
+    yield Noted(what, then, 0.0)
+
+
+def ended_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid

@@ -149,6 +149,8 @@ def skill_line(skill: BankSkill) -> str:
     if failure is not None:
         avoid = _sentence(failure.failure_point)
         instead = _sentence(failure.corrective_action)
+        if instead.casefold() == principle.casefold():  # as in banks of SkillRL
+            principle = ""
         parts = (f"Avoid: {avoid}" * bool(avoid), f"Instead: {instead}" * bool(instead), principle)
         return start + " ".join(part for part in parts if part)
     return start + principle + (f" ({_condition(skill)})" if _condition(skill) else "")

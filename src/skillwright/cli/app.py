@@ -264,7 +264,7 @@ def run() -> None:
     # With a thousand calls in flight, the default collector takes a tenth of the time.
     gc.set_threshold(10_000, 10, 10)
     for stream in (sys.stdout, sys.stderr):
-        # A console that cannot write a task's name must not end the run that it shows.
+        # A console that cannot encode a task's name must not end the run.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     keep_output_to_ourselves()

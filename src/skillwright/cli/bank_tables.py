@@ -134,7 +134,7 @@ def show_history(console: Console, found: SkillHistory) -> None:
         lines += [
             ("failed at", said.failure_point),
             ("because of", said.flawed_reasoning),
-            ("instead", said.corrective_action),
+            ("instead", said.corrective_action * (said.corrective_action != skill.principle)),
         ]
     for name, text in lines:
         if text:

@@ -1,4 +1,4 @@
-"""The command that shows both halves at work, offline: a skill is trained, then weights are."""
+"""The command ``demo`` trains a skill document and then weights, offline."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The command ``doctor``: is this machine ready?"""
+"""The command ``doctor`` checks whether this machine is ready."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ _DEFAULTS = {
         "optimizer": {"backend": "scripted", "model": "analyst"},
     }
 }
-"""A configuration that says nothing but who takes part."""
+"""A configuration with models and an environment only."""
 
 
 def doctor(
@@ -73,7 +73,7 @@ def doctor(
 
 
 def _of_recipe(settings: RlConfig) -> list[Finding]:
-    """Look at the machine, and at what a run of the recipe would need."""
+    """Check the machine, and what a run of the recipe needs."""
     findings = asyncio.run(examine(Path(settings.run.root)))
     try:
         refuse_without_torch()
@@ -86,7 +86,7 @@ def _of_recipe(settings: RlConfig) -> list[Finding]:
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    """Print findings; the problems come last, where they are still on the screen."""
+    """Print findings, problems last, so that they stay on the screen."""
     bad = [finding for finding in findings if finding.health is Health.BAD]
     _list([finding for finding in findings if finding not in bad])
     _list(bad)

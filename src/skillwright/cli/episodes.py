@@ -32,10 +32,10 @@ from skillwright.jobs.inspect import (
 )
 
 _SHOWN = 40  # episodes of a list that are shown without --limit
-_LEAST_TYPE = 12  # columns of a task type on a narrow terminal
-_LEAST_ROOM = 20  # columns of a text on a narrow terminal
+_LEAST_TYPE = 12  # minimum columns of a task type on a narrow terminal
+_LEAST_ROOM = 20  # minimum columns of a text on a narrow terminal
 _NARROW = re.compile("[\\x20-\\x7e\\xa1-\\xac\\xae-\\u02ff\\u2010-\\u2027]*")
-"""Characters of one column each."""
+"""Characters that are one column wide."""
 _NORMAL_END = "stop"
 _STYLES = {"reasoning": "dim italic", "verification": "yellow"}
 _ACTIONS = ("action", "tool call", "agent to user")
@@ -134,8 +134,9 @@ def export(
         Path | None, typer.Option("--out", "-o", help="The file; RUN-episodes.jsonl and so on.")
     ] = None,
     form: Annotated[
-        ExportFormat, typer.Option("--format", help="otel: OpenTelemetry spans, OTLP in JSON.")
-    ] = ExportFormat.JSONL,
+        ExportFormat | None,
+        typer.Option("--format", help="By default the file's ending; otel: OTLP spans in JSON."),
+    ] = None,
     rows: Annotated[
         ExportRows, typer.Option(help="A row per episode, or per call to a model.")
     ] = ExportRows.EPISODES,
@@ -143,6 +144,8 @@ def export(
 ) -> None:
     """Write a run's episodes or calls into a file: JSON lines, Parquet, OpenTelemetry."""
     with exit_codes():
+        by_name = to is not None and to.suffix.lower() == ".parquet"
+        form = form or (ExportFormat.PARQUET if by_name else ExportFormat.JSONL)
         ending = "otlp.jsonl" if form is ExportFormat.OTEL else form.value
         what = "spans" if form is ExportFormat.OTEL else rows.value
         path = to or Path(f"{Path(run).name}-{what}.{ending}")
@@ -252,7 +255,7 @@ def _fit(columns: dict[str, list[Text]]) -> None:
     widths = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
     others = sum(widths.values()) - widths["task type"] + len(columns) + 1
     most = out.width - others
-    if most < _LEAST_TYPE:  # each episode is a few lines, with room for all of it
+    if most < _LEAST_TYPE:  # then each episode takes several lines, with its whole task type
         return
     columns["task type"] = [Text(_short(cell.plain, most)) for cell in columns["task type"]]
 

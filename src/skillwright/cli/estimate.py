@@ -17,7 +17,7 @@ from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Stage, Stages, read_initial_skill
 from skillwright.jobs.text import Estimate, EvalPlan, estimate, estimate_evaluation
-from skillwright.jobs.weights import RlEstimate, estimate_rl
+from skillwright.jobs.weights import RlEstimate, estimate_rl, supervised
 
 out = make_console()
 
@@ -44,9 +44,12 @@ def estimate_command(
             _refuse_plan(trains)
             recipe = load_rl_config(config, overrides)
             expected = asyncio.run(estimate_rl(recipe, turns))
+            shorter = supervised(recipe) if recipe.cold_start else None
+            alone = asyncio.run(estimate_rl(shorter, turns)) if shorter else None
             over = expected.over_budget(recipe)
-            result = expected.to_dict() | {"over_budget": over}
-            show_it: Callable[[], None] = partial(show_recipe, expected)
+            sft = {"sft": alone.to_dict()} if alone else {}
+            result = expected.to_dict() | {"over_budget": over} | sft
+            show_it: Callable[[], None] = partial(show_recipe, expected, alone)
         else:
             plan = EvalPlan(by_our_name(split or "test"), trials or 1)
             settings = load_config(config, overrides)
@@ -102,9 +105,11 @@ def _table(heading: str, found: Stages) -> Table:
     return table
 
 
-def show_recipe(found: RlEstimate) -> None:
-    """Print an estimate of an RL run and its assumptions."""
+def show_recipe(found: RlEstimate, alone: RlEstimate | None) -> None:
+    """Print an estimate of an RL run, of its cold start alone, and the assumptions."""
     out.print(_table("A training of weights (skillwright rl)", found))
+    if alone is not None:
+        out.print(_table("On demonstrations alone (skillwright sft)", alone))
     _list("Prices:", [llm.line() for llm in found.llms])
     if found.weights is not None:
         _list("Weights:", found.weights_lines())

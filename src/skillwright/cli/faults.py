@@ -1,7 +1,7 @@
-"""How a command ends.
+"""The exit codes of commands.
 
-0 done, 1 the answer is no, 2 you asked wrongly, 3 the budget is spent, 130 you stopped it, 143 you
-stopped it with SIGTERM.
+0: done. 1: a check failed. 2: wrong usage. 3: the budget is spent. 130: stopped by SIGINT. 143:
+stopped by SIGTERM.
 """
 
 import errno
@@ -24,9 +24,10 @@ err = make_console(stderr=True)
 
 @contextmanager
 def exit_codes(resume: str | Callable[[], str] = "") -> Iterator[None]:
-    """Turn what was raised on purpose into one message and an exit code.
+    """Turn our own errors into one message and an exit code.
 
-    What others print meanwhile goes to standard error: print results after it, or on a console.
+    Inside the block, standard output is redirected to standard error, so that libraries do not
+    disturb it: print results after the block, or on a console.
     """
     larger = ""
 
@@ -66,7 +67,7 @@ def _say_how_to_continue(resume: str | Callable[[], str], larger: str = "") -> N
 
 
 def say(text: str, style: str = "") -> None:
-    """Print to standard error, where a script's output is not disturbed."""
+    """Print to standard error."""
     if wants_json_log():
         write_line("message", {"text": text})
     else:

@@ -38,6 +38,11 @@ _HOSTED = {
 }
 """Key -> backend, a small model that acts, and a large one that proposes."""
 _FEW = 30
+_UNLEARNABLE = (
+    "The scripted models only choose among labels that the prompt lists, so they cannot learn "
+    "these data: training would go from 0% to 0%. Name a real model (--model), or set "
+    "OPENAI_API_KEY or ANTHROPIC_API_KEY."
+)
 _BUDGET = "budget: {usd: 5}  # stops the run there; `skillwright resume` continues"
 _READS = "gradient: {minibatch_size: 40}  # rows that the optimizer reads at once"
 
@@ -94,6 +99,8 @@ def init(  # noqa: PLR0913 - each is an option
     print_words(out, f"What can be proven: {made['proof']}.")
     if sizes["val"] < _FEW:
         print_words(out, "With so few rows only a large gain can be proven; more rows find more.")
+    if made["unlearnable"]:
+        print_words(out, _UNLEARNABLE, "yellow")
     out.print(f"Next:  skillwright train {to}", markup=False)
 
 
@@ -158,7 +165,14 @@ def _facts(config: RunConfig, look: Look) -> dict[str, Any]:
     splits = make_splits(config)
     train, val = len(splits.train.tasks), len(splits.val.tasks)
     tasks = {"train": train, "val": val, "test": len(splits.test)}
-    return {"rows": look.rows, "tasks": tasks, "proof": config.power(train, val)}
+    is_scripted = config.models.target.backend == "scripted"
+    lists_labels = "Answer with one of" in config.env.config["prompt"]
+    return {
+        "rows": look.rows,
+        "tasks": tasks,
+        "proof": config.power(train, val),
+        "unlearnable": is_scripted and not lists_labels,
+    }
 
 
 def _models(model: str | None, base_url: str | None, *, offline: bool) -> list[str]:

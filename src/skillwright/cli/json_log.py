@@ -1,7 +1,7 @@
 """Structured logs: with ``SKILLWRIGHT_LOG=json`` standard error is one JSON object a line.
 
-There is one per event that a job tells, in place of the panel or the plain lines, and one per
-message and warning. It does not depend on the run, so it is no setting of one.
+There is one object per event of a job, which replaces the panel and the plain lines, and one per
+message and warning. The variable is no setting of a run, because it changes no result.
 """
 
 import json

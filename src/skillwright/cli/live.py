@@ -40,7 +40,7 @@ REFRESH_PER_S = 4
 _BAR, _LEAST_BAR = 30, 8  # columns
 # Stages that run concurrently with another, with the phase of their own episodes.
 _OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
-_ENOUGH = 0.05  # share of the episodes that have to be over before the time left is shown
+_ENOUGH = 0.05  # minimum share of finished episodes for showing the time left
 
 
 @dataclass

@@ -139,4 +139,4 @@ def _causes(run: RlRun) -> list[Cause]:
     tested = [event.payload for event in run.store.events(RlKind.TEST)]
     keys = set(tested[-1].get(TEST_EPISODES, {}).get("final", ())) if tested else set()
     threshold = run.config.env.success_threshold
-    return top_causes(run.store.episodes(), threshold, lambda one: one.key in keys)
+    return top_causes(run.store, threshold, lambda one: one.key in keys)

@@ -1,4 +1,4 @@
-"""``runs show``: where a run or a study stands."""
+"""``runs show``: the state of a run or a study."""
 
 import json
 import shlex
@@ -82,9 +82,9 @@ def _show_beginning(summary: RunSummary) -> None:
 
 
 def _prices(run: Path) -> list[str]:
-    """Say what a run's models cost, and how old that is."""
+    """Return the prices of a run's models, with their age, for people."""
     try:
         llms = priced_models(load_config(run / "config.yaml"))
-    except SkillwrightError:  # its money is shown all the same
+    except SkillwrightError:  # its cost is shown anyway
         return []
     return [llm.line() for llm in llms if not llm.is_free]

@@ -40,7 +40,7 @@ _ENDPOINTS = {
     Purpose.JUDGE.value: "the judge",
 }
 _NAMES = {label: name for name, label in SHOWN_AS.items()}
-_MOST_ABREAST = 4  # artifacts whose rates are in one line with their intervals
+_MOST_ABREAST = 4  # maximum artifacts of a table with rate and interval on one line
 
 
 def show_training(console: Console, report: TrainReport, best_skill: str, scripted: bool) -> None:
@@ -359,7 +359,7 @@ def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause])
 
 def show_turns(console: Console, ends: TurnEnds) -> None:
     """Print the share of unusable answers, and advice."""
-    style = "yellow" if ends.share else "dim"
+    style = "yellow" if any(ends.lapses.values()) else "dim"
     for line in ends.lines():
         print_words(console, line, style)
 
@@ -370,7 +370,7 @@ def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:
 
 
 def _columns(tables: Mapping[str, ScoreTable]) -> dict[str, ScoreTable]:
-    """Join artifacts with equal results under one heading ("released = current"), but the first."""
+    """Join artifacts, except the first, with equal results under one heading."""
     (baseline, first), *others = tables.items()
     # Without a best skill, "final" is not a training's current skill.
     shown_as = SHOWN_AS if "best" in tables else {}

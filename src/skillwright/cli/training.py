@@ -130,7 +130,7 @@ def train(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Train a skill document; ends with the best skill and its score on held-out tasks."""
     with exit_codes():
-        # First, so that a setting by name still has the last word.
+        # First, so that settings by name override the options.
         chosen = [*(["run.parity=true"] if parity else []), *played(env, adapter, compat)]
         settings = reusing(load_config(config, [*chosen, *overrides], theirs), reuse)
         settings = _with_skill(settings, skill)
@@ -314,9 +314,9 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
 def _causes(run: Run, phase: str, skill: str) -> list[Cause]:
     """Return why the episodes of a skill in a phase did not succeed."""
     return top_causes(
-        run.store.episodes(),
+        run.store,
         run.config.env.success_threshold,
-        # Below a document there may be a bank, which its version then names too.
+        # With a bank, the version names document and bank.
         lambda one: one.phase == phase and one.skill_version.split("+")[0] == skill,
     )
 

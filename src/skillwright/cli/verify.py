@@ -1,4 +1,4 @@
-"""The command that checks an exported skill; and how an export is shown."""
+"""The command that checks an exported skill, and the display of an export."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core.fence import without_controls
 
-if TYPE_CHECKING:  # who looks at a skill's lines waits for no learner
+if TYPE_CHECKING:  # other commands on skills must not wait for slow imports
     from skillwright.jobs.inspect import ExportedSkills, Verified
 
 out = make_console()
@@ -48,7 +48,7 @@ def _show(found: tuple["Verified", ...]) -> None:
 
 
 def show_taken(console: Console, taken: "ExportedSkills") -> None:
-    """Show what was written, how its description is chosen, and what proves it."""
+    """Show the written files, the author of the description, and the evidence."""
     from skillwright.cli.tables import print_indented
 
     print_words(console, f"written: {taken.folder} ({counted(taken.files, 'file')})")

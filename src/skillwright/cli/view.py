@@ -24,8 +24,11 @@ Root = Annotated[Path, typer.Option(help="The folder that holds runs.")]
 DEFAULT_ROOT = Path("runs")
 
 
+_MD_ENDINGS = (".md", ".markdown")
+
+
 class Format(StrEnum):
-    """What a report is written as."""
+    """The format of a report."""
 
     HTML = "html"
     MD = "md"
@@ -73,12 +76,13 @@ def report(
     to: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file; report.html or report.md.")
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="html to mail, md to paste.")] = (
-        Format.HTML
-    ),
+    form: Annotated[
+        Format | None, typer.Option("--format", help="html to mail (default), md to paste.")
+    ] = None,
 ) -> None:
     """Write a run as one HTML file, or as Markdown."""
     with exit_codes():
+        form = form or (Format.MD if to and to.suffix.lower() in _MD_ENDINGS else Format.HTML)
         folder = find_run(run, root)
         text = html_report(folder) if form is Format.HTML else markdown_report(folder)
         if to is None and form is Format.MD:
@@ -93,7 +97,7 @@ def report(
 
 
 def _shown(named: str, root: Path) -> Path:
-    """Return a run's folder, or the file of a bank that is named by itself or by its folder.
+    """Return a run's folder, or a bank's file, given by its path or by its folder.
 
     Raises:
         RunError: There is neither.

@@ -32,7 +32,8 @@ def lasting(now_s: float) -> list[Wait]:
 def wait_text(one: Wait, now_s: float) -> str:
     """Format a wait with its duration and the next step."""
     then = f"; then {one.then}" if one.then else ""
-    return f"{one.what}: {clock_text(now_s - one.since_s)} so far{then}"
+    share = "" if one.share is None else f"{one.share:.0%} in "
+    return f"{one.what}: {share}{clock_text(now_s - one.since_s)} so far{then}"
 
 
 class Watch:

@@ -109,7 +109,9 @@ class Layer(NamedTuple):
     values: Values
 
 
-class _Loader(yaml.SafeLoader):
+class StrictLoader(yaml.SafeLoader):
+    """Reads YAML without Python's types; refuses keys that are no text or occur twice."""
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Build a mapping; refuse keys that are no text or occur twice."""
         seen: set[str] = set()
@@ -136,11 +138,11 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.represent_text)
-for _side in (_Loader, _Dumper):
+for _side in (StrictLoader, _Dumper):
     _side.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, _FLOAT_STARTS)
 for _start in "-+0123456789":
     # First, because PyYAML takes the first resolver that matches.
-    _Loader.yaml_implicit_resolvers[_start].insert(0, ("tag:yaml.org,2002:str", _BASE_60))
+    StrictLoader.yaml_implicit_resolvers[_start].insert(0, ("tag:yaml.org,2002:str", _BASE_60))
 
 
 def read_layers(path: Path) -> list[Layer]:
@@ -253,7 +255,7 @@ def _read_file(path: Path, named_by: str) -> Values:
 
 def _parse(text: str, where: str) -> Any:
     try:
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=StrictLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

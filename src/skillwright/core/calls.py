@@ -193,7 +193,9 @@ class _Reader:
         """Read the calls behind an opening mark; return the place behind them, too."""
         text, is_tag = self._text, found[0] == _TAG
         try:
-            end, calls = self.payload(_end(_LEAD, text, found.end()), is_tag=is_tag)
+            begin = _end(_LEAD, text, found.end())
+            is_bare = is_tag and not text[found.end() : begin].strip()
+            end, calls = self.payload(begin, is_asked=is_bare)
             if is_tag:
                 end = _end(_UNFENCED, text, end)
                 if end == len(text) or text.startswith(_END_TAG, end):
@@ -248,7 +250,7 @@ class _Reader:
         return calls if known and end == len(inner) else []
 
     def payload(
-        self, at: int, *, is_tag: bool = False, is_python: bool = True
+        self, at: int, *, is_asked: bool = False, is_python: bool = True
     ) -> tuple[int, list[WrittenCall]]:
         """Read one call, or a list of calls, at a place; return the place behind it, too."""
         text = self._text
@@ -272,7 +274,7 @@ class _Reader:
                 return self._python(at)
             raise
         items = value if isinstance(value, list) and value else [value]
-        return end, [self._named(item, is_tag=is_tag and item is value) for item in items]
+        return end, [self._named(item, is_asked=is_asked and item is value) for item in items]
 
     def _between_tags(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
         text, name = self._text, found[1]
@@ -304,7 +306,7 @@ class _Reader:
             raise Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
         return end, [self._call(*one) for one in _of_python(self._text[at:end].strip())]
 
-    def _named(self, call: Any, *, is_tag: bool = False) -> WrittenCall:
+    def _named(self, call: Any, *, is_asked: bool = False) -> WrittenCall:
         """Read a call written as a JSON object."""
         if not isinstance(call, dict):
             raise Unreadable("it is not a JSON object")
@@ -322,7 +324,7 @@ class _Reader:
         others = [one for one in call if one not in _BESIDE]
         if not keys and others:
             raise Unreadable(f"its key {others[0][:40]!r} is unknown; arguments go in 'arguments'")
-        asked = is_tag and key == "name" and keys in ([], ["arguments"])
+        asked = is_asked and key == "name" and keys in ([], ["arguments"])
         return self._call(call[key], call[keys[0]] if keys else None, as_asked=asked)
 
     def _call(self, name: str, arguments: Any, *, as_asked: bool = False) -> WrittenCall:

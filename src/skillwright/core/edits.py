@@ -51,7 +51,7 @@ class Edit:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read an edit: no ``op`` means ``append``, unknown keys are dropped, nothing is cast.
 
         Raises:
@@ -78,7 +78,7 @@ class Patch:
         return data
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read a patch; edits that are not objects are kept as they are.
 
         Raises:

@@ -222,15 +222,15 @@ def _without_thoughts(
             elif not is_open:
                 break
             continue
+        inner = text[begin if is_open else at : found.start()].strip()
         behind = text[found.end() :]
-        inner = text[begin if is_open else at : found.start()]
-        if is_open or not has_reasoning or not inner.strip() or behind.startswith(("\n", "\r")):
-            if has_reasoning and not is_open and not behind.strip():
-                return inner.rstrip(), thoughts
-            thoughts.append(inner.strip())
-            at, is_open = found.end(), False
-            continue
-        break
+        if has_reasoning and not is_open and not behind.strip():
+            return inner, thoughts
+        is_first = not at and not has_reasoning  # templates may write the opening tag
+        if not (is_open or is_first or not inner or behind.startswith(("\n", "\r"))):
+            break
+        thoughts.append(inner)
+        at, is_open = found.end(), False
     if is_open and cut_off:
         return "", [*thoughts, text[begin:].strip()]
     return (text[at:].lstrip() if at else text), thoughts

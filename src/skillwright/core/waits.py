@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Wait:
     """A wait in progress.
 
@@ -14,23 +14,25 @@ class Wait:
         what: The operation: ``loading torch``.
         then: What happens next, or "".
         since_s: Start, by `time.monotonic`.
+        share: The finished share, from 0 to 1; ``None`` if unknown.
     """
 
     what: str
     then: str
     since_s: float
+    share: float | None = None
 
 
 _waits: list[Wait] = []
 
 
 @contextmanager
-def waiting(what: str, then: str = "") -> Iterator[None]:
+def waiting(what: str, then: str = "") -> Iterator[Wait]:
     """Report a wait while the block runs."""
     one = Wait(what, then, time.monotonic())
     _waits.append(one)
     try:
-        yield
+        yield one
     finally:
         _waits.remove(one)
 

@@ -1,4 +1,4 @@
-"""Read-only pages over runs, on this machine alone, and the same facts as one file.
+"""Read-only web pages over runs, for this machine only, and the same content as one file.
 
 app = make_app(Path("runs"), token=new_token())      # an ASGI app
 html_report(Path("runs/demo"))                       # one file that can be mailed

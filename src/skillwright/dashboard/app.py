@@ -1,8 +1,8 @@
-"""The web app: read-only, for this machine alone, with a token.
+"""The web app: read-only, for this machine only, with a token.
 
-Every response forbids scripts and styles that are not ours, so that nothing in a transcript can
-run; a request must name this machine as its host and carry the token, so that no page elsewhere can
-read a run through a browser.
+Every response forbids scripts and styles that are not ours, so that no script in a transcript can
+run. A request must name this machine as its host and have the token, so that no other web page can
+read a run through the browser.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
     routes.append(Route("/runs/{run}/live", _live(site)))
     static = Path(__file__).parent / "static"
     routes.append(Mount("/static", StaticFiles(directory=static), name="static"))
-    # The guard is outermost, so that an answer to a fault has its headers too.
+    # The guard is outermost, so that error responses have its headers too.
     return _Guard(Starlette(routes=routes), token)
 
 
@@ -143,7 +143,7 @@ def _live(site: Site) -> Any:
 
 
 class _EventStream(StreamingResponse):
-    """A stream of events, which counts until its client leaves."""
+    """A stream of events, which is counted until its client disconnects."""
 
     def __init__(self, events: AsyncIterator[str], listening: "set[_EventStream]") -> None:
         super().__init__(events, media_type="text/event-stream")

@@ -1,4 +1,4 @@
-"""The view of a bank: how it grew, what a task would retrieve, and what never is."""
+"""The view of a bank: its growth, a search, and skills that are never retrieved."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ from skillwright.dashboard.reading import reading
 from skillwright.dashboard.site import Site
 
 _ROWS = 100
-"""Skills of a page."""
+"""Skills per page."""
 _VERSIONS = 60
 """Maximum versions of the growth chart; more are thinned evenly."""
 _COMPARED = 2_000
-"""Skills that are compared for near-duplicates."""
+"""Maximum number of skills that are compared for near-duplicates."""
 _NEARLY = 0.7
 _LONGEST = 2_000
 _FOUND = 40
@@ -73,7 +73,7 @@ def bank(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     if path is None:
         return "bank.html", {"bank": None, "name": run}
     shown = site.once(path, "bank", lambda: _read(path))
-    if not shown.growth:  # a copy has no counts; the run's store has
+    if not shown.growth:  # a copy has no counts, but the run's store has them
         shown = replace(shown, totals=site.once(path, "use", lambda: _injected(path.parent)))
     settings, env = BankSection(), ""
     if run:
@@ -247,7 +247,7 @@ def _near(skills: tuple[BankSkill, ...]) -> tuple[tuple[BankSkill, BankSkill, fl
     both = has @ has.T
     sizes = np.diag(both)
     union = np.maximum(sizes[:, None] + sizes[None, :] - both, 1)
-    # Facts about two households may share their words.
+    # Facts about two households may share most words.
     kinds = np.unique([f"{one.kind} {one.scope}" for one in some], return_inverse=True)[1]
     share = np.triu(both / union * (kinds[:, None] == kinds[None, :]), k=1)
     pairs = np.argwhere(share >= _NEARLY)

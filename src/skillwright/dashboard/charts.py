@@ -192,7 +192,7 @@ def _round_values(low: float, high: float, about: int) -> list[float]:
     step = min((power * one for one in (1, 2, 5, 10)), key=lambda one: abs(span / one - about))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    # Rounded, or 3 * 0.1 would be written with all of its digits.
+    # Rounded, because 3 * 0.1 is 0.30000000000000004.
     return [round(number * step, 12) + 0.0 for number in range(first, last + 1)]
 
 
@@ -209,7 +209,7 @@ def _runs(points: Sequence[tuple[float, float | None]]) -> list[list[tuple[float
 
 def _bounds(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    if 0 <= low <= high * 0.7:  # so that half as high is half as much
+    if 0 <= low <= high * 0.7:  # begin at 0, so that heights are proportional to values
         low = 0.0
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
     return (low if low == 0 else low - room), high + room

@@ -37,7 +37,7 @@ class HeatMap:
     cells: Mapping[tuple[str, str], Cell]
 
     def flips(self, a: str, b: str) -> list[tuple[str, str, Cell, Cell]]:
-        """List (task, type, cell of A, cell of B) where one of two versions solved half or more."""
+        """List (task, type, cell of A, cell of B) of tasks that exactly one version solved."""
         found = []
         for task, task_type in self.tasks:
             first, second = self.cells.get((task, a)), self.cells.get((task, b))

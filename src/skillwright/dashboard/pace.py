@@ -16,7 +16,7 @@ from skillwright.runs import Event
 from skillwright.runs.folder import is_at_work
 
 _LATEST = 100
-"""Latest episodes that the rate is computed from."""
+"""Number of latest episodes from which the rate is computed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,19 +19,20 @@ from skillwright.dashboard.reading import Filter, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.dashboard.timeline import alpha_left, course, in_order
 from skillwright.jobs.inspect import RunSummary, blame, compare_runs, read_episode, read_side
+from skillwright.jobs.run import TurnEnds
 from skillwright.jobs.text import Replies
 from skillwright.jobs.weights import RlKind, weights_name
 from skillwright.runs import VerdictRecord
 
 Page = Callable[[Site, Request], tuple[str, dict[str, Any]]]
 _OTHERS = (Purpose.ROLLOUT.value, Purpose.USER.value, Purpose.JUDGE.value)
-"""What is consumed in episodes, and not by the optimizer or the teacher."""
+"""Purposes of usage in episodes, in contrast to the optimizer's and the teacher's."""
 VAL_PHASES = ("gate", "val", "release")
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
 _TASKS = 100
-"""Tasks of a heat map that are shown at once."""
+"""Tasks of a heat map per page."""
 _TURNS = 100
-"""Turns of an episode that are shown at once."""
+"""Turns of an episode per page."""
 
 
 def runs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
@@ -159,7 +160,7 @@ def skill(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def edits(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show the counts of edits at each stage, per step, and why others came no further."""
+    """Show the counts of edits at each stage, per step, and why edits were dropped."""
     with _run(site, request) as (summary, reader):
         funnel = reader.funnel()
         steps = [one["step"] for one in funnel]
@@ -233,6 +234,7 @@ def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Show failures by cause, and usage."""
     with _run(site, request) as (summary, reader):
         asked = [one for name, one in summary.usage.items() if name not in _OTHERS]
+        turns = reader.store.turn_ends() if request.query_params.get("turns") else None
         return "costs.html", {
             "faults": reader.faults(),
             "again": sum(one.failed_calls for one in asked),
@@ -242,7 +244,8 @@ def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "total": sum(summary.usage.values(), Usage()),
             "status": status_of(summary),
             "pace": pace_of(summary, reader),
-            "turns": reader.store.turn_ends() if request.query_params.get("turns") else None,
+            "turns": turns,
+            "advice": list(TurnEnds.read(turns or {}).lines())[1:],
         }
 
 
@@ -347,7 +350,7 @@ def ends_of(summary: RunSummary, reader: RunReader, found: HeatMap) -> tuple[str
 
 
 def _chosen(summary: RunSummary, reader: RunReader) -> int:
-    """Return the iteration of the selected weights, as far as it is known."""
+    """Return the iteration of the selected weights, or of the best so far."""
     opened = reader.payloads(RlKind.TEST_OPENED)
     if opened:
         return int(opened[-1]["artifacts"]["final"])

@@ -25,13 +25,13 @@ from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 from skillwright.runs.window import find_in
 
 PAGE = 50
-"""Rows of a page."""
+"""Rows per page."""
 _AROUND = 60
 """Characters around a match."""
 _BANK_VERSION = re.compile(r"(\d+):[0-9a-f]{12}")
 _OTHER_SCOPE = "other_scope"
-# One control has the weights and the bank of what it is compared with: only the test's own event
-# says which episodes are its own.
+# One control has the same weights and bank as the tested artifact: only the test's event says which
+# episodes belong to it.
 _TESTED = f"""(SELECT each.value FROM events v, json_each(v.payload, '$.{TEST_EPISODES}.%s') each
     WHERE v.kind = '{RlKind.TEST}')"""
 _IN_OTHER_SCOPE = (
@@ -49,8 +49,8 @@ _SEARCH_S = 0.04
 class Versions:
     """Labels of the versions that were played.
 
-    A version is a text's hash. In a run that trains weights it is a policy and a text, with a line
-    break between them: there the text stays the same while the weights change.
+    A version is a text's hash. In a run that trains weights, where the text may stay the same, it
+    is a policy and a text, with a line break between them.
 
     Attributes:
         labels: Labels of texts and tested artifacts, by hash.
@@ -168,7 +168,7 @@ class Faults:
     Attributes:
         episodes: (cause, message of one, how many, number of the latest), the most frequent first.
         calls: (purpose, error, how many).
-        kinds: Number of different messages of episodes and of calls, also of those left out.
+        kinds: Number of different messages of episodes and of calls, those left out included.
     """
 
     episodes: list[tuple[str, str, int, int]] = field(default_factory=list)
@@ -313,7 +313,7 @@ class RunReader:
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def faults(self) -> Faults:
-        """Count failures by cause; of long messages the first characters count."""
+        """Count failures by cause; messages are compared by their first characters."""
         episodes = self.database.rows(
             f"""SELECT failure_cause AS cause,
                     coalesce(substr(failure_message, 1, {_MESSAGE}), '') AS message,
@@ -334,7 +334,7 @@ class RunReader:
         )
 
     def remarks(self) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Return (step or epoch, outcome, remarks) wherever the optimizer's replies need a word."""
+        """Return (step or epoch, outcome, remarks) of those with remarks or a skipped update."""
         found = []
         for event in self.store.events():
             one = event.payload
@@ -348,7 +348,7 @@ class RunReader:
         return found
 
     def funnel(self) -> list[dict[str, Any]]:
-        """Count the edits of each step at each stage, with what became of the step, and why.
+        """Count the edits of each step at each stage, with the step's outcome and its reason.
 
         Counts that an older version did not store are ``None``.
         """

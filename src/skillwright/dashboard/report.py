@@ -17,6 +17,7 @@ from skillwright.dashboard import banks, pages
 from skillwright.dashboard.reading import RunReader, plain, reading
 from skillwright.dashboard.site import Site, signed, templates
 from skillwright.jobs.inspect import EpisodeQuery, FlipList, RunSummary, list_flips
+from skillwright.jobs.run import TurnEnds
 
 _SECTIONS = (
     ("overview", pages.overview),
@@ -94,7 +95,7 @@ def markdown_report(folder: Path) -> str:
 
 
 def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
-    """Say why a run stopped, what was wrong with the optimizer's replies, and what failed."""
+    """Yield why a run stopped, remarks on the optimizer's replies, and failures."""
     if summary.stopped:
         yield f"**Stopped:** {_words(summary.stopped)}"
     if remarked := reader.remarks():
@@ -116,6 +117,9 @@ def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
         more = sum(faults.kinds) - len(shown)
         rest = [f"- and {more:,} other messages"] if more > 0 else []
         yield "\n".join(["Failed episodes and calls by cause:", "", *shown, *rest])
+    ends = TurnEnds.read(reader.store.turn_ends())
+    if any(ends.lapses.values()):
+        yield "\n".join(["How answers ended:", "", *(f"- {_words(one)}" for one in ends.lines())])
 
 
 def _is_tested(summary: RunSummary) -> bool:
@@ -159,11 +163,11 @@ def _flipped(found: FlipList) -> str:
 
 
 def _words(text: str) -> str:
-    """Make a text of others plain words on one line of Markdown."""
+    """Escape a foreign text as plain words on one line of Markdown."""
     line = " ".join(without_controls(text).split())[:_LONGEST]
     return re.sub(r"([\\`*\[\]<>|~#&])", r"\\\1", line)
 
 
 def _code(text: str) -> str:
-    """Make a name fit between backticks, on one line."""
+    """Write a name as Markdown code, on one line."""
     return " ".join(without_controls(text).replace("`", "'").split())

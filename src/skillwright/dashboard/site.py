@@ -207,7 +207,7 @@ def seconds(time: float | None) -> str:
 
 
 def money(usd: float | None) -> str:
-    """Write what was spent; a dash where it is unknown."""
+    """Write an amount of money; a dash if it is unknown."""
     return NONE if usd is None else f"${usd:.4f}"
 
 
@@ -217,7 +217,7 @@ def number(value: float | None) -> str:
 
 
 def age(seconds_ago: float | None) -> str:
-    """Write how long ago something was, in its largest unit."""
+    """Write an age in its largest unit."""
     if seconds_ago is None:
         return NONE
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -227,7 +227,7 @@ def age(seconds_ago: float | None) -> str:
 
 
 def marked(text: str, needle: str) -> Markup:
-    """Mark where a text holds what was searched for."""
+    """Mark the occurrences of ``needle`` in a text."""
     clean = without_controls(text)
     if not needle:
         return escape(clean)

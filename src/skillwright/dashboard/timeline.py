@@ -48,7 +48,7 @@ class Moment:
 
 
 def in_order(verdicts: Sequence[VerdictRecord]) -> list[VerdictRecord]:
-    """Put the release test after the steps, and that of skills to be retired last."""
+    """Sort verdicts: steps first, then the release test, then the test of retired skills."""
     return sorted(verdicts, key=lambda one: (_LAST.get(one.origin, 0), one.step))
 
 

@@ -1,6 +1,6 @@
-"""What a file of text is in truth: its kind, and the encoding of its letters.
+"""Detect the kind of a data file and the encoding of its text.
 
-An encoding is advised with the text that it would give, so that a person sees which one is right.
+Messages propose encodings with a sample of the decoded text, so that a person can choose.
 """
 
 import codecs
@@ -46,7 +46,7 @@ _IN_USE: Final = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258"),
     *("iso8859_2", "iso8859_5", "iso8859_7", "iso8859_9", "cp874", "mac_roman", "cp437", "cp850"),
 )
-_SCRIPTS: Final = (  # of a few words a script says more than the statistics of a language
+_SCRIPTS: Final = (  # for a few words, scripts are more reliable than language statistics
     *(("cp1252", "LATIN"), ("cp874", "THAI"), ("cp1251", "CYRILLIC"), ("cp1253", "GREEK")),
     *(("cp1255", "HEBREW"), ("cp1256", "ARABIC"), ("euc_kr", "HANGUL")),
 )
@@ -58,7 +58,7 @@ _SAMPLE_BYTES: Final = 4096
 
 
 def refuse_other_kind(path: Path) -> None:
-    """Refuse a file whose first bytes are those of another kind than its name says.
+    """Refuse a file whose first bytes belong to another kind than its suffix.
 
     Raises:
         DataError: It is another kind; the message says which, and what to do.
@@ -86,11 +86,11 @@ def refuse_other_kind(path: Path) -> None:
 
 
 def encoding_of(path: Path, named: str | None) -> str:
-    """Return the encoding of a file of text: the named one, that of its mark, or UTF-8.
+    """Return the encoding of a text file: the named one, that of its byte order mark, or UTF-8.
 
     Raises:
         DataError: There is no encoding of this name, it would garble the file, or a file without
-            a mark is not UTF-8 in its first bytes.
+            a byte order mark is not UTF-8 in its first bytes.
     """
     with path.open("rb") as file:
         first = file.read(_LOOKED_AT)
@@ -103,12 +103,12 @@ def encoding_of(path: Path, named: str | None) -> str:
 
 
 def not_decodable(path: Path, encoding: str, error: UnicodeError) -> DataError:
-    """Return the error that a file is not in its encoding, with what its text would be in others.
+    """Return the error that a file is not in its encoding, with its text in likely encodings.
 
     Args:
         path: The file.
         encoding: The encoding that failed.
-        error: What was raised.
+        error: The decoder's error.
     """
     line, before, sample = _around_the_fault(path, encoding)
     said = f"{str(path)!r}, from line {line} on, is not {encoding.upper()}"
@@ -139,7 +139,7 @@ def _checked(path: Path, named: str, first: bytes, marked: str | None) -> str:
     if found.name.startswith("utf") or first.isascii():
         return named
     try:
-        # A letter may be cut by the end of what was read.
+        # The sample may end inside a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(first)
     except UnicodeError:
         return named
@@ -152,7 +152,7 @@ def _checked(path: Path, named: str, first: bytes, marked: str | None) -> str:
 
 
 def _around_the_fault(path: Path, encoding: str) -> tuple[int, bytes, bytes]:
-    """Return the line of the first fault, the bytes shortly before it, and those of its line."""
+    """Return the line number of the first fault, the bytes shortly before it, and its line."""
     decoder = codecs.getincrementaldecoder(encoding)()
     line, before = 1, b""
     with path.open("rb") as file:
@@ -160,7 +160,7 @@ def _around_the_fault(path: Path, encoding: str) -> tuple[int, bytes, bytes]:
             try:
                 decoder.decode(chunk)
             except UnicodeError as error:
-                # Some of the bytes may be those of a letter that the last chunk began.
+                # The fault may begin in the previous chunk.
                 at = max(getattr(error, "start", 0) - (len(decoder.getstate()[0])), 0)
                 start = chunk.rfind(b"\n", 0, at) + 1
                 line += chunk.count(b"\n", 0, at)
@@ -171,14 +171,14 @@ def _around_the_fault(path: Path, encoding: str) -> tuple[int, bytes, bytes]:
 
 
 def _advice(sample: bytes) -> str:
-    """Say which encodings a text may have, with the text that each would give."""
+    """List the likely encodings of a sample, with the text that each gives."""
     matches = charset_normalizer.from_bytes(sample, cp_isolation=list(_IN_USE))
     found = [match.encoding for match in matches][:_MOST_FOUND]
-    likely: dict[str, str] = {}  # what it reads -> in which encoding
+    likely: dict[str, str] = {}  # encoding by decoded text
     for name in (*found, *(name for name, script in _SCRIPTS if _is_all(sample, name, script))):
         text = sample.decode(name, "ignore")
         shown = _foreign_part(text)
-        is_new = shown not in likely or name == "cp1252"  # the usual one of several that agree
+        is_new = shown not in likely or name == "cp1252"  # the most common of equal ones
         if shown and is_new and "\x00" not in shown and _is_unmixed(text):
             likely[shown] = re.sub(r"^utf_(\d+)_(..)$", r"utf-\1-\2", name)
     if not likely:
@@ -192,7 +192,7 @@ def _advice(sample: bytes) -> str:
 
 
 def _is_all(sample: bytes, encoding: str, script: str) -> bool:
-    """Tell whether nearly all letters beyond ASCII would be of one script."""
+    """Tell whether nearly all non-ASCII letters, once decoded, belong to one script."""
     try:
         letters = [one for one in sample.decode(encoding) if not (one.isascii() or one.isspace())]
     except UnicodeError:
@@ -202,14 +202,14 @@ def _is_all(sample: bytes, encoding: str, script: str) -> bool:
 
 
 def _is_unmixed(text: str) -> bool:
-    """Tell whether no letter of ASCII touches one of a script that is never written so."""
+    """Tell whether no word mixes ASCII letters with a script that never mixes with them."""
     touching = {one for pair in _MIXED.findall(text) for one in pair if one}
     letters = (one for one in touching if unicodedata.category(one)[0] in "LM")
     return all(unicodedata.name(one, "").startswith(_TOUCHES_LATIN) for one in letters)
 
 
 def _foreign_part(text: str) -> str:
-    """Return a part of a text that shows letters beyond ASCII."""
+    """Return a part of a text with non-ASCII letters."""
     plain = " ".join(text.removeprefix("\ufeff").split())
     at = next((at for at, one in enumerate(plain) if not one.isascii()), None)
     return _short(plain) if at is None else _short(plain[max(at - 8, 0) :])
@@ -224,7 +224,7 @@ def _is_text(first: bytes) -> bool:
 
 
 def _json_form(first: bytes) -> str:
-    """Return ``.json`` or ``.jsonl`` where the first bytes are one of them for certain, or ""."""
+    """Return ``.json`` or ``.jsonl`` if the first bytes certainly are one of them, else ""."""
     text = first.decode("utf-8-sig", "ignore").lstrip()
     line, _, rest = text.partition("\n")
     if text[:1] == "[" and text[1:].lstrip()[:1] in ("{", "["):

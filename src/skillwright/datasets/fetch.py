@@ -1,7 +1,7 @@
-"""A file from elsewhere: downloaded or copied, compared with its checksum, and kept.
+"""Download or copy a file, verify its checksum, and keep it.
 
-A download that breaks off is continued where the checksum is known: only that can tell that both
-halves are of one file.
+An interrupted download is continued only if the checksum is known, which proves that both parts
+belong to one file.
 """
 
 import hashlib

@@ -190,7 +190,7 @@ _SETTINGS = (
     *("split_dir", "data_path", "split_mode", "split_ratio", "split_seed", "split_output_dir"),
     *("seed", "limit"),
 )
-_UNGIVEN = 42  # the seed of a loader that was given none
+_UNGIVEN = 42  # default seed of a loader
 
 
 class BaseDataLoader(ABC):

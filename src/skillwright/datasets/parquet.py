@@ -1,7 +1,7 @@
-"""Read the rows of a Parquet file in pieces, whatever it holds.
+"""Read the rows of a Parquet file in batches, with bounded memory.
 
-A few bytes of Parquet may stand for a gigabyte of text. So repeated texts are kept once, as in the
-file, and the length of every cell is known before it becomes a Python text.
+A few bytes of Parquet may decompress to a gigabyte of text. So repeated texts are held once, as in
+the file, and the length of every cell is checked before it becomes a Python string.
 """
 
 import importlib
@@ -20,15 +20,15 @@ _PIECE_ROWS: Final = 32_768
 
 
 def parquet_rows(path: Path, most_chars: int, most_bytes: int | None) -> Iterator[dict[str, Any]]:
-    """Read the rows of a Parquet file: texts, numbers, lists and objects, as JSON has them.
+    """Read the rows of a Parquet file as JSON values: strings, numbers, lists and objects.
 
-    Bytes must be UTF-8 and become text; dates, times and decimals become text; a number of 32 bits
-    is the shortest one that it stands for (0.1, not 0.10000000149011612).
+    Bytes must be UTF-8 and become strings, as do dates, times and decimals. A 32-bit float becomes
+    the shortest number with the same value (0.1, not 0.10000000149011612).
 
     Args:
         path: The file.
-        most_chars: Characters of a cell that are allowed.
-        most_bytes: Bytes of the whole file, unpacked, that are allowed; ``None``: any number.
+        most_chars: Maximum characters of a cell.
+        most_bytes: Maximum bytes of the whole file, uncompressed; ``None``: unlimited.
 
     Raises:
         DataError: The file is damaged, or too large; the message names column and row.
@@ -47,6 +47,12 @@ def parquet_rows(path: Path, most_chars: int, most_bytes: int | None) -> Iterato
         if isinstance(error, DataError | MemoryError):
             raise
         raise DataError(f"{str(path)!r} cannot be read as Parquet: {error}") from error
+
+
+def parquet_count(path: Path) -> int:
+    """Return the number of rows that a Parquet file says it has."""
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    return int(parquet.read_metadata(path).num_rows)
 
 
 class _Reading:
@@ -99,7 +105,7 @@ class _Reading:
             yield dict(zip(self.names, row, strict=True))
 
     def _refuse_group(self, facts: Any, first: int) -> None:
-        """Refuse a column of flat cells that are too long on average, without unpacking it."""
+        """Refuse a flat column whose cells are too long on average, without decompressing it."""
         for at in range(facts.num_columns):
             chunk = facts.column(at)
             average = chunk.total_uncompressed_size // max(facts.num_rows, 1)
@@ -118,7 +124,7 @@ class _Reading:
         )
 
     def _with_used_words(self, column: Any) -> Any:
-        """Return a column of texts whose dictionary has no text that no row of it uses."""
+        """Return a dictionary-encoded column without the dictionary's unused texts."""
         if not self.types.is_dictionary(column.type):
             return column
         indices = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -127,9 +133,9 @@ class _Reading:
         return self.arrow.DictionaryArray.from_arrays(at, column.dictionary.take(taken))
 
     def _sizes(self, column: Any) -> Any:
-        """Return the characters of each cell: of its texts, and 4 for every other value.
+        """Return the size of each cell: the characters of its texts, and 4 per other value.
 
-        ``None``: the cells are neither texts nor nested.
+        ``None`` if the cells are neither texts nor nested.
         """
         kind, types = column.type, self.types
         if types.is_dictionary(kind):
@@ -155,7 +161,7 @@ class _Reading:
     def _values(self, column: Any) -> list[Any]:
         kind, types = column.type, self.types
         if types.is_dictionary(kind):
-            # Each text is made once, however many rows repeat it.
+            # Each repeated text is converted once.
             words = [self._plain(one, kind.value_type) for one in column.dictionary.to_pylist()]
             return [None if at is None else words[at] for at in column.indices.to_pylist()]
         if types.is_integer(kind) or types.is_boolean(kind):
@@ -168,7 +174,7 @@ class _Reading:
             return list(column.cast(self.arrow.string()).to_pylist())
 
     def _plain(self, value: Any, kind: Any) -> Any:
-        """Convert a value to one that JSON has."""
+        """Convert a value to a JSON value."""
         types = self.types
         if types.is_dictionary(kind):
             kind = kind.value_type

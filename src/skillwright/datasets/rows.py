@@ -1,8 +1,8 @@
 """Read rows of CSV, TSV, JSON, JSON Lines and Parquet files one by one.
 
-Nothing is guessed that could change what a row says: a file that is damaged, too large, of another
-kind than its name says or in an unknown encoding is refused with the place and the next move. CSV
-cells are texts.
+Nothing is guessed that could change a row's content: a file that is damaged, too large, of another
+kind than its suffix, or in an unknown encoding is refused, with the position and advice. CSV cells
+are strings.
 """
 
 import csv
@@ -19,18 +19,18 @@ from typing import IO, Any, Final, NoReturn
 from skillwright.core import DataError
 from skillwright.datasets.encodings import encoding_of, not_decodable, refuse_other_kind
 from skillwright.datasets.parquet import INSTALL_PARQUET as INSTALL_PARQUET
-from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_rows
+from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_count, parquet_rows
 
 Row = dict[str, Any]
 
 SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 MOST_CHARS: Final = 1_000_000
 
-_ROW_IN_CELLS: Final = 8  # the longest row, in longest cells
+_ROW_IN_CELLS: Final = 8  # maximum length of a row, in maximum lengths of a cell
 _JSON_BYTES: Final = 256_000_000
 _DEEPEST: Final = 100
 _DELIMITERS: Final = (",", ";", "\t", "|")
-_UNNAMED: Final = "index"  # what pandas writes without a name, before the others
+_UNNAMED: Final = "index"  # name for the index, which pandas writes first and without a name
 _NAMED_DELIMITER: Final = re.compile(r'\ufeff?"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 _LAST_KEY: Final = re.compile(r'"((?:[^"\\]|\\.){1,200})"\s*:')
 
@@ -42,8 +42,8 @@ class Table:
     Attributes:
         path: The file; its suffix is its format.
         encoding: Encoding of text; ``None``: UTF-8 or that of the byte order mark.
-        most_chars: Longest cell, in characters. A row may have eight times as many.
-        most_bytes: Largest file, unpacked; ``None``: of any size.
+        most_chars: Maximum characters of a cell. A row may have eight times as many.
+        most_bytes: Maximum uncompressed size of the file; ``None``: unlimited.
 
     Raises:
         DataError: The file is missing, or its suffix is not in `SUFFIXES`.
@@ -90,6 +90,16 @@ class Table:
                 f"{str(self.path)!r} needs more memory than this process may take. Shorten its "
                 "cells, or take part of its rows"
             ) from error
+
+    def count(self) -> int:
+        """Count the rows, without reading those of JSON Lines and Parquet."""
+        match self.path.suffix.lower():
+            case ".parquet":
+                return parquet_count(self.path)
+            case ".jsonl" | ".ndjson":
+                return sum(1 for _ in self._json_texts())
+            case _:
+                return sum(1 for _ in self.rows())
 
     def head(self, most: int) -> list[Row]:
         """Return the first rows."""
@@ -140,7 +150,7 @@ class Table:
                 raise not_decodable(self.path, encoding, error) from error
 
     def _too_long(self, error: "_TooLong", names: Sequence[str], row: int) -> DataError:
-        """Name the cell that is too long; or the quote that was never closed before it."""
+        """Return the error about a cell that is too long, or about an earlier unclosed quote."""
         csv.field_size_limit(len(error.text) + 1)
         cells = next(csv.reader([error.text], delimiter=error.delimiter), [""])
         at = max(range(len(cells)), key=lambda one: len(cells[one]))
@@ -151,7 +161,7 @@ class Table:
         return problem
 
     def _delimiter(self, lines: "_Lines") -> str:
-        """Return what separates cells; skip the line ``sep=;`` that Excel writes."""
+        """Return the delimiter of cells; skip the line ``sep=;`` that Excel writes."""
         first = next((line for line in lines if line.strip()), "")
         if named := _NAMED_DELIMITER.fullmatch(first):
             return named[1]
@@ -196,23 +206,28 @@ class Table:
             yield self._object(row, f"row {number}", size > self.most_chars)
 
     def _json_lines(self) -> Iterator[Row]:
+        for number, line in self._json_texts():
+            where = f"line {number}"
+            row = self._parsed(line, f", {where}")
+            yield self._object(row, where, len(line) > self.most_chars)
+
+    def _json_texts(self) -> Iterator[tuple[int, str]]:
+        """Read the lines that are not blank, with their numbers."""
         encoding = encoding_of(self.path, self.encoding)
         with self.path.open(encoding=encoding) as file:
             lines = _Lines(file, _ROW_IN_CELLS * self.most_chars)
             try:
                 for line in lines:
-                    where = f"line {lines.number}"
                     lines.begin()
                     if line.strip():
-                        row = self._parsed(line, f", {where}")
-                        yield self._object(row, where, len(line) > self.most_chars)
+                        yield lines.number, line
             except UnicodeError as error:
                 raise not_decodable(self.path, encoding, error) from error
             except _TooLong as error:
                 keys = _LAST_KEY.findall(error.text)
                 column = keys[-1] if keys else "?"
-                row_number = str(lines.number)
-                raise cell_too_long(self.path, row_number, column, len(error.text)) from error
+                row = str(lines.number)
+                raise cell_too_long(self.path, row, column, len(error.text)) from error
 
     def _parsed(self, text: str, where: str) -> Any:
         try:
@@ -257,7 +272,7 @@ _TOO_DEEP: Final = f"lists or objects within each other, more than {_DEEPEST} de
 
 
 class _TooLong(Exception):
-    """A row or a cell that is longer than allowed: the text of the row so far."""
+    """A row or a cell is longer than allowed; holds the text of the row so far."""
 
     def __init__(self, text: str, delimiter: str = ",") -> None:
         super().__init__(text[:80])
@@ -265,7 +280,7 @@ class _TooLong(Exception):
 
 
 class _Lines:
-    """The lines of a file, of which those of one row may have a certain number of characters."""
+    """The lines of a file, with a maximum number of characters per row."""
 
     def __init__(self, file: IO[str], most_chars: int) -> None:
         self._file, self._most, self._again = file, most_chars, ""
@@ -293,12 +308,12 @@ class _Lines:
         return "".join(self._parts)
 
     def begin(self) -> None:
-        """Begin a row: what was read so far counts no longer."""
+        """Begin a row, and reset the count of characters."""
         self._size, self.begun = 0, self.number + 1
         self._parts.clear()
 
     def give_back(self, line: str) -> None:
-        """Return a line that the next call gives again."""
+        """Push back a line, which the next call returns again."""
         self._again = line
         self.number -= bool(line)
 
@@ -314,7 +329,7 @@ def is_blank(value: Any) -> bool:
 
 
 def _depth(value: Any) -> int:
-    """Return how deep lists and objects are within each other; counted without recursion."""
+    """Return the nesting depth of lists and objects, without recursion."""
     depth, level = 0, [value]
     while level and depth <= _DEEPEST:
         depth += 1

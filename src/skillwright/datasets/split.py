@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 EPOCH_STRIDE = 1000
 USUAL_RATIO = "2:1:7"
-"""The shares of train, val and test where SkillOpt's ``split_ratio`` is blank."""
+"""The default shares of train, val and test, of SkillOpt's ``split_ratio``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def shuffled(values: Sequence[T], seed: int) -> list[T]:
 
 
 def own_copies(items: Iterable[T]) -> list[T]:
-    """Return copies of items for code that may change them; one that cannot be copied is shared."""
+    """Return copies of items, for code that may change them; uncopyable items are shared."""
     return list(map(_own_copy, items))
 
 
@@ -264,7 +264,7 @@ _SHOWN: Final = 60
 def near_key(text: str) -> str:
     """Return a text without case, width, blanks and punctuation; equal for near-copies.
 
-    What makes numbers different stays: 1.5 is not 15, and 2 - 3 not 2 + 3.
+    Marks that change numbers stay: 1.5 is not 15, and 2 - 3 not 2 + 3.
     """
     narrow = _WIDE.sub(lambda wide: unicodedata.normalize("NFKC", wide[0]), text)
     plain = unicodedata.normalize("NFC", _UNSEEN.sub("", narrow.casefold()))
@@ -282,10 +282,10 @@ def _counts(text: str, at: int) -> bool:
 
 
 def near_copies(asked: Mapping[str, Mapping[str, str]]) -> str:
-    """Say which tasks of a split nearly repeat one of an earlier split; "" where none does.
+    """Name the tasks of a split that nearly repeat one of an earlier split; "" if none does.
 
     Args:
-        asked: Per split, in the order train, val, test: what each task asks, by its name.
+        asked: Per split, in the order train, val, test: the question of each task, by its name.
     """
     first: dict[str, dict[str, str]] = {}
     said = []
@@ -334,14 +334,14 @@ class BatchSpec:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-_WHEREABOUTS = frozenset({"game_file"})  # where a task lies, not what it is: files may be moved
+_WHEREABOUTS = frozenset({"game_file"})  # paths, which are no part of a task: files may be moved
 
 
 def tasks_digest(tasks: Sequence[Task]) -> str:
     """Return the digest of tasks in order, 64 hexadecimal digits.
 
     Raises:
-        DataError: The extras of a task are no JSON.
+        DataError: The extras of a task cannot be written as JSON.
     """
     return digest([_digest(task) for task in tasks])
 
@@ -429,7 +429,7 @@ class ValTasks:
 
 @dataclass(slots=True)
 class SealedTasks:
-    """Tasks that one job may open once, to score any number of artifacts."""
+    """Tasks that only one job may open, and only once, to score any number of artifacts."""
 
     _tasks: tuple[Task, ...]
     _opened: bool = field(default=False, init=False)
@@ -439,14 +439,14 @@ class SealedTasks:
 
     @property
     def sha256(self) -> str:
-        """Digest of the tasks (`tasks_digest`), without breaking the seal."""
+        """Digest of the tasks (`tasks_digest`), without opening them."""
         return tasks_digest(self._tasks)
 
     def open(self) -> tuple[Task, ...]:
-        """Break the seal.
+        """Open the tasks.
 
         Raises:
-            RunError: It was broken before in this process.
+            RunError: They were opened before in this process.
         """
         if self._opened:
             raise RunError(
@@ -462,8 +462,8 @@ class Splits:
     """The splits of one data set; no id is in two of them.
 
     Attributes:
-        train: What is trained on. The evolution split of a bank is a part of it.
-        confirm: Val tasks that no gate may draw: they show how far its choice was chance.
+        train: Tasks to train on. The evolution split of a bank is a part of it.
+        confirm: Val tasks that no gate may draw; they show how much of its gain was chance.
     """
 
     train: StudyTasks
@@ -482,7 +482,7 @@ class Splits:
         """Seal a data set.
 
         Raises:
-            DataError: An id stands twice, within a split or in two of them.
+            DataError: An id occurs twice, within a split or in two of them.
         """
         home: dict[str, str] = {}
         named = {"train": train, "val": val, "confirm": confirm, "test": test}

@@ -106,7 +106,7 @@ class Keyed(ModelConfig):
 
     @field_validator("api_key_env", check_fields=False)
     @classmethod
-    def _names_a_variable(cls, name: str) -> str:
+    def _check_variable_name(cls, name: str) -> str:
         if not re.fullmatch(VARIABLE, name):
             raise ValueError(
                 "this names an environment variable and does not hold the key itself; "

@@ -72,14 +72,14 @@ class ScriptedConfig(ModelConfig):
 
     @field_validator("model")
     @classmethod
-    def _is_there(cls, name: str) -> str:
+    def _check_name(cls, name: str) -> str:
         problem = why_not_scripted(name)
         if problem:
             raise ValueError(problem)
         return name
 
     @model_validator(mode="after")
-    def _takes_noise(self) -> "ScriptedConfig":
+    def _check_noise(self) -> "ScriptedConfig":
         problem = why_not_scripted(self.model, self.noise)
         if problem:
             raise ValueError(problem)

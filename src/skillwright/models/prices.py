@@ -51,7 +51,7 @@ class Prices(TokenPrices):
 
     @field_validator("as_of", mode="before")
     @classmethod
-    def _may_be_a_date(cls, value: Any) -> Any:
+    def _date_as_text(cls, value: Any) -> Any:
         return value.isoformat() if isinstance(value, date) else value  # as YAML reads 2026-11-01
 
     def of_prompt(self, tokens: int) -> TokenPrices:

@@ -1,12 +1,15 @@
 """What a run of the recipe is said to take is what it takes."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from rl_world import ROOMS, ObedientMaker, Tutor, lanes_config, recipe
-from skillwright.config import load_rl_config
+from skillwright.cli.app import app
+from skillwright.config import dump_rl_config, load_rl_config
 from skillwright.jobs.weights import estimate_rl
 from skillwright.runs import RunStore
 
@@ -135,3 +138,16 @@ async def test_what_models_are_asked_has_tokens_and_money(tmp_path):
     assert cold.input_tokens > cold.calls * found.opening_tokens > 0
     assert stages_of(found)["rollouts"].input_tokens == 0  # the policy plays on this machine
     assert found.total.input_tokens == sum(stage.input_tokens for stage in found.stages)
+
+
+def test_the_cold_start_alone_is_priced_too(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(dump_rl_config(lanes_config(tmp_path)), encoding="utf-8")
+    said = CliRunner().invoke(app, ["estimate", str(path), "--json"], catch_exceptions=False)
+    found = json.loads(said.output)
+    names = {one["name"] for one in found["sft"]["stages"]}
+    assert "rollouts" in {one["name"] for one in found["stages"]}
+    assert "rollouts" not in names
+    assert found["sft"]["total"]["episodes"] < found["total"]["episodes"]
+    shown = CliRunner().invoke(app, ["estimate", str(path)], catch_exceptions=False).output
+    assert "On demonstrations alone (skillwright sft)" in shown

@@ -100,6 +100,26 @@ async def test_every_episode_has_a_server_of_its_own():
         assert said(await played(table(shop()), add, "12"))[0] == "2 in the basket"
 
 
+@pytest.mark.parametrize("calls", ["tags", "native"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[TOOL_CALLS]price{"item": "lamp"}', "lamp: 12"),
+        ("<function=price><parameter=item>lamp</parameter></function>", "lamp: 12"),
+        ('<tool_call>{"name": "price", "kwargs": {"item": "lamp"}}</tool_call>', "lamp: 12"),
+        (
+            '<think>hm</think><tool_call>{"name": "price", "arguments": {"item": "lamp"}}',
+            "lamp: 12",
+        ),
+        ('<tool_call>{"name": "price", "argu', "could not parse tool call (Unterminated string"),
+    ],
+)
+async def test_a_call_in_a_text_is_carried_out_or_refused_and_is_no_answer(calls, text, told):
+    result = await played(table(shop(calls=calls)), text, "12")
+    assert told in said(result)[0]
+    assert (result.reward, result.metrics["tries"]) == (1.0, 1.0)
+
+
 @pytest.mark.parametrize(
     ("call", "told"),
     [

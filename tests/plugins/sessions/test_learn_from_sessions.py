@@ -1,6 +1,7 @@
 """Sessions become skills where later sessions prove them, and nothing else is learned or stored."""
 
 import asyncio
+import json
 import shutil
 
 import pytest
@@ -9,13 +10,14 @@ from session_adoption import CONFIG, NAME
 from session_canaries import everything_written, leaked, plant
 from session_logs import Talk, ordinary
 from skillwright.bank import BankStore, document_folder, read_agent_skills, write_agent_skills
-from skillwright.core import ConfigError, DataError, SkillStatus
+from skillwright.core import ConfigError, DataError, ModelRefused, SkillStatus
+from skillwright.jobs.bank import Stager
 from skillwright.jobs.inspect import ExportOptions, verify_skills
 from skillwright.jobs.run import NullCallback
 from skillwright.models import make_model
 from skillwright.models.scripted.prompts import episode_texts
 from skillwright.models.scripted.teacher import Teaching, whole
-from skillwright.plugins.sessions.coder import CoderTeacher
+from skillwright.plugins.sessions.coder import CoderTeacher, ScriptedCoder
 from skillwright.plugins.sessions.learn import (
     begin_round,
     learn_from_sessions,
@@ -28,11 +30,14 @@ from skillwright.plugins.sessions.learn import (
 from skillwright.plugins.sessions.logs import read_sessions
 
 
-def learn(folder, logs, teacher=None):
-    """Give the command, with a teacher of the test's own."""
+def learn(folder, logs, teacher=None, *, agent=None, describes=False):
+    """Give the command, with a teacher and an agent of the test's own."""
     bank = folder / "sessions.sqlite"
     config = folder / "models.yaml"
-    config.write_text(CONFIG, encoding="utf-8")
+    described = CONFIG.replace(
+        "scripted, model: coder_teacher", "openai_chat, model: coder_teacher"
+    )
+    config.write_text(described if describes else CONFIG, encoding="utf-8")
     found = read_sessions([logs])
     settle(bank)
     plan = plan_round(found, bank)
@@ -42,10 +47,10 @@ def learn(folder, logs, teacher=None):
         return report_of(found, plan, why_not)
 
     def make(llm, client):
-        is_teacher = getattr(llm, "model", "") == "coder_teacher"
-        return teacher if teacher is not None and is_teacher else make_model(llm, client)
+        own = {"coder_teacher": teacher, "coder": agent}.get(getattr(llm, "model", ""))
+        return make_model(llm, client) if own is None else own
 
-    options = ExportOptions(folder / "skills", NAME, asks_model=False)
+    options = ExportOptions(folder / "skills", NAME, asks_model=describes, make=make)
     return asyncio.run(
         learn_from_sessions(found, plan, chosen, bank, options, NullCallback(), make)
     )
@@ -251,3 +256,57 @@ def test_a_rollback_brings_every_byte_back_and_refuses_what_was_changed_by_hand(
     with pytest.raises(DataError, match="nothing that was adopted is in effect"):
         roll_back_sessions(bank, "once more")
     assert files(copied / "skills") == before
+
+
+# What an interrupted command had done is not done again.
+
+
+class Gone(ScriptedCoder):
+    """An agent whose endpoint refuses."""
+
+    def reply(self, messages, seed):
+        raise ModelRefused("the endpoint is gone")
+
+
+class Silent(CoderTeacher):
+    """A teacher that may not be asked."""
+
+    def reply(self, messages, seed):
+        raise AssertionError("the teacher was asked again")
+
+
+def test_after_an_end_before_the_test_the_teacher_is_not_asked_again(adopted, copied):
+    with pytest.raises(ModelRefused):
+        learn(copied, copied / "logs", agent=Gone())
+    assert not (copied / "skills").exists()
+    report = learn(copied, copied / "logs", Silent())
+    assert report.verdict.accepted
+    assert files(copied / "skills") == files(adopted[0] / "skills")
+
+
+class Describer(CoderTeacher):
+    """Writes another description each time that it is asked."""
+
+    asked = 0
+
+    def reply(self, messages, seed):
+        if "## Prompts" not in messages[-1]["content"]:
+            return super().reply(messages, seed)
+        self.asked += 1
+        text = f"How the cart project is built and tested, wording {self.asked}. Use for its code."
+        return json.dumps({"description": text})
+
+
+def test_a_description_is_asked_for_once(copied, monkeypatch):
+    teacher = Describer()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Stager, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            learn(copied, copied / "logs", teacher, describes=True)
+    report = learn(copied, copied / "logs", teacher, describes=True)
+    assert "wording 1." in report.staged.description
+    assert teacher.asked == 1

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from skillwright.core import ContractError
 from skillwright.plugins.skillopt import skillopt_alias
 
 with skillopt_alias():
@@ -151,6 +152,14 @@ def test_edits_as_dicts_and_as_objects(text, edit, result):
     assert skill.apply_edit(text, edit) == result
     assert skill.apply_patch(text, Patch([Edit.from_dict(edit)])) == result
     assert skill.apply_patch_with_report(text, {"edits": [edit]})[0] == result
+
+
+@pytest.mark.parametrize("odd", ["x", None, [], ["op"], 3])
+def test_what_is_no_edit_changes_no_skill(odd):
+    for apply in (skill.apply_edit, skill.apply_patch):
+        with pytest.raises(ContractError, match="must be a mapping of its fields"):
+            apply(S, odd)
+    assert skill.apply_patch_with_report(S, {"edits": [odd]})[1][0]["status"] == "error"
 
 
 def test_protected_regions():

@@ -133,18 +133,28 @@ def read_frontmatter(text: str, where: str) -> tuple[dict[str, Any], str]:
     Raises:
         DataError: The frontmatter is missing, too long, or not a YAML map even with quoted values.
     """
+    written, body = split_frontmatter(text, where)
+    fields = _parsed(written)
+    if fields is None:  # a colon in a value is the usual reason
+        fields = _parsed(_PLAIN_VALUE.sub(_requoted, written))
+    if fields is None:
+        raise DataError(f"{where}: its frontmatter is no map in YAML; quote its values")
+    return fields, body
+
+
+def split_frontmatter(text: str, where: str) -> tuple[str, str]:
+    """Split a SKILL.md into the YAML of its frontmatter and its body.
+
+    Raises:
+        DataError: The frontmatter is missing or too long.
+    """
     plain = text.lstrip("\ufeff").replace("\r\n", "\n")
     block = _BLOCK.match(plain)
     if block is None:
         raise DataError(f"{where}: it does not begin with frontmatter between two lines of ---")
     if len(block["yaml"]) > _LONGEST:
         raise DataError(f"{where}: its frontmatter is longer than {_LONGEST:,} characters")
-    fields = _parsed(block["yaml"])
-    if fields is None:  # a colon in a value is the usual reason
-        fields = _parsed(_PLAIN_VALUE.sub(_requoted, block["yaml"]))
-    if fields is None:
-        raise DataError(f"{where}: its frontmatter is no map in YAML; quote its values")
-    return fields, plain[block.end() :]
+    return block["yaml"], plain[block.end() :]
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Import skills into a bank from any supported form, as pending ones; and load seed banks."""
 
+import logging
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -20,6 +21,8 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.core.jsonio import read_text
+
+logger = logging.getLogger(__name__)
 
 _MARKDOWN = (".md", ".markdown", ".txt")
 
@@ -42,6 +45,13 @@ def import_skills(
     Raises:
         DataError: The file cannot be read, or has none of these forms.
     """
+    made, report = _imported(bank, path, is_near)
+    if not report.outcomes:
+        _warn_of_no_skills(path)
+    return made, report
+
+
+def _imported(bank: Bank, path: Path, is_near: IsNear) -> tuple[Bank, ChangeReport]:
     if path.suffix.lower() == ".json":
         text = read_text(path, "bank")
         if is_skillrl(read_json(text, str(path))):
@@ -70,11 +80,19 @@ def load_any_bank(path: Path) -> Bank:
         DataError: The file cannot be read, or is neither.
     """
     text = read_text(path, "bank")
-    if not is_skillrl(read_json(text, str(path))):
-        return from_json(text, str(path))
-    bank, _ = import_skillrl(Bank(), text, str(path))
-    active = (replace(skill, status=SkillStatus.ACTIVE) for skill in bank.skills)
-    return replace(bank, skills=tuple(active))
+    if is_skillrl(read_json(text, str(path))):
+        made, _ = import_skillrl(Bank(), text, str(path))
+        active = (replace(skill, status=SkillStatus.ACTIVE) for skill in made.skills)
+        bank = replace(made, skills=tuple(active))
+    else:
+        bank = from_json(text, str(path))
+    if not bank.skills:
+        _warn_of_no_skills(path)
+    return bank
+
+
+def _warn_of_no_skills(path: Path) -> None:
+    logger.warning("%s holds no skills; nothing of it is added or injected", path)
 
 
 def _pending(bank: Bank) -> tuple[BankSkill, ...]:

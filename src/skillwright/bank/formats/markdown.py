@@ -89,7 +89,10 @@ def section(skill: BankSkill, *, with_ids: bool = True) -> list[str]:
         "Kind": skill.kind if skill.kind == SkillKind.TASK_SPECIFIC and not skill.category else "",
         "Avoid": lesson.failure_point if lesson else "",
         _BELIEF: lesson.flawed_reasoning if lesson else "",
-        "Instead": lesson.corrective_action if lesson else "",
+        # Without the line it is what "Do" says.
+        "Instead": lesson.corrective_action
+        if lesson and lesson.corrective_action != skill.principle
+        else "",
         "Scope": skill.scope,
         "Id": skill.id if with_ids else "",
     }
@@ -148,6 +151,8 @@ def _skill(name: str, body: Iterable[str], where: str) -> BankSkill:
             raise DataError(f"{place}: it has two parts {key!r}")
         fields[key] = found["text"].strip()
     parts = [fields.get(key, "") for key in ("Avoid", _BELIEF, "Instead")]
+    if all(parts[:2]):
+        parts[2] = parts[2] or fields.get("Do", "")
     if any(parts) and not all(parts):
         raise DataError(f"{place}: a lesson has all of Avoid, {_BELIEF} and Instead")
     return _draft(name, fields, Counterfactual(*parts) if all(parts) else None)

@@ -2,21 +2,23 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
 from skillwright.core.fence import one_line
+from skillwright.core.jsonio import dumps
 from skillwright.datasets.rows import Row, Table, columns_of, is_blank
 from skillwright.envs.table.prompts import placeholder, quoted
-from skillwright.envs.table.scorers import as_number
+from skillwright.envs.table.scorers import as_number, as_text, listed
 
 SCORERS: Final = ("exact", "one_of", "contains", "regex", "number", "json", "f1")
 """What `init` offers; a judge and an own function need more than a word."""
 
 _LOOKED_AT: Final = 5000
+_LOOKED_AT_CHARS: Final = 50_000_000
 _LONGEST_NAME: Final = 60
 _MANY_ROWS: Final = 3000
 _MOST_LABELS: Final = 20
@@ -116,7 +118,13 @@ class Look:
         """Return the classes that a column is about, sorted; none where it is no class."""
         if not self._is_class(self.column(answer)):
             return []
-        return sorted({str(row[answer]).strip() for row in self.head if not is_blank(row[answer])})
+        values = [row.get(answer) for row in self.head]
+        return sorted({as_text(one).strip() for one in values if not is_blank(one)})
+
+    def fields(self, answer: str) -> list[str]:
+        """Return the keys of the JSON objects that a column holds, by first appearance."""
+        objects = (_object(row.get(answer)) for row in self.head)
+        return list(dict.fromkeys(key for found in objects if found for key in found))
 
     def _is_class(self, column: Column) -> bool:
         few = min(_MOST_LABELS, len(self.head) / 3)
@@ -133,19 +141,28 @@ def look_at(table: Table) -> Look:
     Raises:
         DataError: The file is damaged or empty, or has no answer column besides the question.
     """
-    rows = table.rows()
-    head = tuple(islice(rows, _LOOKED_AT))
+    head = tuple(_first(table.rows()))
     names = columns_of(head)
     where = repr(str(table.path))
     if not head:
         raise DataError(f"{where} holds no row below its header; add some")
     if len(names) < 2:
+        found = f"one column, {names[0]!r}" if names else "no column"
         raise DataError(
-            f"{where} has one column, {names[0]!r}; a table to train on has what is asked and the "
-            "right answer in two"
+            f"{where} has {found}; a table to train on has what is asked and the right answer in "
+            "two"
         )
-    count = len(head) + sum(1 for _ in rows)
-    return Look(table, count, tuple(_column(name, head) for name in names), head)
+    return Look(table, table.count(), tuple(_column(name, head) for name in names), head)
+
+
+def _first(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the first rows, of bounded number and size."""
+    size = 0
+    for row in islice(rows, _LOOKED_AT):
+        yield row
+        size += sum(len(cell) for cell in row.values() if isinstance(cell, str))
+        if size > _LOOKED_AT_CHARS:
+            return
 
 
 def refuse_missing_header(look: Look) -> None:
@@ -172,7 +189,7 @@ def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[st
     if any("{" in label or "," in label or not label.isprintable() for label in labels):
         labels = []  # a list of them would be another list
     config: dict[str, Any] = {
-        "prompt": _prompt(shown, labels, scorer),
+        "prompt": _prompt(shown, labels, scorer, look.fields(answer)),
         "answer": answer,
         "scorer": scorer,
     }
@@ -220,7 +237,7 @@ def written(config: dict[str, Any], data: dict[str, Any], models: Sequence[str],
     )
 
 
-def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str) -> str:
+def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str, fields: Sequence[str]) -> str:
     if len(shown) == 1:
         lines = [placeholder(shown[0])]
     else:
@@ -234,33 +251,44 @@ def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str) -> str:
         lines.append(f"Answer with one of: {', '.join(labels)}")
     if scorer == "number":
         lines.append("Answer with a number.")
+    if scorer == "json" and fields:
+        # Braces would be the template's.
+        keys = ", ".join(json.dumps(one, ensure_ascii=False) for one in fields[:_MOST_LABELS])
+        plain = keys.replace("{", "(").replace("}", ")")
+        lines.append(f"Answer with one JSON object with the keys {plain}.")
     return "\n".join(lines)
 
 
 def _column(name: str, head: Iterable[Row]) -> Column:
     values = [row.get(name) for row in head]
     given = [value for value in values if not is_blank(value)]
-    texts = [value if isinstance(value, str) else json.dumps(value) for value in given]
+    texts = [value if isinstance(value, str) else dumps(value) for value in given]
     words = sum(len(text.split()) for text in texts) / max(len(texts), 1)
     blank = len(values) - len(given)
     return Column(name, _kind(given), len(set(texts)), blank, words, texts[0] if texts else "")
 
 
 def _kind(values: Sequence[Any]) -> str:
-    if values and all(isinstance(value, list) for value in values):
+    if not values:
+        return "text"
+    if all(isinstance(value, list) or listed(value) for value in values):
         return "list"
-    if values and all(isinstance(value, dict) or _is_object(value) for value in values):
+    if all(_object(value) is not None for value in values):
         return "object"
-    if values and all(as_number(value) is not None for value in values):
+    if all(as_number(value) is not None for value in values):
         return "number"
     return "text"
 
 
-def _is_object(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and isinstance(json.loads(value), dict)
-    except ValueError:
-        return False
+def _object(value: Any) -> dict[str, Any] | None:
+    """Return the object that a cell holds, also as JSON."""
+    found = value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return found if isinstance(found, dict) else None
 
 
 def _mapping(values: dict[str, Any]) -> str:

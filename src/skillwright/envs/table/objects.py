@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, NoReturn
-
-import json_repair
+from typing import Any, Final
 
 from skillwright.envs.table.unicode_forms import folded
+from skillwright.models.repairs import near_values
+from skillwright.models.shapes import as_json
 
 _START: Final = re.compile(
     r"\{(?=\s*(?:[\"'\u201c\u201d\u2018\u2019}]|[^\W\d]\w*[\"']?\s*:|//|/\*|#))"
@@ -60,7 +60,7 @@ def _shared(found: Mapping[str, Any], fields: Collection[str]) -> int:
 
 def _objects(text: str) -> Iterator[dict[str, Any] | str]:
     """Yield the outermost objects of a text; the last is a text where it breaks off inside one."""
-    start, repairs = 0, _MOST_REPAIRED
+    start, tries = 0, _MOST_REPAIRED
     while opening := _START.search(text, start):
         at = opening.start()
         end = _end(text, at, _TOKEN)
@@ -70,11 +70,11 @@ def _objects(text: str) -> Iterator[dict[str, Any] | str]:
         if end is None:
             yield text[at:]
             return
-        found = _parsed(text[at:end])
-        if found is None and repairs and end - at <= _LONGEST_REPAIRED:
-            repairs -= 1
+        found = as_json(text[at:end])
+        if found is None and tries and end - at <= _LONGEST_REPAIRED:
+            tries -= 1
             found = _repaired(text[at:end])
-        if found is not None:
+        if isinstance(found, dict):
             yield found
         start = end
 
@@ -91,23 +91,7 @@ def _end(text: str, start: int, token: re.Pattern[str]) -> int | None:
     return None
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text, strict=False, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _repaired(text: str) -> dict[str, Any] | None:
+def _repaired(text: str) -> Any:
     # Digits after a zero are a code, whose zero a repair would drop.
-    text = _CODE.sub(r'\1"\2"', text)
-    try:
-        value = json_repair.loads(text, skip_json_loads=True)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+    near = near_values(_CODE.sub(r'\1"\2"', text), is_cut=True)
+    return next((found.value for found in near), None)

@@ -22,6 +22,7 @@ class Reason(StrEnum):
     PUNCTUATION = "it differs from the answer only in case or punctuation"
     SAME_NUMBER = "it is the answer's number, written differently"
     LONGER = "the answer is in the reply, with more text around it"
+    PART = "the answer is only a part of a word or a number of the reply"
     NO_NUMBER = "no number found"
     NO_OBJECT = "no JSON object found"
     CUT_OBJECT = "the reply breaks off inside its final JSON object"
@@ -47,6 +48,7 @@ _MOVES: Final[Mapping[str, tuple[str, str]]] = {
         "hold the answer with more text around it",
         "scorer contains accepts them; or ask for the answer alone in the prompt",
     ),
+    Reason.PART: ("hold the answer only as a part of a word or a number", "read one of them"),
     Reason.NO_NUMBER: ("hold no number", "ask for a number in digits in the prompt"),
     Reason.NO_OBJECT: ("hold no JSON object", "show the JSON object in the prompt"),
     Reason.CUT_OBJECT: (
@@ -73,7 +75,10 @@ def text_reason(answer: str, right: str, listed: Sequence[str] = ()) -> Reason:
     if len(values) == 2 and same_number(values[0], values[1]):
         return Reason.SAME_NUMBER
     given, wanted = alike(answer, right)
-    return Reason.LONGER if holds_words(given, unwrapped(wanted)) else Reason.OTHER
+    wanted = unwrapped(wanted)
+    if wanted not in given:
+        return Reason.OTHER
+    return Reason.LONGER if holds_words(given, wanted) else Reason.PART
 
 
 def hints(reasons: Sequence[str]) -> list[str]:

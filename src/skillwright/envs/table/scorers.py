@@ -24,6 +24,7 @@ from skillwright.envs.table.objects import final_object
 from skillwright.envs.table.reasons import Reason, text_reason
 from skillwright.envs.table.unicode_forms import alike, folded
 from skillwright.envs.table.words import for_f1, holds_words, unwrapped
+from skillwright.models.repairs import restored_latex
 
 NOT_RIGHT: Final = "That is not right."
 
@@ -267,7 +268,8 @@ class Json(_Texts):
             if numbers[0] is not None and numbers[1] is not None:
                 is_code = any(isinstance(one, str) and _CODE.match(one) for one in (given, wanted))
                 return not is_code and same_number(numbers[0], numbers[1])
-        return _same_text(_worded(given), _worded(wanted), fold=self.fold)
+        said, right = _worded(given), _worded(wanted)
+        return any(_same_text(text, right, fold=self.fold) for text in {said, restored_latex(said)})
 
 
 class F1(_Texts):
@@ -386,7 +388,7 @@ def listed(right: Any) -> list[str]:
             return []
         try:
             found = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             try:
                 found = ast.literal_eval(_NUMPY_LIST.sub(", ", text))
             except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -416,7 +418,7 @@ def _object(right: Any) -> Mapping[str, Any]:
     if isinstance(right, str):
         try:
             found = json.loads(right)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
     if not isinstance(found, Mapping) or not found:
         raise DataError(

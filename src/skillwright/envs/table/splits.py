@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
+from json.encoder import encode_basestring
 from math import gcd
 from pathlib import Path
 from typing import Any, Final
@@ -251,7 +252,7 @@ class _Plan:
                         unasked.append(number)
                 questions.append(_digest(asked, seed))
                 kind = row.get(settings.task_type) if settings.task_type else None
-                strata.append(_known_digest(canonical([kind, right])))
+                strata.append(_stratum(_text_of([kind, right])))
                 is_split = len(self.tables) > 1
                 splits.append(at if is_split else _split_of(row, column, table.path, number))
             answers = ", ".join(map(repr, settings.answer_columns))
@@ -302,19 +303,19 @@ class _Plan:
                 for at in differ[:_SHOWN_ROWS]
             )
             logger.warning(
-                "%s: conflicting answers to one question in %d rows: %s%s. Only the second of each "
+                "%s: conflicting answers to one question in %s: %s%s. Only the second of each "
                 "pair is used; correct the wrong one",
                 self._where,
-                len(differ),
+                _counted(len(differ)),
                 shown,
                 "; ..." if len(differ) > _SHOWN_ROWS else "",
             )
         same = sorted(kept.keys() - set(differ))
         if same:
             logger.warning(
-                "%s: %d rows repeat another row's question and are left out: %s%s",
+                "%s: %s left out that repeat another row's question: %s%s",
                 self._where,
-                len(same),
+                _counted(len(same)),
                 ", ".join(self._place(index, at) for at in same[:_SHOWN_ROWS]),
                 ", ..." if len(same) > _SHOWN_ROWS else "",
             )
@@ -415,6 +416,10 @@ def dealing_pattern(ratio: Ratio) -> list[int]:
     return pattern
 
 
+def _counted(rows: int) -> str:
+    return f"{rows:,} row{'s' * (rows != 1)}"
+
+
 def _refuse_blank(path: Path, rows: Sequence[int], problem: str) -> None:
     if rows:
         shown = ", ".join(map(str, rows[:_SHOWN_ROWS]))
@@ -441,14 +446,18 @@ def _split_of(row: Row, column: str | None, path: Path, number: int) -> int:
 
 
 def _digest(value: Any, key: bytes) -> int:
-    return _text_digest(canonical(value), key)
+    found = blake2b(_text_of(value).encode(errors="replace"), digest_size=8, key=key)
+    return int.from_bytes(found.digest())
+
+
+def _text_of(value: Any) -> str:
+    """Return the canonical JSON of a value; of a list of texts, faster."""
+    if isinstance(value, list) and all(type(one) is str for one in value):
+        return f"[{','.join(map(encode_basestring, value))}]"
+    return canonical(value)
 
 
 @lru_cache(maxsize=4096)
-def _known_digest(text: str) -> int:
-    return _text_digest(text, b"0")
-
-
-def _text_digest(text: str, key: bytes) -> int:
-    found = blake2b(text.encode(errors="replace"), digest_size=8, key=key)
+def _stratum(text: str) -> int:
+    found = blake2b(text.encode(errors="replace"), digest_size=8, key=b"0")
     return int.from_bytes(found.digest())

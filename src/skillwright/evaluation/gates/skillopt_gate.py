@@ -152,17 +152,29 @@ def evaluate_gate(  # noqa: PLR0913 -- the documented signature; adapters call i
         semantic_density_weight=semantic_density_weight,
         leading_words=leading_words,
     )
-    for held, name in ((current_score, "current_score"), (best_score, "best_score")):
-        if isinstance(held, str):
-            raise TypeError(f"{name} is the text {held!r}, not a number")
-    scores = (score, _number(current_score, "current_score"), _number(best_score, "best_score"))
-    if not all(map(math.isfinite, scores)) or score <= current_score:
-        return GateResult("reject", current_skill, current_score, best_skill, best_score, best_step)
+    unchanged = GateResult(
+        "reject", current_skill, current_score, best_skill, best_score, best_step
+    )
+    held = _incumbent(current_score, "current_score")
+    if not (math.isfinite(score) and math.isfinite(held) and score > held):
+        return unchanged
+    if not math.isfinite(_incumbent(best_score, "best_score")):
+        return unchanged
     if score <= best_score:
         return GateResult("accept", candidate_skill, score, best_skill, best_score, best_step)
     return GateResult(
         "accept_new_best", candidate_skill, score, candidate_skill, score, global_step
     )
+
+
+def _incumbent(value: object, name: str) -> float:
+    """Return a score that was measured before; SkillOpt compares no text with a number."""
+    if isinstance(value, str | bytes):
+        raise TypeError(f"{name} is the text {value!r}, not a number")
+    try:
+        return _number(value, name)
+    except OverflowError:
+        return math.inf
 
 
 def _number(value: object, name: str) -> float:

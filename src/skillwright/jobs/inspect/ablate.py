@@ -1,4 +1,4 @@
-"""Measure each section of a skill: the skill against itself without the section.
+"""Ablate a skill: compare the skill with the same skill without each of its sections.
 
 Both sides play the run's val tasks with equal seeds, as at the gate. Stored draws are reused, so a
 stopped command continues, and a repeated one plays nothing.
@@ -35,7 +35,7 @@ from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import ABLATION_NAME, BEST_SKILL_NAME, SKILLS_NAME
 
 MARGIN: Final = 0.1
-"""What a section may be worth and still be proposed for deletion, in success or reward."""
+"""Default margin: a section that is worth less is proposed for deletion, in success or reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class AblationWork:
         """Estimate the cost; ``None`` where a price or the environment's part is unknown."""
         try:
             found = await estimate_evaluation(self.run.config, self.skill.text, EvalPlan("val", 1))
-        except ConfigError:  # an adapter asks its models by itself
+        except ConfigError:  # an adapter calls its models by itself
             return None
         each = found.total.cost_usd
         return None if each is None else each / max(1, self.tasks) * self.to_play

@@ -1,4 +1,4 @@
-"""Compare two runs on the tasks that both attempted: what differs, how surely, and which tasks."""
+"""Compare two runs on the tasks that both attempted, with intervals and the changed tasks."""
 
 import math
 from collections import defaultdict
@@ -29,7 +29,7 @@ class ComparedSide:
     Attributes:
         job: ``eval``, ``train`` or ``rl``.
         skill: The name of the tested skill; "" for an evaluation.
-        what: The measurement, as displayed.
+        what: What was measured, as displayed.
         attempts: Scored attempts.
         failures: Failed attempts, which are left out.
         only_here: Tasks that the other side did not attempt, which are left out.
@@ -116,7 +116,7 @@ class RunComparison:
 
     @property
     def doubt(self) -> str:
-        """Why no difference is shown, or "" where one is."""
+        """Why no difference is proven, or "" if one is."""
         found = self.overall
         if self.lost:
             return self.lost
@@ -131,7 +131,7 @@ class RunComparison:
 
     @property
     def lost(self) -> str:
-        """That more than a tenth of a side's attempts failed, in words, or ""."""
+        """A warning if more than a tenth of a side's attempts failed, or ""."""
         for label, side in (("A", self.a), ("B", self.b)):
             if side.lost_share > MAX_LOST_SHARE:
                 return (
@@ -143,14 +143,14 @@ class RunComparison:
 
     @property
     def result(self) -> Literal["better", "worse", "not shown"]:
-        """What is shown of B: the interval excludes 0, and the exact test agrees."""
+        """The result for B; a difference is shown if the interval and the exact test exclude 0."""
         if self.doubt:
             return "not shown"
         return "better" if self.overall.effect > 0 else "worse"
 
     @property
     def sentence(self) -> str:
-        """What the comparison says, for people."""
+        """The result in a sentence, for people."""
         effect, bounds = self.overall.effect, self.bounds(self.overall)
         if self.result != "not shown":
             size = self.amount(abs(effect)).removeprefix("+")
@@ -173,8 +173,8 @@ class RunComparison:
     def shortfall(self, min_effect: float) -> str:
         """Say why B - A is not shown to be at least ``min_effect``, or return "".
 
-        The lower bound of the 95% interval must reach it, so that noise does not pass. Above a
-        loss (``min_effect`` of 0 or more), B must also be shown to be better; see `result`.
+        The lower bound of the 95% interval must reach it, so that noise does not pass. With a
+        ``min_effect`` of 0 or more, B must also be shown to be better; see `result`.
         """
         low = self.overall.interval.low
         if self.lost:
@@ -328,9 +328,9 @@ def _refuse_same(a: Side, b: Side) -> None:
 
 
 def _refuse_other_tasks(a: Side, b: Side) -> list[str]:
-    """Refuse tasks that share only their ids; return a warning where that is unknown.
+    """Refuse tasks that share only their ids; return a warning if that cannot be checked.
 
-    An adapter's tasks say what they are in words only.
+    Of an adapter's tasks, only the descriptions can be compared.
     """
     one, other = PurePath(a.env.name).name, PurePath(b.env.name).name
     if one != other:

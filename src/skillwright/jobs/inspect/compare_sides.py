@@ -1,4 +1,4 @@
-"""The two sides of a comparison: which stored episodes a run's result rests on."""
+"""The two sides of a comparison: the stored episodes behind a run's result."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ _SOLVED = 0.5  # minimum share of successes among a task's scored attempts
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one run brings to a comparison."""
+    """One run's episodes in a comparison."""
 
     label: str  # ``A`` or ``B``
     name: str
@@ -33,12 +33,12 @@ class Side:
     skill: str  # the name of the tested one; "" for an evaluation, which has one
     what: str
     env: EnvSection
-    attempts: Mapping[str, Sequence[EpisodeSummary]]  # without faults that were tried again
+    attempts: Mapping[str, Sequence[EpisodeSummary]]  # without failures that were retried
     tasks: Mapping[str, Task]  # those of which an attempt has a score
     is_scripted: bool
 
     def scores(self, task_id: str, metric: CompareMetric) -> list[float]:
-        """Return the scores of a task's attempts; those that failed have none."""
+        """Return the scores of a task's attempts, without failed ones."""
         return [
             score(one, metric, self.env.success_threshold)
             for one in self.attempts[task_id]
@@ -65,7 +65,7 @@ def is_flipped(success_a: float, success_b: float) -> bool:
 
 
 def tested_episodes(summary: RunSummary, store: RunStore, skill: str) -> list[EpisodeSummary]:
-    """Return the episodes of the test split that the result of a tested skill rests on.
+    """Return the test episodes behind the result of a tested skill.
 
     Raises:
         RunError: The run tested no such skill, or has no result.
@@ -74,7 +74,7 @@ def tested_episodes(summary: RunSummary, store: RunStore, skill: str) -> list[Ep
 
 
 def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) -> Side:
-    """Read what a run brings to a comparison."""
+    """Read one side of a comparison."""
     study = find_study(run, root)
     if study is not None:
         first = next(iter(sorted(study.glob("seed_*"))), study / "seed_42")
@@ -87,7 +87,7 @@ def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) 
     with RunStore.open(folder.store_path, read_only=True) as store:
         name, what, episodes = _READERS[summary.job](summary, store, _Asked(label, skill))
         attempts = _by_task(episodes)
-        # An adapter says what a task is in its rows, so an attempt that failed may not know it.
+        # An adapter describes a task in its rows, which a failed attempt may lack.
         scored = {one.task_id: one.id for one in episodes if one.reward is not None}
         tasks = {task_id: store.task(episode) for task_id, episode in scored.items()}
     return Side(
@@ -105,7 +105,7 @@ def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) 
 
 
 class _Asked(NamedTuple):
-    """Which tested skill of a side is compared."""
+    """The tested skill that is requested for a side."""
 
     label: str
     skill: str | None
@@ -141,7 +141,7 @@ def _read_eval(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
             "evaluation of one skill, so leave the option out"
         )
     if report is None:
-        # Not what is there so far: which episodes end first depends on how long they take.
+        # A partial result is biased: which episodes end first depends on their length.
         why = f"its evaluation did not finish. Continue with: skillwright resume {summary.path}"
         raise _no_scores(summary, why)
     what = f"evaluation on {report.split}, skill {report.skill_version}"
@@ -156,7 +156,7 @@ def _read_train(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured
     episodes = store.episodes(phase="test")
     found = [one for one in episodes if one.skill_version.partition("+")[0] == tested[name]]
     if not found:
-        # A blank document is left out where a bank is injected: only the bank's version remains.
+        # With a bank, episodes of a blank document have the bank's version only.
         found = [one for one in episodes if "+" not in one.skill_version]
     return name, f"training, {name} skill {tested[name]} on test", found
 
@@ -192,7 +192,7 @@ def _env(summary: RunSummary) -> EnvSection:
 
 
 def _by_task(episodes: Iterable[EpisodeSummary]) -> dict[str, list[EpisodeSummary]]:
-    """Group attempts by task; of one that was tried again after a resume, the last counts."""
+    """Group attempts by task; of an attempt that was retried after a resume, the last counts."""
     # In order of task, draw and recording.
     last = {(one.task_id, one.draw): one for one in episodes}
     found: defaultdict[str, list[EpisodeSummary]] = defaultdict(list)
@@ -208,7 +208,7 @@ def changed_tasks(a: Side, b: Side) -> list[str]:
 
 
 def env_differences(a: EnvSection, b: EnvSection) -> list[str]:
-    """Name the settings that differ, with their values; which tasks are played is none of them."""
+    """Name the settings that differ, with their values, except those that select tasks."""
     one, other = _settings(a), _settings(b)
     return [
         f"{key} ({one.get(key)!r} in A, {other.get(key)!r} in B)"

@@ -1,4 +1,4 @@
-"""Find episodes of a run, and read one turn by turn: what happened, not what it was worth."""
+"""Find episodes of a run, and read one turn by turn."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ class EpisodeQuery:
         failed: Episodes that a fault ended, without a reward.
         lost: Episodes that were not solved. With ``failed``: both kinds.
         task_type: The task type; blanks may stand for underscores.
-        grep: A text in the task, an observation, an answer or a call; case does not matter.
+        grep: A text in the task, an observation, an answer or a call; case is ignored.
         phase: ``train``, ``gate``, ``test``, ...
         step: The training step or iteration.
     """
@@ -63,7 +63,7 @@ class FoundEpisode:
 
     @property
     def where(self) -> str:
-        """Its phase and step: ``gate 3``."""
+        """The phase and step: ``gate 3``."""
         step = self.summary.step
         return self.summary.phase + ("" if step is None else f" {step}")
 
@@ -267,16 +267,16 @@ def find_folder(run: str | Path, root: str | Path) -> Path:
 
 
 def run_threshold(path: Path) -> float:
-    """Return the score from which an episode of a run counts as solved."""
+    """Return the minimum score of a solved episode of a run."""
     return threshold_of(path) if (path / CONFIG_NAME).is_file() else 1.0
 
 
 Texts = Mapping[str, int | str]
-"""The names of skill texts by hash: a version of the run's document, or a name in its test."""
+"""The names of skill texts by hash: the document's version, or the name in the final test."""
 
 
 def texts_of(store: RunStore) -> Texts:
-    """Return a name for each skill text of a run; equal texts have the first version."""
+    """Return a name for each skill text of a run; equal texts are named by the first version."""
     tested = [event.payload["skills"] for event in store.events(Kind.TEST_OPENED)]
     named = {digest: name for skills in tested for name, digest in skills.items()}
     return named | {one.hash: one.version for one in reversed(store.skills())}
@@ -443,7 +443,7 @@ def _view(turn: Turn) -> TurnView:
 
 
 def _lines(turn: Turn) -> Iterator[Line]:
-    """Say what happened in a turn; an unanswered native call is shown as one."""
+    """Yield the lines of a turn; an unanswered native call is shown as one."""
     if not turn.act.tool_calls or turn.metadata.get("tool_call") is not None:
         yield from spoken([turn])
         return
@@ -456,7 +456,7 @@ def _lines(turn: Turn) -> Iterator[Line]:
 
 
 def _thoughts(turn: Turn) -> str:
-    """Return the reasoning that a vendor's own message holds in addition to the text."""
+    """Return the reasoning in a vendor's own message, without the text."""
     content = (turn.act.native or {}).get("content")
     if isinstance(content, Mapping):
         return "\n".join(text for text in content.values() if isinstance(text, str))

@@ -1,8 +1,9 @@
-"""What a release was proven by: its paired scores, found in a store, and judged again anywhere.
+"""Find the paired scores that proved a release, and judge them again.
 
-A gate is a function of pairs. So the pairs of a stored decision are drawn once more, from the store
-in place of an engine, and the same gate must decide the same. What does is written next to
-the skill; with it, a decision can be repeated without the run, the environment or a model.
+A gate's verdict depends only on pairs of episodes. So the pairs of a stored decision are drawn once
+more, from the store instead of an engine, and the same gate must give the same verdict. Then the
+pairs are written next to the skill: with them, a decision can be repeated without the run, the
+environment or a model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ from skillwright.jobs.text.state import TrainState, beginning
 from skillwright.rollout.prompt import skill_in
 from skillwright.runs import EpisodeSummary, RunStore
 
-_CLOSE, _P_CLOSE = 1e-6, 2e-3  # random signs are drawn alike, summed in the machine's own order
+_CLOSE, _P_CLOSE = 1e-6, 2e-3  # tolerances: machines may sum random signs in another order
 
 
 class NoEvidence(RunError):
@@ -57,7 +58,7 @@ class TaskPairs(JsonRecord):
     """The scores of one task, draw by draw; ``None`` for a failure.
 
     Attributes:
-        same: Both sides are one and the same episode, because their prompts are equal.
+        same: Whether both sides are the same episode, because their prompts are equal.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -108,11 +109,11 @@ class Evidence(JsonRecord):
 
 
 async def judge_again(evidence: Evidence) -> Verdict:
-    """Draw the stored pairs and let the gate decide once more; nothing is played.
+    """Draw the stored pairs, and return the gate's new verdict; nothing is played.
 
     Raises:
         NoEvidence: The gate asks for a draw that is not stored.
-        DataError: The settings are those of no gate.
+        DataError: The settings do not belong to any gate.
     """
     try:
         test: Any = (
@@ -144,7 +145,7 @@ def differs(stored: Verdict, again: Verdict) -> str:
 
 
 class _StoredDuel:
-    """Hands out the pairs of an `Evidence`."""
+    """A duel that draws the pairs of an `Evidence`."""
 
     def __init__(self, tasks: Sequence[TaskPairs]) -> None:
         self._tasks = {one.task: one for one in tasks}
@@ -180,11 +181,11 @@ def _result(stored: TaskPairs, number: int, score: float | None, key: str) -> Ep
     return EpisodeResult(spec, reward=score, failure=failure, key=key)
 
 
-# Finding the pairs of a decision in a store.
+# Find the pairs of a decision in a store.
 
 
 class _StoredEngine:
-    """Answers with the stored episode of a task, a draw and a skill."""
+    """An engine that returns the stored episode of a task, a draw and a skill."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -200,7 +201,7 @@ class _StoredEngine:
     def _stored(self, spec: EpisodeSpec, context: SkillContext) -> EpisodeResult:
         played = self._found.get((spec.task.id, spec.draw), [])
         found = [one for one in played if one.skill_version == context.version]
-        # What another version of a bank says of this task may be the very same text.
+        # Another version of a bank may inject the same text for this task.
         found = found or [one for one in played if self._text(one) == context.text.strip()]
         if not found:
             raise NoEvidence(f"draw {spec.draw} of task {spec.task.id!r} is not in the store")
@@ -217,7 +218,7 @@ class _StoredEngine:
 
 
 class _Noted:
-    """A duel whose pairs are remembered."""
+    """A duel that records its pairs."""
 
     def __init__(self, duel: Duel) -> None:
         self._duel = duel
@@ -236,7 +237,7 @@ class _Noted:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A stored decision: who was compared, by which gate, on which draws."""
+    """A stored decision: the compared sides, the gate, and the draws."""
 
     sides: tuple[SkillSource, SkillSource]
     names: tuple[str, str]
@@ -251,7 +252,7 @@ async def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]
     """Find the pairs behind a decision, and judge them again.
 
     Raises:
-        NoEvidence: Some are not in the store, or the gate decides differently.
+        NoEvidence: Some pairs are not in the store, or the gate decides differently.
     """
     engine: Any = _StoredEngine(store)
     duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
@@ -290,7 +291,7 @@ def _pairs(task: Task, pairs: Sequence[Pair]) -> TaskPairs:
 
 
 def val_tasks(store: RunStore) -> list[Task]:
-    """Return the val tasks that a store has episodes of, by id."""
+    """Return the val tasks with episodes in a store, sorted by id."""
     found = {one.task_id: one.id for one in store.episodes() if one.split == "val"}
     return [store.task(found[task_id]) for task_id in sorted(found)]
 
@@ -382,7 +383,7 @@ def decision_on_bank(
 
 
 def gate_facts(verdict: Mapping[str, Any]) -> dict[str, str]:
-    """Return a verdict as metadata: texts by name; what was not measured is left out."""
+    """Return a verdict as metadata: strings by name, without values that were not measured."""
     facts: dict[str, str] = {"proven": "yes" if verdict.get("decision") == "accept" else "no"}
     if verdict.get("effect") is not None:
         facts["gain"] = f"{verdict['effect']:+.4f}"

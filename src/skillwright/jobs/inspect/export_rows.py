@@ -55,8 +55,12 @@ def export_run(
 
     Raises:
         RunError: There is no such run, or it has nothing to export.
-        ConfigError: pyarrow is needed and not installed.
+        ConfigError: pyarrow is needed and not installed, or the file's ending says another format.
     """
+    endings = (".parquet",) if form is ExportFormat.PARQUET else (".jsonl", ".ndjson")
+    if to.suffix.lower() not in endings:
+        others = "end it in .parquet for Parquet, in .jsonl for JSON Lines"
+        raise ConfigError(f"{str(to)!r} would hold {form.value}, not what its name says; {others}")
     found = list_episodes(run, root, EpisodeQuery())
     episodes = sorted(found.episodes, key=lambda one: one.summary.id)
     with RunStore.open(found.path / STORE_NAME, read_only=True) as store:
@@ -91,7 +95,7 @@ def _tested(store: RunStore) -> Callable[[EpisodeSummary], list[str]]:
 
 
 def _call_rows(store: RunStore, episodes: Iterable[FoundEpisode]) -> Iterator[dict[str, Any]]:
-    """A row per call: turns of episodes first, then calls of optimizers and teachers."""
+    """Yield a row per call: turns of episodes first, then calls of optimizers and teachers."""
     for one in episodes:
         result = store.load_episode(one.summary.id)
         for turn in result.trajectory.turns:
@@ -137,7 +141,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 def _write_lines(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     count = 0
-    # Next to its target, so that what was there stays until everything is written.
+    # Written next to its target, which is replaced at the end.
     half = to.with_name(f"{to.name}.part")
     with half.open("w", encoding="utf-8") as file:
         for row in rows:
@@ -158,7 +162,7 @@ def _write_table(to: Path, rows: Iterable[Mapping[str, Any]]) -> int:
         raise ConfigError(
             "--format parquet needs pyarrow; `pip install pyarrow`, or take --format jsonl"
         ) from error
-    # Objects of any shape, such as what an environment reports, have no column type: they are JSON.
+    # Objects of any shape, such as an environment's report, have no column type: they become JSON.
     flat = [
         {key: json.dumps(one) if isinstance(one, dict | list) else one for key, one in row.items()}
         for row in rows

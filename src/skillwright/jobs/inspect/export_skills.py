@@ -304,7 +304,7 @@ def _warnings(text: str) -> list[str]:
 async def _describe(
     words: TaskWords, llm: ModelConfig | None, options: ExportOptions, notes: list[str]
 ) -> tuple[str, str]:
-    """Return a description, and its author: a model if there is one, else the tasks' words."""
+    """Return a description and its author: a model, or ``words`` of the tasks without one."""
     from_words = describe(words)
     if llm is None or not options.asks_model or llm.is_scripted or not words.prompts:
         return from_words, "words"
@@ -396,7 +396,7 @@ def _proof(found: Any, verdict: Any, notes: list[str]) -> tuple[dict[str, str], 
 
 
 def _played_for(bank: Path) -> Path | None:
-    """Return the store of what was played for a bank: next to it, or of the run that it lies in."""
+    """Return the folder of a bank's episodes: next to its file, or the run that it lies in."""
     places = (work_folder(bank) / STORE_NAME, bank.parent.parent / STORE_NAME)
     return next((one for one in places if bank.is_file() and one.is_file()), None)
 

@@ -1,4 +1,4 @@
-"""Tasks whose outcome flipped between two versions of what a run trains, on the same draws."""
+"""Tasks whose outcome flipped between two versions of a run, on the same draws."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class FlipSide:
     """The results of a task with one of the two versions.
 
     Attributes:
-        solved: Number of solved draws among those that both versions have scores of.
+        solved: Number of solved draws, among those with scores of both versions.
         draws: Number of these draws.
         episode: The first of them with another result.
     """
@@ -62,12 +62,12 @@ class Flip:
 
     @property
     def is_gain(self) -> bool:
-        """Whether it is the last version that solves it."""
+        """Whether the last version solves it."""
         return self.after.solved > self.before.solved
 
     @property
     def task(self) -> EpisodeSummary:
-        """An episode of the task, for what it says about it."""
+        """An episode of the task, for the task's facts."""
         return self.after.episode.summary
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,8 +105,8 @@ def list_flips(
 ) -> FlipList:
     """List the tasks that flipped between the first version of a run and the released one.
 
-    They are compared on the test split if it is open, else on val; a policy by its first and its
-    selected weights. Without a release, the current version is the last one.
+    They are compared on the test split if it was opened, else on val. Of trained weights, the first
+    and the selected ones are compared. Without a release, the current version is the last one.
 
     Args:
         run: A run's folder or name, or ``latest``.
@@ -146,7 +146,7 @@ def list_flips(
 
 
 class _Versions(NamedTuple):
-    """The episodes of two versions, with what these are called."""
+    """The episodes of two versions, and the versions' names."""
 
     before: str
     after: str
@@ -168,7 +168,7 @@ def _refuse_what_cannot_flip(query: EpisodeQuery) -> None:
 
 
 def _versions(summary: RunSummary, store: RunStore, split: str | None) -> _Versions:
-    """Return the two versions of a run: on test where it was opened, else on val."""
+    """Return the two versions of a run: on test if it was opened, else on val."""
     if summary.job == "eval":
         raise RunError(
             f"run {summary.name!r} is an evaluation of one skill, so nothing can have flipped in "
@@ -196,7 +196,7 @@ def _releases(summary: RunSummary) -> bool:
 
 
 def _of_text(summary: RunSummary, store: RunStore, val: Sequence[EpisodeSummary]) -> _Versions:
-    """Return the initial document and the released one, or the current one where none was."""
+    """Return the initial document, and the released one or else the current one."""
     state = summary.state
     last = (state.best_version or state.skill_version) if state else 0
     if not last:
@@ -257,7 +257,7 @@ def _paired(versions: _Versions) -> dict[str, Pairs]:
 
 
 def _flip(pairs: Pairs, threshold: float, texts: Texts) -> Flip | None:
-    """Return a task with both of its sides, where exactly one version solved it."""
+    """Return a task's flip, or ``None`` unless exactly one version solved it."""
     solved = [[described(one, threshold, texts).solved is True for one in pair] for pair in pairs]
     before, after = (fmean(pair[side] for pair in solved) for side in (0, 1))
     if not is_flipped(before, after):
@@ -272,7 +272,7 @@ def _flip(pairs: Pairs, threshold: float, texts: Texts) -> Flip | None:
 
 
 def _place(store: RunStore, flip: Flip, text: str) -> str:
-    """Return the place where one of the two episodes holds a text, or ""."""
+    """Return the text around a match in one of the two episodes, or ""."""
     places = (
         place_of(store.load_episode(side.episode.summary.id), text)
         for side in (flip.after, flip.before)

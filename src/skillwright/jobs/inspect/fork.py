@@ -46,7 +46,7 @@ class PlannedFork:
     recorded: EpisodeResult
 
     def start(self) -> Run:
-        """Make its run; `start_run` says what is raised."""
+        """Make its run; raises as `start_run`."""
         return start_run(self.config, self.skill, self.plan, self.recorded)
 
 
@@ -100,7 +100,7 @@ def plan_fork(
                 "seed": derive_seed("fork", config.run.seed, recorded.key, turn),
             }
         ),
-        # What is injected is in the run; nothing of the files is read again.
+        # The injected text is in the run's store; its files are not read again.
         "skill": SkillSection(),
         "rollout": config.rollout.model_copy(update={"reuse": []}),
     }
@@ -113,7 +113,7 @@ def plan_fork(
 
 
 def _checked(stage: Stage, recorded: EpisodeResult, turn: int, name: str) -> str:
-    """Play the first turns back, and return the skill text that they were played with."""
+    """Play the first turns back, and return the injected skill text."""
     last = len(recorded.trajectory.turns)
     if turn > last > 0:
         raise RunError(f"{name} has turns 0 to {last - 1}, so none of them is turn {turn}")

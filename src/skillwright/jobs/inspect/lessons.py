@@ -1,8 +1,8 @@
 """Test whether the accepted edits of a skill help another model.
 
 Each was accepted on paired draws: the skill before and after it, on the same tasks with the same
-seeds. The other model plays the same pairs, in a folder below the run's (``lessons/<model>``) that
-commands on episodes accept in place of a run.
+seeds. The other model plays the same pairs, in the folder ``lessons/<model>`` below the run's;
+commands on episodes accept that folder instead of a run.
 """
 
 import re
@@ -73,7 +73,7 @@ class LessonTest:
 
     @property
     def pairs(self) -> int:
-        """How many pairs are asked for."""
+        """Number of pairs to play."""
         return sum(sum(one.draws.values()) for one in self.accepted)
 
 
@@ -275,7 +275,7 @@ def _name(config: RunConfig) -> str:
 
 
 def accepted_changes(config: RunConfig, store: RunStore) -> tuple[Accepted, ...]:
-    """Return what a run's gate accepted, with the draws behind it, in order."""
+    """Return the changes that a run's gate accepted, with their draws, in order."""
     state = restore(config, store)
     records: list[StepRecord | EpochRecord] = [*state.steps, *state.epochs]
     parents = {one.version: one for one in store.skills()}
@@ -322,7 +322,7 @@ def _edits(store: RunStore, record: StepRecord | EpochRecord) -> tuple[str, ...]
 
 
 def _common_draws(store: RunStore, before: str, after: str, first: int) -> dict[str, int]:
-    """Count the draws of each task from a number on that both sides have, failures included."""
+    """Count the draws of each task, from number ``first``, that both sides have."""
     drawn: dict[str, set[tuple[str, int]]] = {before: set(), after: set()}
     for one in store.episodes(phase="gate"):
         name = one.skill_version.split("+")[0]

@@ -104,7 +104,7 @@ class BlamedLine:
 
 
 def blame_skill(skill: StoredSkill) -> list[BlamedLine]:
-    """Say where each line of a version comes from."""
+    """Return the origin of each line of a version."""
     with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
         return blame(store, skill.version)
 
@@ -160,7 +160,7 @@ def _carried(
     places: Sequence[int],
     version: int,
 ) -> tuple[list[int], list[int]]:
-    """Return, for each line, the version it is from and its number (from 1) there."""
+    """Return, for each line, the version that it is from, and its number there (from 1)."""
     found = [version] * len(lines)
     numbers = list(range(1, len(lines) + 1))
     matcher = difflib.SequenceMatcher(a=before, b=lines, autojunk=False)
@@ -171,7 +171,7 @@ def _carried(
 
 
 _Cited = tuple[int, str, tuple[int, ...]]
-"""A step, what was read in it, and the turns that were cited."""
+"""A step, the task ids that were read, and the cited turns."""
 
 
 class _Evidence:
@@ -211,11 +211,11 @@ class _Evidence:
         if inside := [one for one in selected if one.lines and _holds(one.lines, place)]:
             return inside
         quoted = [one for one in selected if text.strip() and text.strip() in one.edit.content]
-        # A rewritten document, or a blank line between two edits: all of the step wrote it.
+        # A rewritten document, or a blank line between two edits, is from all edits of the step.
         return quoted or selected
 
     def _noted(self, text: str, version: SkillVersion) -> list[_Cited]:
-        """Return what analysts had read that noted a line of the appendix; else nothing."""
+        """Return the evidence of the analysts who noted a line of the appendix, maybe none."""
         if version.step is None:
             return []
         if version.step not in self._patches:

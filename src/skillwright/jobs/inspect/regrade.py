@@ -1,6 +1,6 @@
 """Score stored episodes again: their stored turns are played in a fresh environment.
 
-No model is called. The new scores are an event of their own; the old ones stay.
+No model is called. The new scores are stored in an event; the old ones stay.
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ def regrade(run: str | Path, root: str | Path = "runs") -> RegradeReport:
     stage = Stage.of(path)
     folder = RunFolder.open(path)
     try:
-        # Opened to look at first: a store that is not there must not be made here.
+        # Opened read-only first: a missing store must not be created here.
         RunStore.open(folder.store_path, read_only=True).close()
         with RunStore.open(folder.store_path) as store, closing(LoopThread()) as loop:
             report = _regrade(stage, store, loop)
@@ -107,7 +107,7 @@ def _regrade(stage: Stage, store: RunStore, loop: LoopThread) -> RegradeReport:
             continue
         episode = store.load_episode(summary.id)
         reward, why = _scored(stage, loop, episode)
-        scored = replace(episode, trajectory=Trajectory(""))  # what was said is read one by one
+        scored = replace(episode, trajectory=Trajectory(""))  # trajectories are read one by one
         before.append(scored)
         after.append(scored if reward is None else replace(scored, reward=reward))
         if why:
@@ -131,32 +131,32 @@ def _regrade(stage: Stage, store: RunStore, loop: LoopThread) -> RegradeReport:
 
 
 def _scored(stage: Stage, loop: LoopThread, episode: EpisodeResult) -> tuple[float | None, str]:
-    """Return the score now, or ``None`` where it would have gone another way, and why."""
+    """Return the new score, ``None`` if it cannot be played again, and the difference or reason."""
     try:
         played = stage.play(loop, episode)
     except NotReplayed as error:
         return None, str(error)
-    parted = next((one for one in played.differences if one.parts_ways), None)
-    if parted is not None:
-        return None, f"turn {parted.turn}: {_another_way(parted)}"
+    first = next((one for one in played.differences if one.parts_ways), None)
+    if first is not None:
+        return None, f"turn {first.turn}: {_divergence(first)}"
     if played.reward == episode.reward:
         return played.reward, ""
     then, now = episode.trajectory.turns[-1], played.last
     return played.reward, _difference(then.metadata, now.metadata if now else {})
 
 
-def _another_way(parted: Difference) -> str:
-    match parted.field:
+def _divergence(first: Difference) -> str:
+    match first.field:
         case "observation":
             return "the agent would read something else"
         case "end":
-            return f"{parted.now}, and then: {parted.recorded}"
+            return f"{first.now}, and then: {first.recorded}"
         case _:
-            return parted.now
+            return first.now
 
 
 def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Say which part of the reward came out differently."""
+    """Say which part of the reward differs."""
     before, after = (one.get("reward_breakdown") or {} for one in (then, now))
     names = sorted(
         name

@@ -32,7 +32,7 @@ class Differing(JsonRecord):
     Attributes:
         episode: Its name, such as ``e12``.
         difference: The first difference.
-        as_then: Whether settings, data and version of the environment are unchanged.
+        as_then: Whether settings, data and version of the environment are those of the record.
     """
 
     episode: str
@@ -50,9 +50,9 @@ class ReplayReport:
         equal: Number of episodes that equal the record.
         turns: Number of turns played.
         differing: Number of episodes that differ.
-        differences: The first of these, with the difference.
+        differences: The first differing episodes.
         reasons: Number of episodes that cannot be replayed, by reason.
-        samples: One of these by reason.
+        samples: The name of one such episode, by reason.
     """
 
     run: str
@@ -65,12 +65,12 @@ class ReplayReport:
 
     @property
     def not_replayed(self) -> int:
-        """Episodes of which nothing is known."""
+        """Number of episodes that cannot be replayed."""
         return self.reasons.total()
 
     @property
     def stands(self) -> bool:
-        """Whether something was replayed, and all of it is as recorded."""
+        """Whether at least one episode was replayed, and all are as recorded."""
         return self.equal > 0 and not self.differing
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class ReplayReport:
         self.samples.setdefault(reason, name)
 
     def differ(self, one: Differing) -> None:
-        """Count an episode that came out otherwise."""
+        """Count an episode that differs from the record."""
         self.differing += 1
         if len(self.differences) < _MOST_SHOWN:
             self.differences.append(one)
@@ -137,7 +137,7 @@ def replay_run(
 
 
 _MOST_SHOWN: Final = 50
-"""Differences and reasons of a run that are kept; all are counted."""
+"""Maximum number of differences and reasons that a report lists; all are counted."""
 _OTHER_REASONS: Final = "other reasons"
 
 
@@ -158,7 +158,7 @@ class Stage:
         """Return the stage of a run by its folder.
 
         Raises:
-            NotReplayed: No environment of ours plays it, or what it was made with is not known.
+            NotReplayed: An adapter played it, or its configuration is unknown.
             UsageError: Its configuration cannot be read.
         """
         file = path / CONFIG_NAME
@@ -187,8 +187,8 @@ class Stage:
         """Play an episode back, or its first turns.
 
         Raises:
-            NotReplayed: It has no turn, or not all that was said in it is stored.
-            UsageError: Its environment cannot be built: the data is not there.
+            NotReplayed: It has no turn, or the store lacks a part of it.
+            UsageError: Its environment cannot be built, because the data is missing.
         """
         trajectory = episode.trajectory
         if not trajectory.turns:
@@ -200,7 +200,7 @@ class Stage:
         return loop.run(play_back(episode, self.make_env, limits, self.prompt, turns))
 
     def is_as_then(self, episode: EpisodeResult, agent: str, skill: str | None) -> bool:
-        """Tell whether data, settings and version of the environment are those of an episode."""
+        """Tell whether an episode was played with this data, these settings and this version."""
         return skill is not None and episode.key == episode_key(
             episode.spec,
             skill,

@@ -1,8 +1,7 @@
-"""The parts of a skill document that can be taken out: its sections, or their items.
+"""Split a skill document into the parts that an ablation takes out: sections, or their items.
 
-A document is Markdown for people and models; nothing else says where a part of it begins. The
-optimizer edits below headings, and writes its epoch's guidance and its reminders into regions of
-their own, which are sections here.
+A document is plain Markdown, in which headings begin the sections. The optimizer's guidance and
+reminders have protected regions of their own, which count as sections.
 """
 
 import re
@@ -23,7 +22,7 @@ _HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
 _ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+")
 _FENCE: Final = re.compile(r"^\s*(```+|~~~+)")
 _COARSE: Final = 0.5
-"""A section with more than this share of the words says little as a whole."""
+"""A section with more than this share of the words is too coarse, and is split into items."""
 _TITLE_CHARS: Final = 120
 
 
@@ -86,7 +85,7 @@ def split_document(text: str, *, by_item: bool = False) -> list[Section]:
 
 
 def without_sections(text: str, sections: Collection[Section]) -> str:
-    """Return a document without sections, and without headings that have nothing left below."""
+    """Return a document without sections, and without headings that become empty."""
     gone = {line for section in sections for line in section.lines}
     blocks = list(_blocks(text))
     for index, block in enumerate(blocks):
@@ -106,7 +105,7 @@ def without_sections(text: str, sections: Collection[Section]) -> str:
 
 
 def _sections(blocks: Sequence[_Block]) -> Iterator[list[_Block]]:
-    """Group blocks; of one that no section's heading begins, the headings are left out."""
+    """Group blocks by section; headings above the first section's are left out."""
     counts = Counter(one.level for one in blocks if one.kind == "heading")
     level = min((one for one, count in counts.items() if count > 1), default=0)
     members: list[_Block] = []
@@ -151,7 +150,7 @@ def _blocks(text: str) -> Iterator[_Block]:
         elif line.strip():
             number = _end_of_text(lines, number, set(regions))
             title = _ITEM.sub("", line).strip()[:_TITLE_CHARS]
-            # A rule (`---`) says nothing.
+            # A horizontal rule (`---`) has no content.
             yield _Block("text", first, number, title if any(map(str.isalnum, title)) else "")
         else:
             number = first
@@ -168,7 +167,7 @@ def _region_lines(text: str) -> dict[int, int]:
 
 
 def _name(region: str) -> str:
-    """Name a protected region; "" where nothing is in it."""
+    """Name a protected region; "" if it is empty."""
     if slow_update_field(region):
         return "slow update"
     return "appendix" if without_markers(region).removeprefix(APPENDIX_HEADING).strip() else ""

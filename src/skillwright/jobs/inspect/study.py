@@ -6,7 +6,7 @@
       summary.json    the results, written again after each seed
       run.lock        the process that works on it
 
-The seeds' runs hold everything; a study that was stopped resumes those that are not finished.
+All results are in the seeds' runs; a study that was stopped resumes the unfinished ones.
 """
 
 import shlex
@@ -66,7 +66,7 @@ class Study:
         return self.path / run_name(seed)
 
     def close(self) -> None:
-        """Let others work on the study."""
+        """Release the study's lock."""
         self._lock.release()
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class Study:
 
 
 def start_study(config: RunConfig, skill: str, count: int) -> Study:
-    """Make the folder of a study and the runs of all its seeds. Check the configuration before.
+    """Make the folder of a study and the runs of all its seeds; nothing is checked.
 
     Args:
         config: The configuration of every seed.
@@ -112,7 +112,7 @@ def find_study(study: str | Path, root: str | Path = "runs") -> Path | None:
     """Return the folder of a study; ``None`` for anything else.
 
     Args:
-        study: Its path or its name; ``latest`` is one if the run that began last belongs to it.
+        study: Its path or its name; ``latest`` is the study of the run that began last, if any.
         root: The folder that holds studies.
     """
     paths = (Path(study), Path(root) / study)
@@ -131,10 +131,10 @@ def open_study(
     Args:
         study: Its folder, or its name below ``root``.
         root: The folder that holds studies.
-        overrides: ``budget.usd=5`` and its like, for each seed; see `open_run`.
+        overrides: New budgets for each seed, such as ``budget.usd=5``; see `open_run`.
 
     Raises:
-        ConfigError: Something else than the budget would change.
+        ConfigError: An override is not a budget.
         RunError: There is no such study, its list of seeds cannot be read, or another process
             works on it.
     """
@@ -186,7 +186,7 @@ class SeedResult:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object, with where the run stands."""
+        """Return the fields and the run's state as a JSON object."""
         run = self.run
         return {
             "seed": self.seed,
@@ -210,7 +210,7 @@ class StudySummary:
 
     @property
     def gains(self) -> list[float]:
-        """What the seeds gained in tasks solved on test, in order, where they were tested."""
+        """The gains in success rate on test of the tested seeds, in order."""
         return [one.gain for one in self._tested if one.gain is not None]
 
     @property
@@ -219,44 +219,44 @@ class StudySummary:
 
     @property
     def mean_gain(self) -> float | None:
-        """Their mean, or ``None`` where there are none."""
+        """The mean of the gains, or ``None`` if there are none."""
         return fmean(self.gains) if self.gains else None
 
     @property
     def interval(self) -> Interval | None:
         """A 95% interval of the mean gain over seeds, by Student's t; see `mean_interval`."""
         found = mean_interval(self.gains)
-        # A gain in tasks solved is never beyond 1, which few seeds do not know.
+        # With few seeds, the t interval may exceed the range of a gain, [-1, 1].
         return None if found is None else Interval(max(-1.0, found.low), min(1.0, found.high))
 
     @property
     def highest(self) -> SeedResult | None:
-        """The seed that gained most, the first of equals, or ``None`` where none has a gain."""
+        """The seed with the highest gain, the first of equals, or ``None`` if none has a gain."""
         return max(self._tested, key=lambda one: one.gain or 0.0, default=None)
 
     @property
     def lowest(self) -> SeedResult | None:
-        """The seed that gained least, the first of equals, or ``None`` where none has a gain."""
+        """The seed with the lowest gain, the first of equals, or ``None`` if none has a gain."""
         return min(self._tested, key=lambda one: one.gain or 0.0, default=None)
 
     @property
     def finished(self) -> int:
-        """How many seeds have nothing left to do."""
+        """Number of finished seeds."""
         return sum(one.run.is_finished for one in self.seeds)
 
     @property
     def steps(self) -> int:
-        """Steps that are decided, over all seeds."""
+        """Number of decided steps, over all seeds."""
         return sum(one.run.steps for one in self.seeds)
 
     @property
     def accepted(self) -> int:
-        """Candidates that passed the gate, over all seeds."""
+        """Number of accepted candidates, over all seeds."""
         return sum(one.run.accepted for one in self.seeds)
 
     @property
     def episodes(self) -> int:
-        """Scored episodes, over all seeds."""
+        """Number of scored episodes, over all seeds."""
         return sum(one.run.episodes for one in self.seeds)
 
     @property
@@ -266,7 +266,7 @@ class StudySummary:
 
     @property
     def is_scripted(self) -> bool:
-        """Whether a scripted model took part, which must be said with any result."""
+        """Whether a scripted model took part, which every display must say."""
         return any(one.run.is_scripted for one in self.seeds)
 
     @property
@@ -346,7 +346,7 @@ SUMMARY_NAME = "summary.json"
 
 
 def points(gain: float) -> str:
-    """Write a difference between two shares in percentage points, as tables of percentages do."""
+    """Write a difference between two shares in percentage points."""
     return f"{100 * gain:+.1f}"
 
 

@@ -1,4 +1,4 @@
-"""What a run's store says about it, without running anything."""
+"""Summarize runs from their stores, without running anything."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,16 +28,16 @@ from skillwright.runs.folder import CONFIG_NAME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary(ListedRun):
-    """Where a run stands.
+    """The state and the results of a run.
 
     Attributes:
         usage: Consumption by purpose.
-        state: Where training stands; ``None`` for an evaluation.
-        rl: Where a run of the recipe stands; ``None`` for other jobs.
+        state: The state of a training of a document; ``None`` for other jobs.
+        rl: The state of a training of weights; ``None`` for other jobs.
         evaluation: The report of an evaluation; ``None`` before its end and for training.
-        fork: The recorded episode that an evaluation continues, where it does.
+        fork: The recorded episode that an evaluation continues, if any.
         mode: Lines on how training differs from SkillOpt's; none for an evaluation.
-        mode_facts: The same as a JSON object, with what no mode does as SkillOpt.
+        mode_facts: The same as a JSON object, with differences that all modes have.
         turns: How the agent's answers ended; ``None`` in lists.
         stopped: The error that the latest session ended with, or "".
     """
@@ -96,13 +96,13 @@ def read_run(run: str | Path, root: str | Path = "runs") -> RunSummary:
 
 
 def with_turns(summary: RunSummary) -> RunSummary:
-    """Add how the agent's answers ended, which takes a look at every turn."""
+    """Add how the agent's answers ended; this reads every turn."""
     with RunStore.open(RunFolder.look(summary.path).store_path, read_only=True) as store:
         return replace(summary, turns=TurnEnds.read(store.turn_ends()))
 
 
 def is_finished(run: Run) -> bool:
-    """Whether nothing is left to do in a run that this process works on."""
+    """Tell whether a run that this process works on is finished."""
     return bool(run.store.events(Kind.FINISHED if run.plan is None else EVALUATED))
 
 

@@ -1,10 +1,14 @@
-"""Whether an exported skill is what it says: its names, limits, links, hashes, and its proof."""
+"""Verify an exported skill: its names, limits, links, hashes, and evidence."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
+
+import yaml
 
 from skillwright.bank.formats.agent_skills import (
     EVIDENCE_FILE,
@@ -18,7 +22,9 @@ from skillwright.bank.formats.agent_skills import (
     read_frontmatter,
     refuse_leaving,
     skill_files,
+    split_frontmatter,
 )
+from skillwright.config.yaml_files import StrictLoader
 from skillwright.core import DataError, SkillwrightError
 from skillwright.core.jsonio import JsonRecord, read_text
 from skillwright.jobs.inspect.evidence import Evidence, differs, gate_facts, judge_again
@@ -30,7 +36,7 @@ _OF_OURS = ("files", "hash", "evidence", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class Checked(JsonRecord):
-    """A check and its outcome; one that was skipped says why."""
+    """A check and its outcome; a skipped one has the reason."""
 
     name: str
     outcome: Outcome
@@ -39,7 +45,7 @@ class Checked(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Verified(JsonRecord):
-    """What was found out about one folder."""
+    """The checks of one folder."""
 
     folder: str
     checks: tuple[Checked, ...]
@@ -51,7 +57,7 @@ class Verified(JsonRecord):
 
 
 async def verify_skills(folder: Path) -> tuple[Verified, ...]:
-    """Check a folder of Agent Skills, or each folder of skills in it; nothing is played or asked.
+    """Check a folder of Agent Skills, or each folder of skills in it, without calling a model.
 
     Raises:
         DataError: There is no SKILL.md.
@@ -67,12 +73,16 @@ async def verify_skills(folder: Path) -> tuple[Verified, ...]:
 
 async def _checks(path: Path) -> list[Checked]:
     folder = path.parent
+    unread: list[str] = []
     try:
         refuse_leaving(path)
-        fields, body = read_frontmatter(read_text(path, "skill file"), str(path))
+        text = read_text(path, "skill file")
+        unread += _unreadable(text, str(path))
+        fields, body = read_frontmatter(text, str(path))
     except DataError as problem:
-        return [Checked("rules", "fail", str(problem))]
-    rules = _none("rules", broken_rules(folder, fields, body), "the Agent Skills standard is kept")
+        return [Checked("rules", "fail", "; ".join(unread) or str(problem))]
+    broken = chain(unread, broken_rules(folder, fields, body))
+    rules = _none("rules", broken, "the Agent Skills standard is kept")
     links = _none("links", broken_links(folder, body), "each leads to a file one level deep")
     if not is_ours(fields):
         said = "skillwright did not write this folder"
@@ -81,6 +91,36 @@ async def _checks(path: Path) -> list[Checked]:
     metadata = fields["metadata"]
     files = _none("files", _wrong_files(folder, metadata), "those that were exported")
     return [rules, links, files, _hash(folder, metadata), *await _evidence(folder, metadata)]
+
+
+def _unreadable(text: str, where: str) -> Iterator[str]:
+    """Yield what makes clients drop a skill, as they read YAML strictly, or read less of it."""
+    if text.startswith("\ufeff"):
+        yield "it begins with a byte order mark, so clients find no frontmatter; save it without"
+    written, _ = split_frontmatter(text, where)
+    try:
+        yaml.load(written, Loader=StrictLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" in line {mark.line + 2}" if mark else ""
+        problem = error.problem or error.context or ""
+        move = "put the value in quotes"
+        if "\\t" in problem:
+            move = "write a blank in the place of the tab"
+        elif "twice" in problem:
+            move = "take one out"
+        yield f"clients drop it, as they cannot read its frontmatter{line}: {problem}; {move}"
+        return
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        yield f"clients drop it, as they cannot read its frontmatter: {error}"
+        return
+    for key, value in getattr(yaml.compose(written, yaml.SafeLoader), "value", []):
+        cut = re.match(r"[ \t]+#[^\n]*", written[value.end_mark.index :])
+        if key.value == "description" and getattr(value, "style", None) is None and cut:
+            yield (
+                f"clients read the description only up to {value.value!r}: what follows a blank "
+                f"and #, {cut[0].strip()!r}, is a comment; put the description in quotes"
+            )
 
 
 def _none(name: str, problems: Iterator[str], otherwise: str) -> Checked:
@@ -115,7 +155,7 @@ def _hash(folder: Path, metadata: Mapping[str, Any]) -> Checked:
 
 
 async def _evidence(folder: Path, metadata: Mapping[str, Any]) -> list[Checked]:
-    """Judge the stored pairs again, and compare with what the metadata says."""
+    """Judge the stored pairs again, and compare the verdict with the metadata."""
     file = folder / EVIDENCE_FILE
     if not file.is_file():
         claims = metadata.get("proven") == "yes"

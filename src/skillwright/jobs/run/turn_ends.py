@@ -1,13 +1,14 @@
 """How the answers of an agent and its episodes ended, and what failed most."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from skillwright.core import EpisodeResult, Lapse, StopReason
 from skillwright.core.errors import NotMeasured as NotMeasured
-from skillwright.runs import EpisodeSummary
+from skillwright.core.fence import one_line
+from skillwright.runs import EpisodeSummary, RunStore
 
 # How the answers of an agent ended: shares that say nothing about it, in every report.
 
@@ -138,6 +139,7 @@ class TurnEnds:
 
 
 MOST_CAUSES: Final = 3
+_LONGEST_REASON: Final = 160
 _ENDINGS: Final = {
     StopReason.DONE: "ended without success",
     StopReason.MAX_TURNS: "turn limit",
@@ -151,7 +153,7 @@ class Cause:
     """Episodes of one task type that ended alike, without success.
 
     Attributes:
-        ending: A fault's cause, a limit, or the environment.
+        ending: A fault's cause, a limit, or what the scorer said, if it said anything.
         count: Number of episodes.
         episode: One of them, as ``runs view`` names it.
     """
@@ -169,23 +171,23 @@ class Cause:
 
 
 def top_causes(
-    episodes: Iterable[EpisodeSummary],
+    store: RunStore,
     threshold: float,
     is_meant: Callable[[EpisodeSummary], bool] = lambda one: True,
 ) -> list[Cause]:
     """Group the episodes that did not succeed by task type and ending, the most frequent first.
 
     Args:
-        episodes: Episodes in order; of repeated attempts, the last counts.
+        store: The run's episodes; of repeated attempts, the last counts.
         threshold: The score from which an episode is a success.
         is_meant: Which of them count.
     """
-    latest = {one.key: one for one in episodes if is_meant(one)}
+    latest = {one.key: one for one in store.episodes() if is_meant(one)}
     groups: dict[tuple[str, str], list[EpisodeSummary]] = {}
     for one in latest.values():
         score = one.reward if one.hard is None else one.hard
         if score is None or score < threshold:
-            groups.setdefault((one.task_type, _ending(one)), []).append(one)
+            groups.setdefault((one.task_type, _ending(store, one)), []).append(one)
     causes = [
         Cause(task_type, ending, len(found), f"e{found[0].id}")
         for (task_type, ending), found in groups.items()
@@ -193,7 +195,11 @@ def top_causes(
     return sorted(causes, key=lambda cause: (-cause.count, cause.task_type))[:MOST_CAUSES]
 
 
-def _ending(one: EpisodeSummary) -> str:
+def _ending(store: RunStore, one: EpisodeSummary) -> str:
     if one.failure is not None:
         return f"failed ({one.failure.cause.value.replace('_', ' ')})"
+    if one.stop_reason is StopReason.DONE and one.turns:
+        (last,) = store.load_window(one.id, one.turns - 1, 1).trajectory.turns
+        if reason := last.metadata.get("reason"):
+            return one_line(str(reason), _LONGEST_REASON)
     return _ENDINGS.get(one.stop_reason, one.stop_reason.value.replace("_", " "))

@@ -31,6 +31,7 @@ _UNREAD = "optimizer replies could not be read"
 _EMPTY = "optimizer replies held nothing that could be used"
 
 _DROPPED = " is dropped: "
+_EDIT = re.compile(r"^e\d+: ")
 _SENTENCE = re.compile(r"[.!?]\s+(?=[A-Z])")
 _VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*|\be\d+\b")
 
@@ -114,6 +115,7 @@ def account_of_step(
         *_of_adapter(proposal.reflection.notes, patches),
         *_dropped([one for one in patches if one.id not in named]),
         *_repaired(patches),
+        *_equal(proposal.merged.notes),
         *_not_made(edits),
     ]
     if not replies.asked and not remarks:
@@ -173,27 +175,37 @@ def _said(lost: Sequence[Unusable], asked: int) -> Iterator[str]:
 
 
 def _dropped(calls: Sequence[PatchRecord]) -> Iterator[str]:
-    drops = ((cause, one.id) for one in calls for cause in map(_plain, _causes_of_drops(one)))
-    for cause, found in _grouped(drops):
-        yield f"{_edits(len(found))} dropped: {cause} (example: call {found[0]})"
+    for thing in ("edit", "reminder"):
+        drops = ((_plain(cause), one.id) for one in calls for cause in _causes_of_drops(one, thing))
+        for cause, found in _grouped(drops):
+            yield f"{_number(found, thing)} dropped: {cause} (example: call {found[0]})"
 
 
 def _repaired(calls: Sequence[PatchRecord]) -> Iterator[str]:
-    for cause, found in _grouped(
-        (str(repair), one.id) for one in calls for repair in one.details.get("repaired", ())
-    ):
-        verb = "reply was" if len(found) == 1 else "replies were"
-        yield f"{len(found)} {verb} repaired: {cause} (example: call {found[0]})"
+    repairs = {
+        (_plain(_EDIT.sub("", str(repair))), one.id): None
+        for one in calls
+        for repair in one.details.get("repaired", ())
+    }
+    for cause, found in _grouped(repairs):
+        replies = list(dict.fromkeys(found))
+        number = "1 reply was" if len(replies) == 1 else f"{len(replies)} replies were"
+        yield f"{number} repaired: {cause} (example: call {replies[0]})"
+
+
+def _equal(notes: Sequence[str]) -> Iterator[str]:
+    if notes:
+        yield f"{_number(notes, 'edit')} merged with an equal one (example: {notes[0]})"
 
 
 def _not_made(edits: Sequence[EditRecord]) -> Iterator[str]:
     missed = (one for one in edits if one.status and not was_applied(one.status))
     for cause, found in _grouped((_plain(one.status), one.id) for one in missed):
-        yield f"{_edits(len(found))} not made: {cause} (example: {found[0]})"
+        yield f"{_number(found, 'edit')} not made: {cause} (example: {found[0]})"
 
 
-def _edits(count: int) -> str:
-    return "1 edit was" if count == 1 else f"{count} edits were"
+def _number(found: Sequence[str], thing: str) -> str:
+    return f"1 {thing} was" if len(found) == 1 else f"{len(found)} {thing}s were"
 
 
 def _nothing_read(proposal: StepProposal) -> Iterator[str]:
@@ -207,9 +219,10 @@ def _nothing_read(proposal: StepProposal) -> Iterator[str]:
         yield "no episode failed, so there was nothing to analyze"
 
 
-def _causes_of_drops(record: PatchRecord) -> Iterator[str]:
-    notes = (str(note) for note in record.details.get("notes", ()))
-    return (note.partition(_DROPPED)[2] for note in notes if _DROPPED in note)
+def _causes_of_drops(record: PatchRecord, thing: str = "edit") -> Iterator[str]:
+    parts = (str(note).partition(_DROPPED) for note in record.details.get("notes", ()))
+    is_edit = thing == "edit"
+    return (why for what, _, why in parts if why and what.startswith("e") is is_edit)
 
 
 def _grouped(causes: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
@@ -230,5 +243,6 @@ def _first_sentence(message: str) -> str:
 def _plain(cause: str) -> str:
     """Write a cause, or a status such as ``refused_too_long``, as part of a sentence."""
     text = one_line(cause, _LONGEST).rstrip(".")
-    text = text.replace("_", " ") if re.fullmatch(r"[a-z_]+", text) else text
+    if re.fullmatch(r"[a-z_]+", text):
+        text = re.sub(r"^(skipped|refused)_", "", text).replace("_", " ")
     return text[:1].lower() + text[1:] if re.match(r"(The|It|A|An|Nothing) ", text) else text

@@ -177,7 +177,7 @@ def _account(
 
 
 def _about(proposal: StepProposal, appendix: AppendixUpdate | None) -> dict[str, Any]:
-    """Return the details of a step to store beside its record."""
+    """Return the details of a step to store with its record."""
     found = {
         "appendix": appendix.to_dict() if appendix else None,
         "skipped": [asdict(skipped) for skipped in proposal.transcripts.skipped],

@@ -45,7 +45,7 @@ class OpenAIChatConfig(EndpointConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _fills_in_what_the_server_is_known_for(cls, settings: Any) -> Any:
+    def _with_server_defaults(cls, settings: Any) -> Any:
         if not isinstance(settings, Mapping):
             return settings
         server = SERVERS.get(str(settings.get("server")))
@@ -56,7 +56,7 @@ class OpenAIChatConfig(EndpointConfig):
         return {**{name: value for name, value in known.items() if value}, **settings}
 
     @model_validator(mode="after")
-    def _can_be_reached(self) -> "OpenAIChatConfig":
+    def _check_endpoint(self) -> "OpenAIChatConfig":
         azure = self.served_by.name == "azure"
         if azure and self.base_url == OPENAI_BASE_URL:
             raise ValueError(
@@ -145,7 +145,7 @@ class ClaudeChatConfig(EndpointConfig):
     )
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> "ClaudeChatConfig":
+    def _check_settings(self) -> "ClaudeChatConfig":
         if self.temperature is not None and self.temperature > 1:
             raise ValueError(f"temperature is {self.temperature:g}; Claude takes 0 to 1")
         sampled = self.temperature is not None or self.top_p is not None
@@ -226,7 +226,7 @@ class QwenChatConfig(EndpointConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _fills_in_the_address(cls, settings: Any) -> Any:
+    def _with_base_url(cls, settings: Any) -> Any:
         if not isinstance(settings, Mapping):
             return settings
         filled = dict(settings)
@@ -237,7 +237,7 @@ class QwenChatConfig(EndpointConfig):
         return filled
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> "QwenChatConfig":
+    def _check_settings(self) -> "QwenChatConfig":
         if self.region and self.base_url != _QWEN_REGIONS[self.region]:
             raise ValueError(f"region {self.region!r} and base_url name two places; keep one")
         if self.thinking_budget and self.thinking == "disabled":
@@ -294,13 +294,13 @@ class MiniMaxChatConfig(EndpointConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _fills_in_the_address(cls, settings: Any) -> Any:
+    def _with_base_url(cls, settings: Any) -> Any:
         if not isinstance(settings, Mapping) or settings.get("region") not in _MINIMAX_REGIONS:
             return settings
         return {"base_url": _MINIMAX_REGIONS[settings["region"]], **settings}
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> "MiniMaxChatConfig":
+    def _check_settings(self) -> "MiniMaxChatConfig":
         for name, value in (("temperature", self.temperature), ("top_p", self.top_p)):
             if value is not None and not 0 < value <= (2 if name == "temperature" else 1):
                 raise ValueError(f"{name} is {value:g}; MiniMax takes values above 0, up to 1")

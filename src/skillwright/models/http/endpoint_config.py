@@ -121,9 +121,7 @@ class EndpointConfig(Keyed):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _remembers_whether_a_key_is_named(
-        cls, settings: Any, make: ModelWrapValidatorHandler[Self]
-    ) -> Self:
+    def _without_default_key_env(cls, settings: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
         made = make(settings)
         if isinstance(settings, Mapping) and "api_key_env" not in settings:
             made.model_fields_set.discard(
@@ -132,7 +130,9 @@ class EndpointConfig(Keyed):
         return made
 
     @model_serializer(mode="wrap")
-    def _leaves_an_unnamed_key_out(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _write_without_default_key_env(
+        self, write: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
         if "api_key_env" not in self.model_fields_set:  # else it would be read back as set
             written.pop("api_key_env", None)
@@ -140,7 +140,7 @@ class EndpointConfig(Keyed):
 
     @field_validator("headers")
     @classmethod
-    def _can_be_sent_and_hold_no_secret(cls, headers: dict[str, str]) -> dict[str, str]:
+    def _check_headers(cls, headers: dict[str, str]) -> dict[str, str]:
         secret = [name for name in headers if _SECRET_HEADER.search(name)]
         for name, value in headers.items():
             if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
@@ -159,7 +159,7 @@ class EndpointConfig(Keyed):
 
     @field_validator("extra_body")
     @classmethod
-    def _leaves_our_fields_alone(cls, extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _check_extra_body(cls, extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
         taken = sorted(_OWN_FIELDS & extra.keys())
         if taken:
             raise ValueError(f"{taken[0]!r} is set by the caller; take it out of extra_body")
@@ -169,7 +169,7 @@ class EndpointConfig(Keyed):
         return extra
 
     @model_validator(mode="after")
-    def _leaves_time_for_an_attempt(self) -> "EndpointConfig":
+    def _check_deadline(self) -> "EndpointConfig":
         if self.deadline_s < self.timeout_s:
             raise ValueError(
                 f"deadline_s ({self.deadline_s:g}) is shorter than timeout_s "

@@ -172,8 +172,9 @@ def without_marks(answer: Completion, request: Mapping[str, Any]) -> Completion:
 
     @cache
     def prompt() -> str:
-        asked = [request.get(name) for name in ("system", "instructions", "messages", "input")]
-        return json.dumps(asked, ensure_ascii=False, default=str)
+        asked = [*sequence(request.get("messages")), *sequence(request.get("input"))]
+        others = [one for one in map(mapping, asked) if one.get("role") != "assistant"]
+        return json.dumps([request.get("system"), others], ensure_ascii=False, default=str)
 
     found = visible(
         answer.text,

@@ -85,7 +85,7 @@ class ExecConfig(Keyed):
 
     @model_validator(mode="before")
     @classmethod
-    def _ask_the_environment(cls, settings: Any) -> Any:
+    def _with_environment_variables(cls, settings: Any) -> Any:
         if not isinstance(settings, Mapping):
             return settings
         for name, reason in cls.refused_variables.items():
@@ -100,7 +100,7 @@ class ExecConfig(Keyed):
 
     @field_validator("pass_env")
     @classmethod
-    def _is_not_ours(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_pass_env(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         taken = {"HOME", "TMPDIR", "CODEX_HOME", "CLAUDE_CONFIG_DIR"} & set(names)
         if taken:
             raise ValueError(f"{min(taken)} is a fresh folder in every run; leave it out")
@@ -160,7 +160,7 @@ class CodexExecConfig(ExecConfig):
     }
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
+    def _check_settings(self) -> Self:
         if self.network and self.sandbox == "read-only":
             raise ValueError(
                 "network: true needs sandbox: workspace-write; commands in a read-only folder have "
@@ -205,7 +205,7 @@ class ClaudeCodeExecConfig(ExecConfig):
     }
 
     @model_validator(mode="after")
-    def _runs_commands_inside_a_fence(self) -> Self:
+    def _check_sandbox(self) -> Self:
         if self.sandbox == "workspace-write" and self.isolation == "none":
             raise ValueError(
                 "sandbox: workspace-write needs bubblewrap here, because Claude Code has no "

@@ -45,7 +45,7 @@ class LocalConfig(EndpointConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_a_server_of_its_own(cls, settings: Any) -> Any:
+    def _check_server(cls, settings: Any) -> Any:
         if not isinstance(settings, Mapping):
             return settings
         given = [name for name in _OF_OTHERS if settings.get(name)]

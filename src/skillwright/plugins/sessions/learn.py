@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from skillwright.bank import BankStore, Decision
+from skillwright.bank import BankStore, Decision, LogEntry, LogEvent
 from skillwright.config.bank_settings import (
     StudyModels,
     StudySettings,
@@ -49,13 +49,14 @@ from skillwright.jobs.inspect import ExportedSkills, ExportOptions, export_bank
 from skillwright.jobs.run import (
     Callback,
     MakeModel,
+    StoredCalls,
     bank_work,
     has_work,
     known_secrets,
     look_at_work,
     work_folder,
 )
-from skillwright.models import make_model
+from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.plugins.sessions.logs import Found, Outcome, Request, requests_of
 
 __all__ = [
@@ -323,7 +324,8 @@ async def learn_from_sessions(
         held.enter_context(bank_work(bank))
         entries = held.enter_context(BankStore.open(bank)).log()[plan.round.logged :]
         judged = next((one.verdict for one in entries if one.verdict is not None), None)
-    if judged is None:
+    proposed = _proposed(entries)
+    if judged is None and proposed is None:
         studied = StudiedRun(bank, tuple(_episodes(plan)), {}, success_threshold=1.0)
         study = StudySettings(
             models=StudyModels(teacher=teacher_of(config)),
@@ -332,33 +334,45 @@ async def learn_from_sessions(
             budget=config.budget,
         )
         distilled = await distill_runs([studied], bank, study, callback, make, SkillStatus.PENDING)
-        if proposed := _proposed(bank):
-            moved = await approve_by_gate(config, bank, proposed, callback, make)
-            verdict = moved.verdict
-    else:
+        with BankStore.open(bank, read_only=True) as bank_store:
+            proposed = _proposed(bank_store.log()[plan.round.logged :])
+    if judged is not None:
         verdict = Verdict.from_dict(judged)
+    elif pending := _pending(bank, proposed or []):
+        moved = await approve_by_gate(config, bank, pending, callback, make)
+        verdict = moved.verdict
     report = replace(
         report_of(found, plan),
         distilled=distilled,
         verdict=verdict,
         is_scripted=any(llm.is_scripted for llm in (config.models.target, teacher_of(config))),
     )
-    return await _end(report, plan, bank, options)
+    return await _end(report, plan, bank, options, callback)
 
 
-def _proposed(bank: Path) -> list[str]:
-    """Return the pending skills of the latest distillation."""
-    with BankStore.open(bank, read_only=True) as store:
-        now, outcomes = store.load(), store.log()[-1].outcomes
+def _proposed(entries: Sequence[LogEntry]) -> list[str] | None:
+    """Return the skills that a round's distillation added; ``None`` if it has not ended."""
+    kinds = (LogEvent.CHANGED, LogEvent.UNCHANGED)
+    ended = next((one for one in entries if one.event in kinds and one.verdict is None), None)
+    if ended is None:
+        return None
     named = dict.fromkeys(
         str(one["skill"])
-        for one in outcomes
+        for one in ended.outcomes
         if one["decision"] in (Decision.ADDED, Decision.MERGED)
     )
-    return [one for one in named if now.get(one).status is SkillStatus.PENDING]
+    return list(named)
 
 
-async def _end(report: LearnReport, plan: Plan, bank: Path, options: ExportOptions) -> LearnReport:
+def _pending(bank: Path, ids: Sequence[str]) -> list[str]:
+    with BankStore.open(bank, read_only=True) as store:
+        now = store.load()
+    return [one for one in ids if now.get(one).status is SkillStatus.PENDING]
+
+
+async def _end(
+    report: LearnReport, plan: Plan, bank: Path, options: ExportOptions, callback: Callback
+) -> LearnReport:
     """Stage adopted skills that are not staged, and close the round."""
     with bank_work(bank) as store, BankStore.open(bank) as bank_store:
         Stager(store, bank_store).finish()
@@ -367,7 +381,11 @@ async def _end(report: LearnReport, plan: Plan, bank: Path, options: ExportOptio
         staged = None
         if now.active and skills_digest(now) != (known[-1].skills if known else ""):
             stager = Stager(store, bank_store, _version_before(bank_store, plan))
-            taken = replace(options, write=stager.write, subject=SUBJECT)
+
+            def remembered(llm: ModelConfig, client: HttpClient) -> StoredCalls:
+                return StoredCalls(options.make(llm, client), store, callback)
+
+            taken = replace(options, write=stager.write, subject=SUBJECT, make=remembered)
             staged = await export_bank(now, str(bank), taken)
         with store.transaction(durable=True):
             if len(store.events(OVER)) < len(store.events(ROUND)):

@@ -7,7 +7,9 @@ the user's cache, named by the file's digest.
 import hashlib
 import io
 import json
+import os
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,15 +21,15 @@ import torch
 from torch import nn
 
 from skillwright.core import DataError
-from skillwright.core.waits import waiting
+from skillwright.core.waits import Wait, waiting
 from skillwright.datasets import cache_dir
 from skillwright.models import find_weights, read_gguf
 from skillwright.policy.backend import ModelMissing, ModelUnfit
 
 _READING: Final = 1
 """Increases when the conversion of a GGUF file changes."""
-_MOST_KEPT: Final = 4_000_000_000
-"""Most bytes of cached weights; for larger models, unpacking is a small part of the work."""
+_ROOM: Final = 2
+"""Weights are cached where this many times their size is free."""
 _PLAIN_SPLITS: Final = frozenset({"gpt-2"})
 
 
@@ -124,26 +126,29 @@ def _from_folder(
 
 
 def _from_gguf(path: Path) -> tuple[nn.Module, Any]:
-    with path.open("rb") as file:
+    with waiting(f"reading {path.name}", "its weights are loaded"), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     kept = cache_dir() / "weights" / f"{digest[:32]}-{_READING}"
     if (kept / "config.json").is_file():
         with suppress(ModelMissing, ModelUnfit):  # damaged: it is made again
             return _from_folder(str(kept), plain=True)
         shutil.rmtree(kept, ignore_errors=True)
-    with waiting(f"unpacking {path.name}", "the next time it is there at once"):
-        return _unpacked(path, kept)
+    with waiting(f"unpacking {path.name}", "the next time it is there at once") as wait:
+        with _counted(wait):
+            model, tokenizer = _read_gguf(path)
+        return _kept(model, tokenizer, kept)
 
 
-def _unpacked(path: Path, kept: Path) -> tuple[nn.Module, Any]:
-    """Unpack a GGUF file, and cache the result if it is small enough."""
-    model, tokenizer = _read_gguf(path)
+def _kept(model: Any, tokenizer: Any, kept: Path) -> tuple[nn.Module, Any]:
+    """Cache an unpacked model if there is room."""
     size = sum(one.numel() * one.element_size() for one in model.parameters())
     with tempfile.TemporaryDirectory(prefix="skillwright-") as scratch:
         # Through files even without caching, so that the first load equals every later one.
         tokenizer.save_pretrained(scratch)
-        if size <= _MOST_KEPT:
-            with suppress(OSError):
+        with suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            _remove_parts(kept.parent)
+            if shutil.disk_usage(kept.parent).free > _ROOM * size:
                 _keep(model, tokenizer, kept)
         from transformers import PreTrainedTokenizerFast
 
@@ -152,14 +157,48 @@ def _unpacked(path: Path, kept: Path) -> tuple[nn.Module, Any]:
 
 
 def _keep(model: Any, tokenizer: Any, kept: Path) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{kept.name}.", dir=kept.parent))
+    part = Path(tempfile.mkdtemp(prefix=f".part-{os.getpid()}-", dir=kept.parent))
     try:
         tokenizer.save_pretrained(part)
         model.save_pretrained(part)
         part.rename(kept)  # refused where another process was faster, whose folder is the same
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def _remove_parts(folder: Path) -> None:
+    """Remove what processes that were killed had begun to write."""
+    for part in folder.glob(".part-*") if sys.platform != "win32" else ():
+        try:
+            os.kill(int(part.name.split("-")[1]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(part, ignore_errors=True)
+        except (PermissionError, ValueError):  # another user's process, or another program's folder
+            continue
+
+
+@contextmanager
+def _counted(wait: Wait) -> Iterator[None]:
+    """Note on a wait the share of the tensors that the library has unpacked."""
+    from transformers.utils import logging
+
+    def count(factory: Any, words: tuple[Any, ...], more: dict[str, Any]) -> Any:
+        tensors = words[0] if words else more.get("iterable")
+        is_counted = hasattr(tensors, "__len__")
+        return _noted(tensors, wait) if is_counted else factory(*words, **more)
+
+    library: Any = logging
+    before = library.set_tqdm_hook(count)
+    try:
+        yield
+    finally:
+        library.set_tqdm_hook(before)
+
+
+def _noted(tensors: Any, wait: Wait) -> Iterator[Any]:
+    for number, one in enumerate(tensors):
+        wait.share = number / len(tensors)
+        yield one
 
 
 def _read_gguf(path: Path) -> tuple[Any, Any]:

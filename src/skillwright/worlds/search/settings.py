@@ -43,7 +43,7 @@ class QaSettings(Frozen):
         return {"metric": self.metric, "max_context_chars": self.max_context_chars}
 
     @model_validator(mode="after")
-    def _search_has_passages(self) -> "QaSettings":
+    def _check_passages(self) -> "QaSettings":
         about = {"retriever", "top_k", "max_searches", "calls"} & self.model_fields_set
         if about and self.passages is None:
             raise ValueError(

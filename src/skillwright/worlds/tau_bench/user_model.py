@@ -20,6 +20,7 @@ from skillwright.core import (
     Usage,
 )
 from skillwright.core.chat import INTERRUPTED
+from skillwright.core.marks import spoken
 from skillwright.core.seeds import derive_seed
 from skillwright.envs.side_models import shared_model
 from skillwright.models import EndpointConfig, parse_model_config
@@ -27,7 +28,7 @@ from skillwright.models.http.client import HttpClient
 from skillwright.models.http.endpoint import EndpointModel
 from skillwright.models.registry import dialect_of
 from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
-from skillwright.worlds.tau_bench.parsing import utf8_safe, visible_text
+from skillwright.worlds.tau_bench.parsing import utf8_safe
 from skillwright.worlds.tau_bench.upstream_words import user_words
 from skillwright.worlds.tau_bench.users import GREETING, STOP, Heard, UserSetting, UserSimulator
 
@@ -266,7 +267,7 @@ class ModelUser(UserSimulator):
     ) -> str:
         """Ask the model; ask once more if its text is blank, only reasoning, or unusable."""
         for _ in range(_TRIES):
-            written = utf8_safe(visible_text(await self._complete(messages)))
+            written = utf8_safe(spoken(await self._complete(messages)))
             if written and usable(written):
                 return written
         raise ReplyInvalid(

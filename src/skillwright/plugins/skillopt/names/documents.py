@@ -62,7 +62,7 @@ def apply_patch_with_report(
     skill: str, patch: Patch | Mapping[str, Any]
 ) -> tuple[str, list[dict[str, Any]]]:
     """Apply a patch, and report the outcome of each edit."""
-    found = patch if isinstance(patch, Patch) else Patch.from_dict(dict(patch))
+    found = patch if isinstance(patch, Patch) else Patch.from_dict(patch)
     return _edit.apply_patch_with_report(skill, found)
 
 
@@ -161,7 +161,7 @@ def _canonical(parse: Callable[[str], StrEnum], name: str) -> str:
 
 
 def _as_edit(edit: Edit | Mapping[str, Any]) -> Edit:
-    return edit if isinstance(edit, Edit) else Edit.from_dict(dict(edit))
+    return edit if isinstance(edit, Edit) else Edit.from_dict(edit)
 
 
 _LABELS: Final[Mapping[UpdateMode, str]] = {
