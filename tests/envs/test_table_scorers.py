@@ -4,6 +4,7 @@ import pytest
 
 from skillwright.core import DataError
 from skillwright.envs.table import TableEnv, TableSettings
+from skillwright.envs.table.scorers import as_number
 from skillwright.envs.table.settings import read_settings
 
 ASK = {"prompt": "{{ prompt }}"}
@@ -122,6 +123,21 @@ def test_a_wrong_setting_is_refused_by_name(config, said):
     with pytest.raises(DataError) as error:
         read_settings(config)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1,234.5", 1234.5),
+        ("1/2", 0.5),
+        ("0.5", 0.5),
+        ("01234", None),
+        ("5 km", None),
+        (True, None),
+    ],
+)
+def test_a_code_with_a_zero_before_it_is_no_number(text, number):
+    assert as_number(text) == number
 
 
 def test_settings_that_are_settings_are_taken_as_they_are():

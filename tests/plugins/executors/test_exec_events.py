@@ -239,6 +239,7 @@ REFUSED = {
         '{"error": {"code": 404, "message": "Requested entity was not found."}}',
         "403 Forbidden: Project proj_x does not have access to model m-9: model_not_found",
         "Unknown model: m-9",
+        "Model m-9 is not available in your region.",
         "HTTP/1.1 404 Not Found",
         "The model `m-9` doesn't exist or you do not have access to it.",
     ],
@@ -286,6 +287,9 @@ TRIED_AGAIN = [
     "wrote 404 lines",
     "panicked at src/main.rs:404",
     "Request timed out.",
+    "The model m-1 is temporarily not available. Please try again later.",
+    "Unexpected token '<', \"<!DOCTYPE \"... is not valid JSON",
+    "thread 'main' panicked: invalid token at line 3",
 ]
 
 

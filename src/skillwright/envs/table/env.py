@@ -49,7 +49,7 @@ class TableEnv(TextEnv):
         DataError: A setting is wrong, or the row lacks a column that they name.
     """
 
-    version = "1"
+    version = "2"
 
     def __init__(
         self, env_config: object | None = None, extras: dict[str, Any] | None = None

@@ -266,8 +266,7 @@ class Json(_Texts):
         if not (isinstance(given, str) and isinstance(wanted, str)):
             numbers = as_number(given), as_number(wanted)
             if numbers[0] is not None and numbers[1] is not None:
-                is_code = any(isinstance(one, str) and _CODE.match(one) for one in (given, wanted))
-                return not is_code and same_number(numbers[0], numbers[1])
+                return same_number(numbers[0], numbers[1])
         said, right = _worded(given), _worded(wanted)
         return any(_same_text(text, right, fold=self.fold) for text in {said, restored_latex(said)})
 
@@ -369,8 +368,12 @@ def as_text(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """Read a number, as people write it: ``1,234.5``, ``3,5``, ``1/2``; ``None`` if it is none."""
-    found = whole_number(value)
+    """Read a number, as people write it: ``1,234.5``, ``3,5``, ``1/2``.
+
+    ``None`` where it is none, or a code such as ``01234``.
+    """
+    is_code = isinstance(value, str) and _CODE.match(value.strip())
+    found = None if is_code else whole_number(value)
     return None if found is None else found.value
 
 

@@ -37,9 +37,9 @@ _SOON = re.compile(
 )
 _KEY = re.compile(
     r"unauthori[sz]ed|authenticat|not (logged|signed) in|\bforbidden\b|permission_(error|denied)"
-    r"|(invalid|incorrect|missing|expired|revoked)\W+(x-)?(api.?key|token|credentials)"
-    r"|(token|key|credentials)\b.{0,30} (expired|revoked|invalid|not valid)|please (log|sign) ?in"
-    r"|run /login|codex login|invalid bearer|(account|organization).{0,30}(disabled|suspended)"
+    r"|(invalid|incorrect|missing|expired|revoked)\W+(x-)?(api.?key|credentials|bearer|o?auth)"
+    r"|(token|key|credentials)\b.{0,30} (expired|revoked)|please (log|sign) ?in|run /login"
+    r"|codex login|(account|organization).{0,30}(disabled|suspended)"
     r"|unsupported_country",
     re.I,
 )
@@ -47,8 +47,8 @@ _MODEL = re.compile(
     r"model_not_found|not_found_error|deployment_?not_?found|no endpoints found"
     r"|(no such|unknown|invalid|unsupported|unrecognized) model|not a valid model"
     r"|(models?[ /:\"'`]|deployment).{0,80}"
-    r"(not found|(does|do|did|may) ?n[o']t exist|not supported|not available|no access"
-    r"|not have access)",
+    r"(not found|(does|do|did|may) ?n[o']t exist|not supported|not available (in|for|to|on)\b"
+    r"|(no|not have) access)",
     re.I,
 )
 _STATUS = re.compile(

@@ -31,7 +31,7 @@ class QaEnv(TextEnv):
         DataError: A setting is unknown or wrong, or ``extras`` is no question.
     """
 
-    version = "1"
+    version = "2"
 
     def __init__(
         self, env_config: object | None = None, extras: dict[str, Any] | None = None
