@@ -3,6 +3,8 @@
 import asyncio
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,10 +16,13 @@ from skillwright.cli.app import app as commands
 from skillwright.core import Completion, ModelError
 from skillwright.dashboard import make_app
 from skillwright.dashboard.app import COOKIE
+from skillwright.dashboard.pace import pace_of
 from skillwright.dashboard.reading import reading
 from skillwright.dashboard.report import html_report, markdown_report
+from skillwright.jobs.inspect.summary import read_folder
+from skillwright.jobs.run import REGRADED
 from skillwright.rollout import EngineDown
-from skillwright.runs import RunStore
+from skillwright.runs import RunFolder, RunStore
 
 SING = {"op": "sing", "content": "La."}
 LOST = {"op": "replace", "target": "no such line", "content": "x"}
@@ -179,3 +184,17 @@ def test_a_run_of_another_machine_is_shown_without_what_it_used_there(proven, tm
     assert after["md"] == report
     assert "Version 1 is released" in after["runs show"]
     assert "Gain on held-out tasks" in after["html"]
+
+
+def test_a_regrading_days_later_is_no_work(proven, tmp_path):
+    path = shutil.copytree(proven[0], tmp_path / "runs" / "doors")
+    with reading(path) as reader:
+        before = pace_of(read_folder(RunFolder.look(path)), reader)
+    with RunStore.open(path / "run.sqlite") as store:
+        store.append_event(REGRADED, {})
+    with closing(sqlite3.connect(path / "run.sqlite")) as database, database:
+        database.execute("UPDATE events SET time = time + 200000 WHERE kind = ?", (REGRADED,))
+    with reading(path) as reader:
+        after = pace_of(read_folder(RunFolder.look(path)), reader)
+    assert before == after
+    assert after.worked_s < 200
