@@ -7,13 +7,13 @@ One store has one writer, on one thread. Other processes may read the file meanw
 """
 
 import json
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from skillwright.core.clock import steady_time
 from skillwright.core.secrets import Redactor
 from skillwright.runs.archive import Archive, to_json
 from skillwright.runs.calls import CallTable, UsageTable
@@ -61,7 +61,7 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
         *,
         read_only: bool = False,
         redactor: Redactor | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_time,
     ) -> Self:
         """Open a run's file; created if missing.
 

@@ -5,7 +5,6 @@ on the newest version, so two processes never create the same version or id.
 """
 
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
@@ -36,6 +35,7 @@ from skillwright.bank.store.tables import (
     proposed_json,
 )
 from skillwright.core import BankSkill, DataError, SkillStatus
+from skillwright.core.clock import steady_time
 from skillwright.core.jsonio import canonical, dumps
 from skillwright.core.sqlite_file import BUSY_TIMEOUT_S
 
@@ -169,7 +169,7 @@ class BankStore:
         path: Path,
         *,
         read_only: bool = False,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_time,
         busy_timeout_s: float = BUSY_TIMEOUT_S,
     ) -> Self:
         """Open a bank's file; it is created if missing, and migrated if old.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -67,14 +68,19 @@ def why_stopped(events: Sequence[Event]) -> str:
 
 def seconds_worked(store: RunStore) -> float:
     """Sum the durations of a run's sessions; that of a killed process ends at its last event."""
-    events = store.events()
-    over = [event.time for event in events if event.kind == SESSION_ENDED]
-    times = [event.time for event in events if event.kind != REGRADED] + store.end_times()
+    events, end_times = store.events(), store.end_times()
+    starts = [number for number, event in enumerate(events) if event.kind == SESSION] or [0]
     total = 0.0
-    for began, next_began in pairwise([*sessions_of(events), float("inf")]):
-        ended = [time for time in over if began <= time < next_began]
-        inside = [time for time in times if began <= time < next_began]
-        total += min(ended, default=max(inside, default=began)) - began
+    for first, behind in pairwise([*starts, len(events)]):
+        session = events[first:behind]
+        began = session[0].time if session else 0.0
+        ended = next((event.time for event in session if event.kind == SESSION_ENDED), None)
+        if ended is None:
+            until = events[behind].time if behind < len(events) else inf
+            until = until if until > began else inf  # the clock was set back between sessions
+            times = [event.time for event in session if event.kind != REGRADED]
+            ended = max([*times, *(one for one in end_times if began <= one < until)], default=0.0)
+        total += max(ended - began, 0.0)
     return total
 
 

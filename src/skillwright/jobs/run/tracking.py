@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol
 import yaml
 
 from skillwright.core import EpisodeResult, FailureCause, Usage
+from skillwright.core.clock import steady_time
 from skillwright.core.jsonio import dumps, read_text, text_digest, write_text
 from skillwright.core.secrets import Redactor
 from skillwright.evaluation import Score, Verdict
@@ -116,7 +117,7 @@ class Measures:
         run: TrackedRun,
         store: RunStore,
         step: int = 0,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady_time,
     ) -> None:
         self.step = step
         self.releases = 0
