@@ -15,7 +15,7 @@ from skillwright.envs.table.unicode_forms import folded
 LONGEST_READ: Final = 50_000
 """Number of characters at the end of a reply that are searched for its answer."""
 
-_MOST_DIGITS: Final = 300
+_MOST_DIGITS: Final = 280
 _FORMS: Final = str.maketrans(
     {
         **dict.fromkeys("\u2014\u2015\u2e3a\u2e3b", " "),  # a long dash is no minus sign
@@ -219,8 +219,10 @@ def _read(text: str, start: int, end: int, value: float | None) -> Read | None:
             value, end = value + over / under, mixed.end()
     elif (tail := _TAIL.match(text, end)) and not (tail["under"] and before.endswith("/")):
         value, end = _with_tail(value, tail), tail.end()
-    while (times := _TIMES.match(text, end)) and value is not None:
-        value, end = value * _SIZES[times[0].strip().lower().removesuffix("s")], times.end()
+    for _ in range(2):  # "thousand million", and no more, so that a number stays one
+        if (times := _TIMES.match(text, end)) and value is not None:
+            size = _SIZES[times[0].strip().lower().removesuffix("s")]
+            value, end = value * size, times.end()
     share = _SHARE.match(text, end)
     sign = _SIGN.search(before)
     if sign is not None:
@@ -277,7 +279,7 @@ def _in_line(found: re.Match[str]) -> str:
 
 
 def _over(found: re.Match[str]) -> str:
-    over, under = (found[1] or found[2]).strip(), (found[3] or found[4]).strip()
+    over, under = (found[1] or found[2] or "").strip(), (found[3] or found[4] or "").strip()
     if _PIECE.fullmatch(over.lstrip("+-")) and _PIECE.fullmatch(under):
         sign = over[:1] if over[:1] in "+-" else " "
         return f"{sign}{over.lstrip('+-')}/{under}"

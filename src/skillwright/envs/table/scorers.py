@@ -175,12 +175,8 @@ class Number(_Compared):
             return True
         if given.is_share == wanted.is_share:
             return False
-        return same_number(
-            *(
-                100 * value if not share else value
-                for value, share in ((one, given.is_share), (other, wanted.is_share))
-            )
-        )
+        # 20% is 0.2 too.
+        return same_number(100 * other, one) if given.is_share else same_number(100 * one, other)
 
     def _wanted(self, right: Any, comma: bool = False) -> Read:
         number = whole_number(right, comma=comma)
@@ -203,9 +199,8 @@ class Number(_Compared):
 class Json(_Texts):
     """The reply ends with a JSON object, and the score is the share of its fields that are right.
 
-    A text equals a text (as `Exact` compares, quotes and periods included); a number equals a
-    number or a text of the same value, but not a code such as ``"01234"``; ``true`` equals
-    ``"true"``, and ``null`` an empty text.
+    Texts compare as in `Exact`. A number equals a number or a text of the same value, but no code
+    such as ``"01234"``; ``true`` equals ``"true"``, and ``null`` an empty text.
     """
 
     kind: Literal["json"] = "json"
