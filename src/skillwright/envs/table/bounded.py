@@ -41,6 +41,9 @@ class BlankCell(str):
     def __eq__(self, other: object) -> bool:
         return other is None or other == ""
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = str.__hash__
 
 

@@ -19,6 +19,7 @@ SCORERS: Final = ("exact", "one_of", "contains", "regex", "number", "json", "f1"
 
 _LOOKED_AT: Final = 5000
 _LOOKED_AT_CHARS: Final = 50_000_000
+_MOST_COLUMNS: Final = 1000
 _LONGEST_NAME: Final = 60
 _MANY_ROWS: Final = 3000
 _MOST_LABELS: Final = 20
@@ -126,6 +127,11 @@ class Look:
         objects = (_object(row.get(answer)) for row in self.head)
         return list(dict.fromkeys(key for found in objects if found for key in found))
 
+    def repeats(self, answer: str) -> bool:
+        """Tell whether a column has its values at least twice on average."""
+        column = self.column(answer)
+        return 2 * column.distinct <= len(self.head) - column.blank
+
     def _is_class(self, column: Column) -> bool:
         few = min(_MOST_LABELS, len(self.head) / 3)
         return column.kind in ("text", "number") and 2 <= column.distinct <= few
@@ -151,6 +157,11 @@ def look_at(table: Table) -> Look:
         raise DataError(
             f"{where} has {found}; a table to train on has what is asked and the right answer in "
             "two"
+        )
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(
+            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Take "
+            "those out of the file that no agent reads"
         )
     return Look(table, table.count(), tuple(_column(name, head) for name in names), head)
 

@@ -52,6 +52,7 @@ _SHOWN_CHARS: Final = 300
 _SHOWN_ROWS: Final = 5
 _HEAD: Final = 1000
 _COMPARED: Final = 10_000  # maximum repeated rows whose answers are compared
+_MOST_ROWS: Final = 50_000_000
 _MOST_CHARS: Final = 500_000_000  # maximum characters of all rows that become tasks
 _DEALT: Final = np.int8(-1)  # marks a row whose split is determined by shares
 
@@ -251,6 +252,11 @@ class _Plan:
                     if all(map(is_blank, asked)):
                         unasked.append(number)
                 questions.append(_digest(asked, seed))
+                if len(questions) > _MOST_ROWS:
+                    raise DataError(
+                        f"{str(table.path)!r} has more than {_MOST_ROWS:,} rows; take part of them "
+                        "into a file of its own"
+                    )
                 kind = row.get(settings.task_type) if settings.task_type else None
                 strata.append(_stratum(_text_of([kind, right])))
                 is_split = len(self.tables) > 1
