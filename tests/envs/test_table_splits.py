@@ -1,6 +1,7 @@
 """Which rows of a table are for train, val and test."""
 
 import csv
+import json
 from collections import Counter
 
 import pytest
@@ -360,3 +361,39 @@ async def test_a_decimal_comma_is_read_where_the_column_uses_it(
     env = TableEnv({**CONFIG, "scorer": "number"}, {**task.extras, "max_turns": 1})
     env.init([])
     assert (await env.astep(reply))["reward"] == score
+
+
+@pytest.mark.parametrize("kind", ["split_dir", "ratio"])
+def test_near_copies_of_items_are_named_too(tmp_path, caplog, kind):
+    items = [
+        {"id": f"{n}", "text": f"Text {n % 30} is red{'!' * (n // 30)}", "label": "a"}
+        for n in range(60)
+    ]
+    for number, name in enumerate(("train", "val", "test")):
+        (tmp_path / name).mkdir()
+        part = json.dumps(items[number * 20 : number * 20 + 20])
+        (tmp_path / name / "items.json").write_text(part, encoding="utf-8")
+    (tmp_path / "all.json").write_text(json.dumps(items), encoding="utf-8")
+    where = tmp_path if kind == "split_dir" else tmp_path / "all.json"
+    env = {"name": "table", "config": {"prompt": "{{ text }}", "answer": "label"}}
+    env["data"] = {"kind": kind, "path": str(where)}
+    make_splits(validated({"env": env, "models": MODELS}, "table"))
+    make_splits(validated({"env": env, "models": MODELS}, "table"))
+    assert caplog.text.count("near-copies across splits") == 1
+    if kind == "split_dir":
+        assert (
+            "10 of 20 val tasks repeat one of train (such as 30 and 0: 'Text 0 is red! a')"
+            in caplog.text
+        )
+
+
+def test_more_rows_than_an_index_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("skillwright.envs.table.splits._MOST_ROWS", 20)
+    said = refused(write(tmp_path / "a.csv", rows(30)))
+    assert "has more than 20 rows; take part of them into a file of its own" in said
+
+
+def test_rows_that_would_fill_the_memory_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("skillwright.envs.table.splits._MOST_CHARS", 200)
+    said = refused(write(tmp_path / "a.csv", rows(90)))
+    assert "all of them would be kept in memory. Take part of each split" in said

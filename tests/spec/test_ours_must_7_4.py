@@ -72,7 +72,7 @@ async def test_7_3_every_line_of_a_skill_is_attributed_to_turns(tmp_path):
 def test_7_3_the_length_of_a_skill_is_controlled():
     limits = EditLimits(max_skill_chars=60)
     proposals = [
-        Proposal(f"e{n}", Edit("append", "x" * 25), "failure", (Evidence("T0", ()),))
+        Proposal(f"e{n}", Edit("append", f"{n}" * 25), "failure", (Evidence("T0", ()),))
         for n in (1, 2, 3)
     ]
     update = apply_proposals("# S\n", proposals, limits)

@@ -66,9 +66,8 @@ async def test_brackets_that_a_model_forgot_at_the_end_are_added_and_noted():
     whole = json.dumps(patch({"op": "append", "content": "- Rule."}))
     step = await stepped(Completion(whole[:-2], finish_reason="stop"))
     assert step.candidate == f"{SKILL}\n- Rule.\n"
-    assert (
-        step.reflection.patches[0].repairs[0].startswith("it was not strict JSON (line 1, column")
-    )
+    (repair,) = step.reflection.patches[0].repairs
+    assert repair.startswith("it was not strict JSON (line 1, column")
 
 
 async def test_an_empty_patch_is_a_step_without_patches():

@@ -115,7 +115,7 @@ async def test_guidance_cannot_forge_the_appendix_or_close_its_region():
 
 
 def test_the_first_epoch_has_a_placeholder():
-    first = placeholder(SKILL)
+    first = placeholder(SKILL, EditLimits())
     assert (first.status, first.candidate) == (
         SlowUpdateStatus.PLACEHOLDER,
         inject_empty_slow_update(SKILL),

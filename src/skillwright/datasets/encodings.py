@@ -97,7 +97,11 @@ def encoding_of(path: Path, named: str | None) -> str:
     marked = next((name for mark, name in MARKS if first.startswith(mark)), None)
     if named is not None:
         return _checked(path, named, first, marked)
-    if marked is None and (b"\x00" in first or b"\x1b$" in first):
+    zeros = first.count(b"\x00")
+    if marked is None and 0 < zeros < len(first) // 50 and not re.search(rb"\n\x00|\x00\n", first):
+        line = first[: first.index(b"\x00")].count(b"\n") + 1
+        raise DataError(f"{str(path)!r}, line {line}, holds a zero byte: it is damaged. Mend it")
+    if marked is None and (zeros or b"\x1b$" in first):
         raise DataError(f"{str(path)!r} is not UTF-8. {_advice(first)}")
     return marked or "utf-8"
 
@@ -137,7 +141,7 @@ def _checked(path: Path, named: str, first: bytes, marked: str | None) -> str:
             "garble it; take env.data.encoding (or --encoding) out"
         )
     if found.name.startswith("utf") or first.isascii():
-        return named
+        return marked or named
     try:
         # The sample may end inside a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(first)

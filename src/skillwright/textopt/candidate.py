@@ -39,6 +39,7 @@ from skillwright.textopt.proposal import (
     Proposal,
     SkillCandidate,
     UpdateMode,
+    begun,
     cleaned,
     listed,
     texts,
@@ -257,7 +258,7 @@ async def add_notes(
     fewer, fault = together, None
     if is_crowded:
         fewer, fault = await _consolidated(optimizer, context, together)
-    changed = with_notes(skill, fewer)
+    changed = begun(with_notes(skill, fewer), settings.limits)
     if len(changed) > max(settings.limits.max_skill_chars, len(skill)):
         return AppendixUpdate(skill, tuple(step_notes), tuple(before), fault=fault)
     is_fewer = len(fewer) < len(together)

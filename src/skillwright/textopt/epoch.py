@@ -41,7 +41,14 @@ from skillwright.textopt.optimizer import (
     skill_section,
     user_message,
 )
-from skillwright.textopt.proposal import AnalystFault, EditLimits, cleaned, parse_mode, text_refusal
+from skillwright.textopt.proposal import (
+    AnalystFault,
+    EditLimits,
+    begun,
+    cleaned,
+    parse_mode,
+    text_refusal,
+)
 
 # Source: SkillOpt (microsoft/SkillOpt), longitudinal pairs, with its samples, policies and order.
 # Unlike it, this plays in batches (with the same pairs), uses a success threshold, and leaves out
@@ -394,9 +401,9 @@ class SlowUpdate:
         return {**record, **named}
 
 
-def placeholder(skill: str) -> SlowUpdate:
+def placeholder(skill: str, limits: EditLimits) -> SlowUpdate:
     """Return the first epoch's update: an empty region, which is not measured."""
-    return SlowUpdate(SlowUpdateStatus.PLACEHOLDER, inject_empty_slow_update(skill))
+    return SlowUpdate(SlowUpdateStatus.PLACEHOLDER, begun(inject_empty_slow_update(skill), limits))
 
 
 async def write_slow_update(
@@ -424,7 +431,7 @@ async def write_slow_update(
         content=content,
         notes=answer.repairs,
     )
-    candidate = replace_slow_update_field(skill, content)
+    candidate = begun(replace_slow_update_field(skill, content), limits)
     refused = text_refusal(content, candidate, skill, limits) if content else None
     if refused or not content:
         notes = (f"the guidance is dropped: {refused}",) if refused else ()

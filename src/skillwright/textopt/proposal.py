@@ -217,6 +217,11 @@ def text_refusal(text: str, document: str, before: str, limits: EditLimits) -> s
     return edit_refusal(Edit("append", text), limits)
 
 
+def begun(skill: str, limits: EditLimits) -> str:
+    """Return a changed skill without blank lines at its start."""
+    return skill if limits.as_written else skill.lstrip("\n")
+
+
 def cleaned(text: str, limits: EditLimits) -> str:
     """Return a text as it may enter a skill: plain line breaks, LaTeX with its backslashes."""
     return text if limits.as_written else plain_text(restored_latex(text))

@@ -19,7 +19,7 @@ from skillwright.core.skill import (
     protected_regions,
     without_markers,
 )
-from skillwright.textopt.proposal import TOO_LONG, EditLimits, Proposal, refusal
+from skillwright.textopt.proposal import TOO_LONG, EditLimits, Proposal, begun, refusal
 
 FORGED = "refused_forged_region"
 HELD = "skipped_already_in_the_skill"
@@ -117,8 +117,8 @@ def apply_proposals(
         spans = [_moved(span, old, len(changed) - len(text)) for span in spans]
         spans.append(new)
         rows.append(row)
-        if changed != text and not limits.as_written:  # no skill begins with blank lines
-            blank = len(changed) - len(changed.lstrip("\n"))
+        if changed != text:
+            blank = len(changed) - len(begun(changed, limits))
             changed = changed[blank:]
             spans = [Span(*(max(at - blank, 0) for at in span)) for span in spans]
         text = changed

@@ -75,6 +75,7 @@ def test_what_both_know_is_carried_over(resolved):
     only_ours = {
         "repair_anchors",
         "insert_after_fallback",
+        "replies_as_written",
         "memory_steps",
         "memory_across_epochs",
         "none_means_fixed",

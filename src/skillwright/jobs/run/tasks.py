@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -25,7 +25,7 @@ from skillwright.datasets import (
     split_items,
 )
 from skillwright.datasets.on_disk import read_raw_items
-from skillwright.datasets.split import StudyTasks, check_items, refuse_empty
+from skillwright.datasets.split import StudyTasks, check_items, near_copies, refuse_empty
 from skillwright.envs import AboutEnv, Check, ContractReport, EnvAdapter, Evaluation, TextEnv, spec
 from skillwright.envs.text_env import with_config
 from skillwright.evaluation import Score
@@ -80,9 +80,9 @@ def find_tasks(env: EnvSection) -> tuple[list[Task], list[Task], list[Task]]:
     """Return the tasks of an environment for train, val and test."""
     match env.data:
         case SplitDirData() as data:
-            train, val, test = _items(env.name, _read(env, data))
+            train, val, test = _items(env.name, _read(env, data), data.path)
         case RatioData() as data:
-            train, val, test = _items(env.name, _cut(env, data))
+            train, val, test = _items(env.name, _cut(env, data), data.path)
         case AdapterData():
             raise ConfigError(
                 f"env.data.kind 'adapter' gives the tasks of an EnvAdapter, and {env.name!r} is "
@@ -132,8 +132,26 @@ def _tidied(env: str, items: list[Any], path: str, config: object | None) -> lis
         raise DataError(f"{path!r}: {error}") from error
 
 
-def _items(env: str, split: Split) -> list[list[Task]]:
+def _items(env: str, split: Split, path: str) -> list[list[Task]]:
+    contents = {
+        name: {str(item["id"]): _content(item) for item in items} for name, items in split.named()
+    }
+    if copies := near_copies(contents):
+        _warn_once(f"{path}: {copies}")
     return [[_task(env, name, item) for item in items] for name, items in split.named()]
+
+
+def _content(item: Mapping[str, Any]) -> str:
+    """Return the values of an item, or of its row, without its id."""
+    row = item.get("row")
+    values = row if isinstance(row, Mapping) else item
+    return " ".join(str(value) for key, value in values.items() if key != "id")
+
+
+@lru_cache(maxsize=16)
+def _warn_once(text: str) -> None:
+    """Log a warning, though tasks are read several times before a run."""
+    _log.warning("%s", text)
 
 
 def _task(env: str, split: str, item: dict[str, Any]) -> Task:

@@ -333,7 +333,7 @@ def _first_update(run: TrainParts, skill: str) -> SlowUpdate | None:
     """
     config = run.config.optimizer
     enters = run.config.run.parity or not config.gate_slow_update
-    return placeholder(skill) if config.use_slow_update and enters else None
+    return placeholder(skill, run.settings.limits) if config.use_slow_update and enters else None
 
 
 async def _epoch_update(run: TrainParts, state: TrainState, epoch: int) -> EpochUpdate:
