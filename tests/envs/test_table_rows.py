@@ -226,6 +226,13 @@ def test_a_file_of_another_kind_or_shape_is_refused_with_the_next_move(tmp_path,
     assert said in refused(tmp_path, body, name)
 
 
+@pytest.mark.parametrize("header", ["a," * 9000 + "b", '"open,b\n' + "x\n" * 9000])
+def test_a_header_that_is_too_long_is_refused(tmp_path, header):
+    (tmp_path / "a.csv").write_text(header, encoding="utf-8")
+    with pytest.raises(DataError, match="its first line, which names the columns, has more than"):
+        list(Table(tmp_path / "a.csv", most_chars=1000).rows())
+
+
 def test_a_packed_file_is_to_be_unpacked(tmp_path):
     with pytest.raises(DataError, match=r"ends in '.gz'. Unpack it. Give a file that ends in"):
         Table(tmp_path / "a.csv.gz")
