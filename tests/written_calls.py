@@ -143,6 +143,11 @@ FORMS = {
     "JSON alone": CALL,
     "JSON in a fence": f"```json\n{CALL}\n```",
     "a list of JSON": f"[{CALL}]",
+    "JSON on a line of its own": f"{CALL}\n",
+    "JSON with a byte order mark": f"\ufeff{CALL}",
+    "empty arguments beside others": (
+        f'<tool_call>{{"name": "get_order_details", "arguments": {{}}, "parameters": {J}}}</tool_call>'
+    ),
     "the opening tag lost": f"{CALL}\n</tool_call>",
     "a thought before": f"<think>I look.</think>\n<tool_call>{CALL}</tool_call>",
     "a thought without its opening tag": f"I look.\n</think>\n\n<tool_call>{CALL}</tool_call>",

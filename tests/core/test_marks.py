@@ -137,6 +137,8 @@ def test_reasoning_without_an_end_is_left_and_counted():
         ("```\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n```", ""),
         ('{"end": "</think> is the tag", "next": "<|im_end|>"}', "left"),
         ("if a < b | c > d: <think about it>", ""),
+        ('{"text": "Write <|channel|>final<|message|>red<|return|> then."}', "left"),
+        ("It writes `<|channel|>final<|message|>red`.", ""),
         ("f <| x |> g", ""),
         ("<b>bold</b> <i>it</i> <reason>", ""),
         ("The final analysis: red", ""),

@@ -72,6 +72,9 @@ def test_a_call_without_one_meaning_is_counted_and_not_carried_out(form):
         '{"name": "no_such_tool", "arguments": {}}',
         '{"name": "get_order_details"}',
         "[get_order_details]",
+        f"The call {CALL} looks up an order.",
+        f"It is like {CALL}",
+        'Here:\n{"name": "no_such_tool", "arguments": {}}\nDone.',
         "[other(x=1)]",
         "Use get_order_details(order_id='#W1') to look it up.",
         "A function = a rule; invoke name it.",
@@ -84,6 +87,22 @@ def test_other_text_is_no_call(text):
     assert (found.said, found.calls) == (text, ())
     act = Act.of(Completion(text), offered_tools=True, tools=TOOLS)
     assert (act.text, act.finish_reason, act.tool_calls) == (text, "stop", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I look it up.\n{CALL}",
+        f"I look it up.\n\n```json\n{CALL}\n```",
+        f"```json\n{CALL}\n```\nI look it up.",
+        f"{CALL}\n\nI look it up.",
+    ],
+)
+def test_json_on_its_own_lines_that_names_a_known_tool_is_a_call(text):
+    found = read_calls(text, TOOLS)
+    assert found.said == "I look it up."
+    assert [(one.name, one.arguments) for one in found.calls] == [("get_order_details", ORDER)]
+    assert read_calls(text).calls == ()  # without the tools it may be an example
 
 
 def test_text_beside_a_call_stays():

@@ -155,6 +155,13 @@ def test_an_encoding_is_advised_with_the_text_that_it_gives(tmp_path, encoding):
     assert " ".join(text.split())[start : start + 6] in said
 
 
+@pytest.mark.parametrize(
+    ("made", "named"), [("utf-8-sig", "utf-8"), ("utf-16", "utf-16-le"), ("utf-16", "utf-8")]
+)
+def test_a_byte_order_mark_is_never_a_part_of_a_name(tmp_path, made, named):
+    assert list(table(tmp_path, TEXT.encode(made), encoding=named).rows()) == ROWS
+
+
 def test_no_encoding_is_taken_that_would_garble_utf8(tmp_path):
     body = "text,label\nCaf\u00e9 cr\u00e8me,a\n".encode()
     said = refused(tmp_path, body, encoding="cp1252")

@@ -129,7 +129,10 @@ _PYTHON: Final = re.compile(rf"\[?\s*(?:print\s*\(\s*)?{_NAME}\s*\(")
 _PYTHON_END: Final = re.compile(r"```|<\||\Z")
 _FENCED: Final = re.compile(r"\s*```[\w-]*\s(.*)```\s*", re.DOTALL)
 _JSON_BEGINS: Final = re.compile(r"(?:^[ \t]*|(?<=>))(?=[{\[])", re.MULTILINE)
+_ON_A_LINE: Final = re.compile(r"(?:^|```\w*[ \t]*\n?)[ \t\ufeff]*(?=[{\[])", re.MULTILINE)
+_REST_OF_LINE: Final = re.compile(r"[ \t,;]*(?:\r?\n)*(?:```)?[ \t]*(?:\r?\n|\Z)")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "kwargs", "input", "params", "tool_input")
+_HAS_ARGUMENTS: Final = re.compile(rf"\"(?:{'|'.join(_ARGUMENTS)})\"\s*:")
 _NAMES: Final = ("name", "tool_name", "function_name", "tool", "function")
 _BESIDE: Final = frozenset({*_NAMES, "id", "type", "index", "call_id", "tool_call_id"})
 
@@ -158,9 +161,9 @@ def read_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> WrittenCal
     rest = text[at:]
     if not calls and _END_TAG in text:
         return reader.closed_only()
-    if not calls and (alone := reader.alone()):
-        return WrittenCalls("", tuple(alone))
-    return WrittenCalls("".join([*said, rest.replace(_END_TAG, "")]).strip(), tuple(calls))
+    if calls:
+        return WrittenCalls("".join([*said, rest.replace(_END_TAG, "")]).strip(), tuple(calls))
+    return reader.alone()
 
 
 def holes(text: str) -> Iterator[tuple[int, int]]:
@@ -233,21 +236,32 @@ class _Reader:
             "", (WrittenCall(problem=f"a call stands between {_TAG} and {_END_TAG}"),)
         )
 
-    def alone(self) -> list[WrittenCall]:
-        """Return the calls of a text that is nothing but calls, without a mark."""
-        inner = _unfenced(self._text)
-        has_arguments = any(f'"{key}"' in inner for key in _ARGUMENTS)
-        is_python = bool(self._tools) and inner.startswith("[")
-        if not inner.startswith(("{", "[")) or not (has_arguments or is_python):
-            return []
-        reader = _Reader(inner, ())
-        reader._tools = self._tools
-        try:
-            end, calls = reader.payload(0, is_python=is_python)
-        except Unreadable:
-            return []
-        known = not self._tools or all(call.name in self._tools for call in calls)
-        return calls if known and end == len(inner) else []
+    def alone(self) -> WrittenCalls:
+        """Read calls without a mark: JSON on lines of its own that names a tool and its arguments.
+
+        Where the tools are not known, nothing else may be in the text.
+        """
+        text, known = self._text, bool(self._tools)
+        said: list[str] = []
+        calls: list[WrittenCall] = []
+        behind = 0
+        for found in _ON_A_LINE.finditer(text):
+            at = found.end()
+            if at < behind:
+                continue
+            try:
+                end, read = self.payload(at, is_python=known)
+            except Unreadable:
+                continue
+            line = _REST_OF_LINE.match(text, end)
+            is_all = line and not text[: found.start()].strip() and not text[line.end() :].strip()
+            is_meant = all(one.name in self._tools for one in read) if known else is_all
+            is_json = text[at:end].lstrip("[ \t\r\n").startswith("{")
+            if line and is_meant and (not is_json or _HAS_ARGUMENTS.search(text, at, end)):
+                said.append(text[behind : found.start()])
+                calls += read
+                behind = line.end()
+        return WrittenCalls("".join([*said, text[behind:]]).strip(), tuple(calls))
 
     def payload(
         self, at: int, *, is_asked: bool = False, is_python: bool = True
@@ -317,15 +331,14 @@ class _Reader:
         if key is None:
             raise Unreadable("it has no name")
         keys = [one for one in _ARGUMENTS if one in call]
-        if "arguments" in keys:
-            keys = ["arguments"]
-        if len(keys) > 1:
-            raise Unreadable(f"it has arguments under {' and '.join(map(repr, keys))}")
+        filled = [one for one in keys if call[one] not in (None, "", {})]
+        if len(filled) > 1:
+            raise Unreadable(f"it has arguments under {' and '.join(map(repr, filled))}")
         others = [one for one in call if one not in _BESIDE]
         if not keys and others:
             raise Unreadable(f"its key {others[0][:40]!r} is unknown; arguments go in 'arguments'")
         asked = is_asked and key == "name" and keys in ([], ["arguments"])
-        return self._call(call[key], call[keys[0]] if keys else None, as_asked=asked)
+        return self._call(call[key], call[filled[0]] if filled else None, as_asked=asked)
 
     def _call(self, name: str, arguments: Any, *, as_asked: bool = False) -> WrittenCall:
         short = name.removeprefix("functions.")

@@ -149,6 +149,12 @@ def _in_values(text: str) -> Callable[[int], bool]:
     return is_value
 
 
+def _is_quoted(text: str, at: int) -> bool:
+    """Tell whether a place of a text is in code, in a tool call, or in JSON."""
+    in_code = any(code.start() <= at < code.end() for code in _CODE.finditer(text))
+    return in_code or _in_values(text)(at)
+
+
 def _left(said: str) -> list[str]:
     """Return marks in an answer that are not in code or quoted, and not those of tool calls."""
     outside = _CODE.sub("", said)
@@ -167,7 +173,9 @@ def _without_channels(
     parts = list(_CHANNEL.finditer(text))
     names_of = {part["name"] for part in parts}
     starts_so = text.lstrip().startswith(("<|channel|>", "<|start|>"))
-    if in_prompt("<|channel|>") or not parts or not (starts_so or "final" in names_of):
+    if not parts or in_prompt("<|channel|>") or not (starts_so or "final" in names_of):
+        return text, []
+    if _is_quoted(text, parts[0].start()):
         return text, []
     cut.append("<|channel|>")
     before = text[: parts[0].start()].strip().removesuffix("<|end|>")
@@ -188,7 +196,7 @@ def _without_ends(text: str, in_prompt: Callable[[str], bool], cut: list[str]) -
         said = said[head.end() :].lstrip()
     if (turn := _NEXT_TURN.search(said)) and not in_prompt(turn[0]):
         before = said[: turn.start()]
-        if before.strip() and not _HEADERS.search(before) and not _in_values(said)(turn.start()):
+        if before.strip() and not _HEADERS.search(before) and not _is_quoted(said, turn.start()):
             cut.append(turn[1])
             said = before.rstrip()
     begin = max(0, len(said) - _LONGEST_TAIL)

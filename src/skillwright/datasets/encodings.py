@@ -141,7 +141,7 @@ def _checked(path: Path, named: str, first: bytes, marked: str | None) -> str:
             "garble it; take env.data.encoding (or --encoding) out"
         )
     if found.name.startswith("utf") or first.isascii():
-        return named
+        return marked or named
     try:
         # The sample may end inside a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(first)

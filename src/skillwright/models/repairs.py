@@ -1,7 +1,7 @@
-r"""Read JSON that a model nearly wrote.
+r"""Repair slightly malformed JSON of models.
 
-Strict JSON never comes here. A repair may lose nothing: the words of the result are those of the
-text, in their order, without its comments; else there is no result.
+Only text that is not strict JSON is repaired. A repair must lose nothing: the result has the same
+words as the text, in the same order, except for comments; otherwise there is no result.
 """
 
 import html
@@ -40,7 +40,7 @@ FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
 
 
 def answer_part(text: str) -> str:
-    """Return what follows a reply's reasoning, without the template markers around it."""
+    """Return a reply without its reasoning and the template markers around the answer."""
     if as_json(text) is not None or not (marks := list(_ANSWER.finditer(text))):
         return _AROUND.sub("", text)
     at, spans = marks[-1].start(), list(_spans(text))
@@ -51,13 +51,13 @@ def answer_part(text: str) -> str:
 
 
 class Found(NamedTuple):
-    """An object or a list that a text holds.
+    """An object or a list in a text.
 
     Attributes:
-        value: What it says.
-        is_fenced: A code block holds it.
-        is_repaired: It is no strict JSON.
-        follows: Nothing but blanks or commas stands between it and the value before it.
+        value: Its value.
+        is_fenced: Whether it is in a code block.
+        is_repaired: Whether it was not strict JSON.
+        follows: Whether only blanks or commas separate it from the previous value.
     """
 
     value: Any
@@ -67,12 +67,12 @@ class Found(NamedTuple):
 
 
 def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
-    """List the outermost objects and lists that a text holds or nearly holds.
+    """List the outermost objects and lists in a text, repaired if needed.
 
     Args:
         text: A reply, or a part of one.
-        is_cut: It ended at the token limit, so that no bracket is added, and nothing is read that
-            another bracket follows: it may be a draft.
+        is_cut: Whether it ended at the token limit. Then no bracket is added, and a value that is
+            followed by another bracket is ignored, because it may be a draft.
     """
     if len(text) > MOST_CHARS:
         return
@@ -100,7 +100,7 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
 
 
 def other_notations(text: str) -> Iterator[tuple[Any, str]]:
-    """List what a text or its fenced parts say in other notations, with their names."""
+    """List the values of a text or its code blocks in other notations, with the notation's name."""
     edges = [0, *(edge for found in FENCE.finditer(text) for edge in found.span()), len(text)]
     parts = [text[a:b] for a, b in zip(edges[2::4], edges[3::4], strict=False)]
     for part in dict.fromkeys([*parts, FENCE.sub("", text)]):
@@ -224,7 +224,7 @@ _PLAIN_KEY: Final = re.compile(r"[\w .$/-]{1,80}")
 
 
 def _spans(text: str) -> Iterator[tuple[int, int | None]]:
-    """List where near JSON may be; what is never closed has no end."""
+    """List the spans that may hold malformed JSON; an unclosed one has no end."""
     start = unclosed = 0
     while unclosed < 4 and (found := _OPENING.search(text, start)):
         end = _end(text, found.start())

@@ -228,7 +228,7 @@ def cleaned(text: str, limits: EditLimits) -> str:
 
 
 def change_of(text: str, new: str) -> str:
-    """Say what `cleaned` changed, or return an empty text."""
+    """Describe what `cleaned` changed, or return an empty text."""
     if text == new:
         return ""
     latex = restored_latex(text)

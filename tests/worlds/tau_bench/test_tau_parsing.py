@@ -111,7 +111,7 @@ def test_the_first_of_several_calls_is_run_or_all_are_refused():
         ('{"name": "x", "arguments": {"a": ' + "9" * 5000 + "}}", "Exceeds the limit"),
         ('{"name": "x"} junk', "there is more before </tool_call>"),
         ('{"name": "x"}{"name": "x"}', "there is more before </tool_call>"),
-        ('{"name": "x", "args": {}, "kwargs": {}}', "it has arguments under 'args' and 'kwargs'"),
+        ('{"name": "x", "args": {"a": 1}, "kwargs": {"a": 2}}', "under 'args' and 'kwargs'"),
         ('{"name": "x", "order": "y"}', "its key 'order' is unknown; arguments go in 'arguments'"),
         ('{"function": {"arguments": {}}}', "it has no name"),
     ],

@@ -31,7 +31,8 @@ from skillwright.core import (
     ToolCall,
     Trajectory,
 )
-from skillwright.core.jsonio import canonical, read_text, text_digest
+from skillwright.core.calls import Unreadable, read_arguments
+from skillwright.core.jsonio import canonical, dumps, read_text, text_digest
 from skillwright.datasets import parse_ratio
 from skillwright.envs import StepOutput, TextEnv
 from skillwright.envs.about import TaskSplits
@@ -349,7 +350,10 @@ def _seat() -> Any:
 
 def _response(said: str, calls: Sequence[ToolCall]) -> Any:
     types = importlib.import_module("verifiers.types")
-    made = [types.ToolCall(id=one.id, name=one.name, arguments=one.arguments) for one in calls]
+    made = [
+        types.ToolCall(id=one.id, name=one.name, arguments=_arguments(one.arguments))
+        for one in calls
+    ]
     message = types.ResponseMessage(
         content=said,
         tool_calls=made or None,
@@ -357,6 +361,14 @@ def _response(said: str, calls: Sequence[ToolCall]) -> Any:
         is_truncated=False,
     )
     return types.Response(id="", created=0, model="skillwright", message=message)
+
+
+def _arguments(written: str) -> str:
+    """Return arguments as one JSON object, as verifiers reads them; what is none stays."""
+    try:
+        return dumps(read_arguments(written))
+    except Unreadable:
+        return written
 
 
 def _read(message: Any) -> Message:
