@@ -242,7 +242,14 @@ def test_lists_and_objects_in_cells_find_their_scorer(cli, tmp_path, answers, sc
 
 
 @pytest.mark.parametrize(
-    ("answer", "learnable"), [("ab", True), (range(40), False), (['{"a": 1}'] * 2, False)]
+    ("answer", "learnable"),
+    [
+        ("ab", True),
+        ("abcdefghijklmnopqrst", True),
+        (['["x", "y"]', '["z"]'], True),
+        (range(40), False),
+        (['{"a": 1}'] * 2, False),
+    ],
 )
 def test_it_says_where_scripted_models_cannot_learn(cli, tmp_path, answer, learnable):
     rows = [(f"text {n}", answer[n % len(answer)]) for n in range(40)]
@@ -277,6 +284,10 @@ def test_rows_that_lack_a_key_are_named_or_asked_without_it(cli, refused, tmp_pa
     said = refused("init", "dumb.jsonl", "--json", "--to", "b.yaml")
     assert "1 of its rows ask nothing: context, q is blank: rows 8" in said
     _write_lines(tmp_path / "empty.jsonl", [{}] * 9)
+    header = ",".join(f"c{n}" for n in range(2000))
+    (tmp_path / "wide.csv").write_text(f"{header}\n{',' * 1999}x", encoding="utf-8")
+    said = refused("init", "wide.csv", "--json", "--to", "b.yaml", "--answer", "c1")
+    assert "has 2,000 columns" in said
     assert "has no column" in refused("init", "empty.jsonl", "--json", "--to", "b.yaml")
 
 

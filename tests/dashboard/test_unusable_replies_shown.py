@@ -95,7 +95,7 @@ def test_a_stopped_run_says_why_wherever_a_person_looks(tmp_path):
     with pytest.raises(EngineDown):
         run_of(tmp_path, Mute("no"), gradient={"minibatch_size": 1})
     for place, text in everywhere(tmp_path / "runs" / "doors").items():
-        assert "6 of 6 optimizer replies could not be read" in text, place
+        assert text.count("6 of 6 optimizer replies could not be read") == 1 + 2 * (place == "html")
         assert "stopped" in text.lower(), place
 
 

@@ -385,3 +385,15 @@ def test_near_copies_of_items_are_named_too(tmp_path, caplog, kind):
             "10 of 20 val tasks repeat one of train (such as 30 and 0: 'Text 0 is red! a')"
             in caplog.text
         )
+
+
+def test_more_rows_than_an_index_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("skillwright.envs.table.splits._MOST_ROWS", 20)
+    said = refused(write(tmp_path / "a.csv", rows(30)))
+    assert "has more than 20 rows; take part of them into a file of its own" in said
+
+
+def test_rows_that_would_fill_the_memory_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("skillwright.envs.table.splits._MOST_CHARS", 200)
+    said = refused(write(tmp_path / "a.csv", rows(90)))
+    assert "all of them would be kept in memory. Take part of each split" in said

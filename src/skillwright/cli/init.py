@@ -39,8 +39,8 @@ _HOSTED = {
 """Key -> backend, a small model that acts, and a large one that proposes."""
 _FEW = 30
 _UNLEARNABLE = (
-    "The scripted models only choose among labels that the prompt lists, so they cannot learn "
-    "these data: training would go from 0% to 0%. Name a real model (--model), or set "
+    "Scripted models only learn answers that many rows share, and no JSON, so they cannot learn "
+    "these data: training would gain nothing. Name a real model (--model), or set "
     "OPENAI_API_KEY or ANTHROPIC_API_KEY."
 )
 _BUDGET = "budget: {usd: 5}  # stops the run there; `skillwright resume` continues"
@@ -166,12 +166,13 @@ def _facts(config: RunConfig, look: Look) -> dict[str, Any]:
     train, val = len(splits.train.tasks), len(splits.val.tasks)
     tasks = {"train": train, "val": val, "test": len(splits.test)}
     is_scripted = config.models.target.backend == "scripted"
-    lists_labels = "Answer with one of" in config.env.config["prompt"]
+    asked = config.env.config
+    is_learnable = asked["scorer"] != "json" and look.repeats(asked["answer"])
     return {
         "rows": look.rows,
         "tasks": tasks,
         "proof": config.power(train, val),
-        "unlearnable": is_scripted and not lists_labels,
+        "unlearnable": is_scripted and not is_learnable,
     }
 
 

@@ -72,7 +72,7 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "pace": pace_of(summary, reader),
             "stopped": summary.stopped,
             "replies": summary.state.all_replies if summary.state else Replies(),
-            "remarked": reader.remarks(),
+            "remarked": [one for one in reader.remarks() if one[2] != (summary.stopped,)],
             "events": reader.store.events()[-8:],
         }
 
@@ -238,7 +238,7 @@ def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         return "costs.html", {
             "faults": reader.faults(),
             "again": sum(one.failed_calls for one in asked),
-            "remarked": reader.remarks(),
+            "remarked": [one for one in reader.remarks() if one[2] != (summary.stopped,)],
             "stopped": summary.stopped,
             "usage": summary.usage,
             "total": sum(summary.usage.values(), Usage()),

@@ -342,7 +342,7 @@ class RunReader:
             match event.kind:
                 case Kind.STEP | Kind.EPOCH if said or one["action"].startswith("skip"):
                     place = f"{event.kind} {one[event.kind]}"
-                    found.append((place, decision_text(one["action"], None, said), said))
+                    found.append((place, _outcome(one["action"], said), said))
                 case _ if event.kind == UNUSABLE:
                     found.append(("", "the run stopped", (one["message"],)))
         return found
@@ -357,7 +357,7 @@ class RunReader:
         for one in self.payloads(Kind.STEP):
             verdict, remarks = verdicts.get(one["step"]), one.get("remarks", ())
             counts = dict.fromkeys(_STAGES) | one.get("edits", {})
-            outcome = decision_text(one["action"], None, remarks)
+            outcome = _outcome(one["action"], remarks)
             facts = {"verdict": verdict, "outcome": outcome, "remarks": remarks}
             found.append({"step": one["step"], **counts, **facts})
         return found
@@ -373,6 +373,10 @@ class RunReader:
     def payloads(self, kind: str) -> list[dict[str, Any]]:
         """Return the payloads of events of a kind, in order."""
         return [event.payload for event in self.store.events(kind)]
+
+
+def _outcome(action: str, remarks: Sequence[str]) -> str:
+    return decision_text(action, None, remarks) if action.startswith("skip") else plain(action)
 
 
 def _kinds(rows: Sequence[sqlite3.Row]) -> int:

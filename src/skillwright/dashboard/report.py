@@ -98,7 +98,8 @@ def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
     """Yield why a run stopped, remarks on the optimizer's replies, and failures."""
     if summary.stopped:
         yield f"**Stopped:** {_words(summary.stopped)}"
-    if remarked := reader.remarks():
+    remarked = [one for one in reader.remarks() if one[2] != (summary.stopped,)]
+    if remarked:
         lines = [(f"{place}: {outcome}".strip(": "), said) for place, outcome, said in remarked]
         yield "\n".join(
             ["The optimizer's replies:", ""]

@@ -71,6 +71,8 @@ class _Reading:
     def rows(self, most_bytes: int | None) -> Iterator[dict[str, Any]]:
         """Read the row groups in order."""
         first, size = 1, 0
+        if not self.names:
+            return
         for group in range(self.facts.num_row_groups):
             facts = self.facts.row_group(group)
             size += facts.total_byte_size

@@ -53,7 +53,7 @@ class Difference(JsonRecord):
 
     @property
     def parts_ways(self) -> bool:
-        """Whether the agent would have read something else, or nothing, from there on."""
+        """Whether the agent's next prompt would differ from the record, or not exist."""
         return self.field in ("observation", "end", "environment")
 
 
@@ -66,7 +66,7 @@ class PlayedBack:
         last: The last of them in the replay, or ``None``.
         reward: The final reward; ``None`` if the episode is not over or has none.
         skill: The skill text in its prompt; ``None`` if its first prompt differs.
-        differences: In order; the replay stops at one that parts ways.
+        differences: In order; the replay stops at the first that changes the agent's prompt.
     """
 
     turns: int

@@ -4,6 +4,7 @@ What SkillOpt decides is stored beside this file, so that the tests need no pack
 is installed, `make oracle` runs it again and compares.
 """
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import parity_runs
 import pytest
 from parity_runs import CASES, SKILL, TOWN, Teacher, write_case
 
-from doors import Walker, look, trained
+from doors import Walker, look, resumed, trained
 from skillwright.config import load_config
 from skillwright.core import Completion, Purpose
 
@@ -28,20 +29,32 @@ class Optimizer(Teacher):
 
     identity = "scripted:teacher"
 
+    def __init__(self, dies_at=None):
+        self.dies_at = dies_at
+
     async def complete(self, messages, *, tools=(), sampling=None, purpose):
         if len(messages) == 1:
             return Completion("ready")
         stage = STAGES.get(purpose, purpose.value)
+        if stage == self.dies_at:
+            raise asyncio.CancelledError
         return Completion(json.dumps(self.answer(stage, messages[-1]["content"])))
 
 
-async def ours(folder, name):
-    """Run a case here; return what was decided."""
+async def ours(folder, name, dies_at=None):
+    """Run a case here, where asked for killed once; return what was decided."""
     given = [f"env.name={TOWN}", "env.compat=skillopt", f"run.root={folder / 'runs'}"]
     config = load_config(write_case(folder, name), ["run.parity=true", *given])
-    optimizer = Optimizer()
+    optimizer = Optimizer(dies_at)
     optimizer.mode = config.optimizer.skill_update_mode
-    path, report = await trained(config, Walker(), optimizer, skill=SKILL)
+    if dies_at:
+        with pytest.raises(asyncio.CancelledError):
+            await trained(config, Walker(), optimizer, skill=SKILL)
+        optimizer.dies_at = None
+        path = Path(config.run.root, config.run.name)
+        report = await resumed(path, Walker(), optimizer)
+    else:
+        path, report = await trained(config, Walker(), optimizer, skill=SKILL)
     with look(path) as store:
         steps = [event.payload for event in store.events("step")]
     return {
@@ -66,6 +79,12 @@ async def test_a_parity_run_ends_as_skillopts_own_does(tmp_path, name):
         # SkillOpt also plays a candidate that is the current skill, and rejects it as a tie.
         if (action, theirs[0]) != ("skip_no_change", "reject"):
             assert [action, pytest.approx(score)] == theirs
+
+
+@pytest.mark.parametrize("stage", ["slow_update", "meta_skill", "merge"])
+async def test_a_parity_run_that_was_killed_ends_the_same(tmp_path, stage):
+    found = await ours(tmp_path, "gated_slow", stage)
+    assert found["best_skill"] == STORED["gated_slow"]["best_skill"]
 
 
 def test_the_stored_runs_accept_some_steps_and_reject_others():

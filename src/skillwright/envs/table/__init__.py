@@ -1,4 +1,4 @@
-"""A file of rows as an environment: a prompt over the columns, and a scorer, without Python."""
+"""An environment over a file of rows: a prompt template and a scorer, without Python code."""
 
 from skillwright.datasets.rows import Table
 from skillwright.envs.table.env import TableEnv

@@ -1,7 +1,7 @@
-"""Templates whose work is bounded: a prompt is filled in within about a second, or refused.
+"""Jinja templates with bounded work: a prompt is rendered within about a second, or refused.
 
-Every loop, call, filter and operation that can make a value larger is charged for what it may make,
-before it is made. So no value in a template is larger than the whole allowance.
+Every loop, call, filter and operation that can enlarge a value is charged for its largest possible
+result before it runs. So no value in a template is larger than the whole allowance.
 """
 
 import math
@@ -30,22 +30,25 @@ _source_chars: ContextVar[int] = ContextVar("source_chars", default=0)
 
 
 class TooMuchWork(TemplateError):
-    """A template loops too often, or makes a text that is too long."""
+    """A template loops too often, or produces a text that is too long."""
 
 
 class BlankCell(str):
-    """A cell without a value: it prints as nothing, and a template finds that it is none."""
+    """A cell without a value: it prints as nothing, and templates see it as ``none``."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         return other is None or other == ""
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = str.__hash__
 
 
 class BoundedTemplates(ImmutableSandboxedEnvironment):
-    """Templates without files, chance or Python, and of bounded work; see `filled_in`.
+    """Templates with bounded work and without files, randomness or Python; see `filled_in`.
 
     ``None`` prints as nothing, lists and objects as JSON.
     """
@@ -54,7 +57,7 @@ class BoundedTemplates(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, autoescape=False, finalize=_printed)
-        # A row is asked in the same words by every process.
+        # Every process must render a row equally.
         del self.globals["lipsum"], self.filters["random"]
         self.filters = {name: _charging(name, one) for name, one in self.filters.items()}
         self.filters[_CHARGE], self.filters[_COUNT] = _charged, _counted
@@ -76,7 +79,7 @@ class BoundedTemplates(ImmutableSandboxedEnvironment):
         return self.from_string(tree)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Compute an operation that may be large."""
+        """Compute an operation whose result may be large."""
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
         if operator == "%" or not numbers:
             _spend(_product([left, right]) if operator in "*%" else _size(left) + _size(right))
@@ -87,7 +90,7 @@ class BoundedTemplates(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, called: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
-        # A method may repeat the text that it belongs to.
+        # A method may repeat its own text.
         given = [getattr(called, "__self__", ""), *args, *kwargs.values()]
         _spend(_product(given) + _PER_CALL + _source_chars.get())
         return super().call(context, called, *args, **kwargs)
@@ -101,12 +104,12 @@ class BoundedTemplates(ImmutableSandboxedEnvironment):
 
 
 def filled_in(template: Template, source: str, values: Mapping[str, Any]) -> str:
-    """Fill in a template that was made of a source.
+    """Render a template that was compiled from ``source``.
 
     Raises:
         TooMuchWork: It loops too often, or a text or list in it is too long.
         RecursionError: It calls itself without end.
-        TemplateError: It cannot be filled in, as with a name that has no value.
+        TemplateError: It cannot be rendered, for example because a name has no value.
     """
     blank = BlankCell()
     marks = _left.set([_ALLOWANCE]), _source_chars.set(len(source))
@@ -129,7 +132,7 @@ def _charged(value: Any) -> Any:
 
 
 def _counted(values: Iterable[Any]) -> Iterator[Any]:
-    cost = _source_chars.get()  # no more text than this is between two loops
+    cost = _source_chars.get()  # an upper bound of the text of one iteration
     for value in values:
         _spend(cost)
         yield value
@@ -156,7 +159,7 @@ def _without_none(value: Any) -> Any:
 
 
 def _printed(value: Any) -> Any:
-    """Return what a value prints as, charged for its length."""
+    """Return the printed form of a value, charged for its length."""
     if value is None:
         return ""
     _spend(_size(value))
@@ -171,7 +174,7 @@ def _spend(cost: int) -> None:
 
 
 def _product(values: Iterable[Any]) -> int:
-    """Return how large something may be that is made of values: the product of the largest two."""
+    """Return an upper bound of the size of a result: the product of the two largest values."""
     sizes = sorted(_extent(value) for value in values)[-2:]
     return math.prod(sizes)
 
@@ -188,7 +191,7 @@ def _bits(*numbers: int) -> int:
 
 
 def _size(value: Any) -> int:
-    """Return the characters of a value as text, roughly; counting ends at the allowance."""
+    """Estimate the characters of a value as text; counting ends at the allowance."""
     total, rest = 0, [value]
     while rest and total <= _ALLOWANCE:
         one = rest.pop()

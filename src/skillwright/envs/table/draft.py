@@ -1,4 +1,4 @@
-"""Looks at a table and writes the configuration of a training, to be read and changed."""
+"""Inspect a table, and draft the configuration of a training, for a person to revise."""
 
 import json
 import re
@@ -15,10 +15,11 @@ from skillwright.envs.table.prompts import placeholder, quoted
 from skillwright.envs.table.scorers import as_number, as_text, listed
 
 SCORERS: Final = ("exact", "one_of", "contains", "regex", "number", "json", "f1")
-"""What `init` offers; a judge and an own function need more than a word."""
+"""The scorers that `init` offers; a judge and a function need further settings."""
 
 _LOOKED_AT: Final = 5000
 _LOOKED_AT_CHARS: Final = 50_000_000
+_MOST_COLUMNS: Final = 1000
 _LONGEST_NAME: Final = 60
 _MANY_ROWS: Final = 3000
 _MOST_LABELS: Final = 20
@@ -35,14 +36,14 @@ _SPLIT_VALUES: Final = frozenset({"train", "training", "val", "valid", "validati
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What the first rows say about a column.
+    """A column, as seen in the first rows.
 
     Attributes:
         name: Its name.
         kind: ``text``, ``number``, ``list`` or ``object``.
-        distinct: Different values.
-        blank: Rows without a value.
-        words: Words of a value, on average.
+        distinct: Number of different values.
+        blank: Number of rows without a value.
+        words: Average number of words of a value.
         example: The first value.
     """
 
@@ -56,12 +57,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a table holds.
+    """The content of a table.
 
     Attributes:
         table: The file.
-        rows: All of its rows.
-        columns: Its columns, by what the first rows say.
+        rows: Number of all rows.
+        columns: Its columns, as seen in the first rows.
         head: The first rows.
     """
 
@@ -84,7 +85,7 @@ class Look:
 
     @property
     def answer(self) -> str:
-        """The column that probably holds the right answer: by its name, or few values, or last."""
+        """The column that probably holds the right answer: by name, few values, or position."""
         by_name = {one.name.lower(): one.name for one in self.columns}
         named = [by_name[name] for name in _ANSWER_NAMES if name in by_name]
         few = [one.name for one in self.columns if self._is_class(one)]
@@ -106,7 +107,7 @@ class Look:
         return telling or [one.name for one in others]
 
     def scorer(self, answer: str) -> str:
-        """Return how answers like these are scored."""
+        """Return the name of the scorer for the values of an answer column."""
         column = self.column(answer)
         if column.kind in ("list", "object"):
             return {"list": "one_of", "object": "json"}[column.kind]
@@ -115,7 +116,7 @@ class Look:
         return "f1" if column.words > _LONG_WORDS else "exact"
 
     def labels(self, answer: str) -> list[str]:
-        """Return the classes that a column is about, sorted; none where it is no class."""
+        """Return the classes in a column, sorted; none if its values are no classes."""
         if not self._is_class(self.column(answer)):
             return []
         values = [row.get(answer) for row in self.head]
@@ -125,6 +126,11 @@ class Look:
         """Return the keys of the JSON objects that a column holds, by first appearance."""
         objects = (_object(row.get(answer)) for row in self.head)
         return list(dict.fromkeys(key for found in objects if found for key in found))
+
+    def repeats(self, answer: str) -> bool:
+        """Tell whether a column has its values at least twice on average."""
+        column = self.column(answer)
+        return 2 * column.distinct <= len(self.head) - column.blank
 
     def _is_class(self, column: Column) -> bool:
         few = min(_MOST_LABELS, len(self.head) / 3)
@@ -136,7 +142,7 @@ class Look:
 
 
 def look_at(table: Table) -> Look:
-    """Look at a table: its columns by the first rows, and how many rows there are.
+    """Inspect a table: its columns in the first rows, and the number of rows.
 
     Raises:
         DataError: The file is damaged or empty, or has no answer column besides the question.
@@ -151,6 +157,11 @@ def look_at(table: Table) -> Look:
         raise DataError(
             f"{where} has {found}; a table to train on has what is asked and the right answer in "
             "two"
+        )
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(
+            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Take "
+            "those out of the file that no agent reads"
         )
     return Look(table, table.count(), tuple(_column(name, head) for name in names), head)
 
@@ -169,7 +180,7 @@ def refuse_missing_header(look: Look) -> None:
     """Refuse a first line that looks like a row.
 
     Raises:
-        DataError: It does; naming the answer's column says that it is a header all the same.
+        DataError: It does, and the answer's column was not named.
     """
     for one in look.columns:
         values = [str(row.get(one.name) or "").strip() for row in look.head]
@@ -187,7 +198,7 @@ def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[st
     """Return ``env.config`` for a table."""
     labels = look.labels(answer) if scorer in ("exact", "contains") or ":" in scorer else []
     if any("{" in label or "," in label or not label.isprintable() for label in labels):
-        labels = []  # a list of them would be another list
+        labels = []  # their list in the prompt would be ambiguous
     config: dict[str, Any] = {
         "prompt": _prompt(shown, labels, scorer, look.fields(answer)),
         "answer": answer,
@@ -199,7 +210,7 @@ def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[st
 
 
 def most_tasks(look: Look) -> dict[str, int]:
-    """Return bounds of the splits, for a table with more rows than are worth their cost."""
+    """Return maximum sizes of the splits, for a table with more rows than a training needs."""
     return {"train": 300, "val": 200, "test": 500} if look.rows > _MANY_ROWS else {}
 
 
@@ -241,7 +252,7 @@ def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str, fields: Se
     if len(shown) == 1:
         lines = [placeholder(shown[0])]
     else:
-        # A brace in a name is none of the template's.
+        # A brace in a name must not become template syntax.
         titles = [
             one_line(name, _LONGEST_NAME).replace("{", "(").replace("}", ")") for name in shown
         ]
@@ -252,7 +263,7 @@ def _prompt(shown: Sequence[str], labels: Sequence[str], scorer: str, fields: Se
     if scorer == "number":
         lines.append("Answer with a number.")
     if scorer == "json" and fields:
-        # Braces would be the template's.
+        # Braces would be template syntax.
         keys = ", ".join(json.dumps(one, ensure_ascii=False) for one in fields[:_MOST_LABELS])
         plain = keys.replace("{", "(").replace("}", ")")
         lines.append(f"Answer with one JSON object with the keys {plain}.")
@@ -281,7 +292,7 @@ def _kind(values: Sequence[Any]) -> str:
 
 
 def _object(value: Any) -> dict[str, Any] | None:
-    """Return the object that a cell holds, also as JSON."""
+    """Return the object in a cell, which may be JSON text."""
     found = value
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:

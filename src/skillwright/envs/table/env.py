@@ -1,4 +1,4 @@
-"""A row of a table: one question, a reply or several, and a score."""
+"""The environment of a table's row: one question, one or more replies, and a score."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +35,11 @@ RULE_JSON: Final = "Answer with one JSON object with the fields {fields}."
 
 
 class TableEnv(TextEnv):
-    """A row of a table.
+    """The environment of a table's row.
 
-    The agent is asked what the prompt's template makes of the row, and its reply is scored. With
-    ``on_wrong: retry`` it may answer again; then the last reply counts. With ``mcp`` a turn may
-    call tools of a server in the place of a reply; what is wrong with a call is its result.
+    The agent gets the rendered prompt template, and its reply is scored. With ``on_wrong: retry``
+    it may answer again, and the last reply counts. With ``mcp``, a turn may call tools of a server
+    instead of replying; the result of a malformed call is an error message.
 
     Args:
         env_config: Settings, as `TableSettings` describes them.
@@ -73,13 +73,13 @@ class TableEnv(TextEnv):
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
-        """Return two rows for settings that say nothing."""
+        """Return two rows for the default settings."""
         sums = [("What is 2 + 3?", "5"), ("What is 4 + 4?", "8")]
         return [{"row": {"prompt": prompt, "answer": answer}} for prompt, answer in sums]
 
     @classmethod
     def category(cls, task: Task) -> str:
-        """Return the task type, but where that is the answer: a bank would tell it to the agent."""
+        """Return the task type, or "" if it is the answer, which a bank would reveal."""
         return "" if task.extras.get("answer_is_type") else task.task_type
 
     @classmethod
@@ -89,7 +89,7 @@ class TableEnv(TextEnv):
 
     @classmethod
     def tidied_items(cls, items: Sequence[Any]) -> list[Any]:
-        """Take the rows of a JSON file as items; one without an ``id`` is named by its place."""
+        """Convert the rows of a JSON file to items; one without an ``id`` gets its row number."""
         return [
             {"id": str(item.get("id") or f"row-{number}"), "row": item}
             if isinstance(item, Mapping)
@@ -99,7 +99,7 @@ class TableEnv(TextEnv):
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
-        """Return digests of the scorer's and the server's files; a changed one scores anew."""
+        """Return digests of the scorer's and the server's files, whose change may change scores."""
         settings = read_settings(env_config)
         scorer, server = settings.scorer, settings.mcp
         files = {"scorer": file_digest(scorer.function)} if isinstance(scorer, Function) else {}
@@ -113,7 +113,7 @@ class TableEnv(TextEnv):
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any], env_config: object | None = None) -> list[str]:
-        """Return the right answer; a regular expression, a function and a judge have none."""
+        """Return the right answer; with a regular expression, a function or a judge, none."""
         settings = read_settings(env_config)
         if isinstance(settings.scorer, Regex | Function | Judge):
             raise DataError(f"scorer {settings.scorer.kind!r} tells no right answer")
@@ -123,7 +123,7 @@ class TableEnv(TextEnv):
     def report(
         cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
     ) -> EnvReport | None:
-        """Say what the replies have in common where none of them is right."""
+        """Report what the replies have in common, if none of them is right."""
         del env_config
         scored = [one for one in results if one.reward is not None]
         if any(one.is_success(played.success_threshold) for one in scored):
@@ -139,18 +139,18 @@ class TableEnv(TextEnv):
         return (f"[yellow]0% solved[/]: {hint}." for hint in facts["hints"])
 
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
-        """Take what judge and server said from a record; after ``turns`` they are asked again."""
+        """Use the recorded answers of judge and server; after ``turns`` they are called again."""
         kept = record.turns if turns is None else record.turns[:turns]
         self._verdicts = [turn.metadata.get("verdict") for turn in kept]
         if self._box is not None:
             self._box.use_record(record, turns)
 
     def native_tools(self) -> Sequence[dict[str, Any]]:
-        """Return the server's tools where they are called natively."""
+        """Return the server's tools if they are called natively."""
         return () if self._box is None else self._box.native
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:
-        """Ask what the template makes of the row."""
+        """Return the opening: the template, rendered with the row."""
         asked: Message = {"role": "user", "content": self._prompt}
         rules = [Message(role="system", content=rule) for rule in self._rules()]
         about = {"observation": self._prompt}
@@ -160,8 +160,8 @@ class TableEnv(TextEnv):
         return [*prompt, *rules, asked], about
 
     def step(self, action: str) -> StepOutput:
-        """Score a reply; await a judge or a function where one scores."""
-        # In a thread, as a loop may run in this one.
+        """Score a reply; blocks while a judge or a function scores."""
+        # In another thread, because an event loop may run in this one.
         with ThreadPoolExecutor(1) as waits:
             return waits.submit(asyncio.run, self.astep(action)).result()
 
@@ -170,7 +170,7 @@ class TableEnv(TextEnv):
 
         Raises:
             EnvError: The scorer raised, took too long, or gave no score.
-            JudgeError: The judge could not be reached, or did not vote.
+            JudgeError: The judge could not be reached, or gave no valid vote.
         """
         calls = self._box.written(action) if self._box is not None else []
         if calls:
@@ -189,12 +189,12 @@ class TableEnv(TextEnv):
         return {**output, "postprocessed_action": answer}
 
     def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Do what `astep_native` does, waiting for the server."""
+        """Do the same as `astep_native`; blocks while the server works."""
         with ThreadPoolExecutor(1) as waits:
             return waits.submit(asyncio.run, self.astep_native(said, calls)).result()
 
     async def astep_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
-        """Carry out calls, or score what is said where there are none.
+        """Carry out calls; without calls, score the text as a reply.
 
         Raises:
             EnvError: As `astep`; or the server is missing, died, or took too long.
@@ -215,7 +215,7 @@ class TableEnv(TextEnv):
             self._box.close()
 
     def get_metrics(self) -> dict[str, float]:
-        """Return the score of the last reply, in [0, 1], and how many replies there were."""
+        """Return the score of the last reply, in [0, 1], and the number of replies."""
         return {"score": self._score, "tries": float(self._replies)}
 
     async def _called(self, calls: Sequence[ToolCall]) -> tuple[list[str], dict[str, Any]]:
@@ -230,7 +230,7 @@ class TableEnv(TextEnv):
         return self._box
 
     def get_usage(self) -> dict[str, Usage]:
-        """Return what the judge has consumed."""
+        """Return the judge's usage."""
         spent = Usage() if self._court is None else self._court.usage
         return {} if spent == Usage() else {Purpose.JUDGE.value: spent}
 

@@ -1,4 +1,4 @@
-"""Which number of a reply is its answer: a box, ``####``, an announcement, or the last."""
+"""Find the number that a reply answers with: boxed, after ``####``, announced, or the last."""
 
 import re
 from typing import Final
@@ -47,7 +47,7 @@ def final_number(reply: str, *, comma: bool = False) -> Read | None:
 
 
 def _announced(text: str, comma: bool) -> Read | None:
-    """Return the number that a sentence begins with, the result of a sum, or its last number."""
+    """Return the number at the start of a sentence, or after an equals sign, or the last one."""
     text = text.lstrip(" \t\n*:_")
     end = _SENTENCE_END.search(text)
     sentence = text if end is None else text[: end.start()]

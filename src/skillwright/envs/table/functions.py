@@ -1,4 +1,4 @@
-"""Scorers that may raise, return nonsense or never end: each is asked in a process of its own."""
+"""Call scorers that may raise, return nonsense or never end, each in its own process."""
 
 import asyncio
 import inspect
@@ -59,7 +59,7 @@ def _graded(found: Mapping[str, Any]) -> Grade:
 
 
 def file_digest(function: str) -> str:
-    """Return the digest of the file that a function is in, or "" where it is an installed one.
+    """Return the digest of the file of a function, or "" for an installed package.
 
     Raises:
         DataError: There is no such file.
@@ -90,7 +90,7 @@ def refuse_unusable(scorer: Function) -> None:
 async def _ask_here(
     function: str, row: Mapping[str, Any], reply: str, limit_s: float
 ) -> Mapping[str, Any]:
-    """Ask a function that only this process has."""
+    """Call a function that only this process can import."""
     score = find_code(function, "the scorer")
     try:
         async with asyncio.timeout(limit_s):
@@ -121,7 +121,7 @@ async def _in_a_thread(score: Callable[..., Any], row: dict[str, Any], reply: st
 
 
 async def _ask(function: str, question: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask a free process; stop it when the caller is gone."""
+    """Call the scorer in a free process; stop the process if the caller is cancelled."""
     asked = _Asked(function, question)
     future = _threads().submit(asked.answer)
     try:
@@ -140,7 +140,7 @@ _own = threading.local()
 
 
 class _Asked:
-    """One question; the thread that asks it has a process of its own per function."""
+    """One call of a scorer; each thread has its own process per function."""
 
     def __init__(self, function: str, question: Mapping[str, Any]) -> None:
         self._function = function
@@ -149,17 +149,17 @@ class _Asked:
 
     def answer(self) -> dict[str, Any]:
         kept: dict[str, _Process] = _own.__dict__.setdefault("processes", {})
-        # Another version of the file is another program.
+        # A changed file needs a new process.
         name = f"{self._function}#{file_digest(self._function)}"
         return kept.setdefault(name, _Process(self._function)).ask(self._question, self._is_off)
 
     def stop(self) -> None:
-        """Let the thread end its process, unless it has the answer."""
+        """Make the thread end its process, unless it has the answer."""
         self._is_off.set()
 
 
 class _Process:
-    """A scorer's process, of one thread; it is started when it is asked, also after its end."""
+    """A scorer's process, used by one thread; it starts on demand, also after it ended."""
 
     def __init__(self, function: str) -> None:
         self._function = function
@@ -171,7 +171,7 @@ class _Process:
         paths = json.dumps([path or str(Path.cwd()) for path in sys.path])
         # -P: other files in the program's folder are not importable by the scorer.
         words = [sys.executable, "-P", str(_PROGRAM), self._function, paths]
-        # In a session of its own, so that Ctrl-C is no exception of a scorer's.
+        # In its own session, so that Ctrl-C does not raise an exception in a scorer.
         process = self._process = subprocess.Popen(
             supervised(words),
             stdin=subprocess.PIPE,
@@ -216,7 +216,7 @@ class _Process:
         return process.returncode
 
     def _read(self, limit_s: float, what: str, is_off: threading.Event) -> dict[str, Any]:
-        """Read a line; stop the process if it takes too long, or if its caller is gone."""
+        """Read a line; stop the process on timeout, or if the caller is cancelled."""
         ends_at = time.monotonic() + limit_s
         line = None
         while line is None and not is_off.is_set() and time.monotonic() < ends_at:
@@ -237,7 +237,7 @@ class _Process:
 
 
 def _read_lines(pipe: IO[str], lines: "SimpleQueue[str]") -> None:
-    """Pass lines on, and "" at the end: whatever else holds the pipe open, no caller waits."""
+    """Pass lines on, and "" at the end, so that no caller waits for a pipe that stays open."""
     with pipe:
         for line in pipe:
             lines.put(line)

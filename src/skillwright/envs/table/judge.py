@@ -47,12 +47,12 @@ class Vote(BaseModel):
 
 @dataclass(slots=True)
 class Court:
-    """Asks for the votes on the replies of one episode, and counts what they cost.
+    """Collects the votes on the replies of one episode, and counts their usage.
 
     Attributes:
         scorer: The rubric, the model and the number of votes.
-        seed: That of the episode; every vote derives its own.
-        usage: What was used up so far.
+        seed: The episode's seed, from which the seed of every vote derives.
+        usage: The usage so far.
     """
 
     scorer: Judge
@@ -64,8 +64,8 @@ class Court:
         """Return the median of the votes.
 
         Raises:
-            ReplyInvalid: The judge's answers are no votes, also when asked again.
-            ModelError: It cannot be reached.
+            ReplyInvalid: The judge gave no valid vote, not even when asked again.
+            ModelError: The judge cannot be reached.
         """
         votes = [await self._vote(prompt, reply, right) for _ in range(self.scorer.votes)]
         score = median(vote.score for vote in votes)
@@ -93,7 +93,7 @@ class Court:
 
 @dataclass(slots=True)
 class _Counted:
-    """A model that counts what one vote takes, its repairs too."""
+    """A model that counts the usage of one vote, repairs included."""
 
     model: ChatModel
     usage: Usage = field(default_factory=Usage)

@@ -1,7 +1,7 @@
-"""Read the numbers in a text as people and models write them, in every script of digits.
+"""Parse the numbers in texts of people and models, with digits of every script.
 
-Own code rather than math-verify: that library bounds its time by a signal, which only a main thread
-can have, needs SymPy, and reads no group blanks, Indian groups or other digits.
+The library math-verify does not fit: it limits its time by a signal, which works in the main thread
+only, needs SymPy, and parses neither blanks between groups, nor Indian groups, nor other digits.
 """
 
 import math
@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 from skillwright.envs.table.unicode_forms import folded
 
 LONGEST_READ: Final = 50_000
-"""Characters at the end of a reply in which its answer is searched."""
+"""Number of characters at the end of a reply that are searched for its answer."""
 
-_MOST_DIGITS: Final = 300
+_MOST_DIGITS: Final = 280
 _FORMS: Final = str.maketrans(
     {
         **dict.fromkeys("\u2014\u2015\u2e3a\u2e3b", " "),  # a long dash is no minus sign
@@ -101,7 +101,7 @@ class Read(NamedTuple):
     Attributes:
         start: Its first character, with the sign.
         end: The character after its last one.
-        value: ``None`` for what only looks like a number: a time, a version, a date with dots.
+        value: ``None`` for text that only looks like a number: a time, a version, a dotted date.
         is_share: Whether a percent sign follows.
     """
 
@@ -133,7 +133,7 @@ def numbers_in(text: str, *, comma: bool = False) -> Iterator[Read]:
 
 
 def cleaned(text: str) -> str:
-    """Return a text with LaTeX, superscripts and signs as `numbers_in` reads them."""
+    """Rewrite LaTeX, superscripts and signs of a text in the form that `numbers_in` reads."""
     if not text.isascii():
         text = folded(text.translate(_FORMS))
         text = _SUPERSCRIPT.sub(_in_line, text)
@@ -154,7 +154,7 @@ def cleaned(text: str) -> str:
 
 
 def whole_number(value: Any, *, comma: bool = False) -> Read | None:
-    """Read a value that is one number and nothing else but a currency or a percent sign."""
+    """Read a value that is a single number, maybe with a currency or a percent sign."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -186,7 +186,7 @@ def uses_comma(answers: Iterable[Any]) -> bool:
 
 
 def same_number(one: float, other: float) -> bool:
-    """Return whether two numbers are equal, give or take the rounding of floating point."""
+    """Tell whether two numbers are equal up to floating-point rounding."""
     if isinstance(one, int) and isinstance(other, int):
         return one == other
     return math.isclose(one, other, rel_tol=1e-10, abs_tol=1e-15)
@@ -219,8 +219,10 @@ def _read(text: str, start: int, end: int, value: float | None) -> Read | None:
             value, end = value + over / under, mixed.end()
     elif (tail := _TAIL.match(text, end)) and not (tail["under"] and before.endswith("/")):
         value, end = _with_tail(value, tail), tail.end()
-    while (times := _TIMES.match(text, end)) and value is not None:
-        value, end = value * _SIZES[times[0].strip().lower().removesuffix("s")], times.end()
+    for _ in range(2):  # "thousand million", and no more, so that a number stays one
+        if (times := _TIMES.match(text, end)) and value is not None:
+            size = _SIZES[times[0].strip().lower().removesuffix("s")]
+            value, end = value * size, times.end()
     share = _SHARE.match(text, end)
     sign = _SIGN.search(before)
     if sign is not None:
@@ -265,7 +267,7 @@ def _value(run: str, comma: bool) -> tuple[float | None, bool]:
     part = part.replace("\u00a0", "")
     is_whole = whole.isdecimal() or not whole or _GROUPS.fullmatch(whole)
     if not is_whole or (point and not part.isdecimal()):
-        # Dots alone are of a version or a date.
+        # Only dots: a version or a date.
         return None, bool(set(run) & set(",'_ \u00a0"))
     digits = re.sub(r"\D", "", whole)
     return (float(f"{digits or 0}.{part}") if point else int(digits)), False
@@ -277,7 +279,7 @@ def _in_line(found: re.Match[str]) -> str:
 
 
 def _over(found: re.Match[str]) -> str:
-    over, under = (found[1] or found[2]).strip(), (found[3] or found[4]).strip()
+    over, under = (found[1] or found[2] or "").strip(), (found[3] or found[4] or "").strip()
     if _PIECE.fullmatch(over.lstrip("+-")) and _PIECE.fullmatch(under):
         sign = over[:1] if over[:1] in "+-" else " "
         return f"{sign}{over.lstrip('+-')}/{under}"

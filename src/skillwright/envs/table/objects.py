@@ -1,4 +1,4 @@
-"""The JSON object that a reply ends with, also where it is nearly JSON."""
+"""Find the JSON object at the end of a reply, also if its JSON is slightly malformed."""
 
 import json
 import re
@@ -21,11 +21,11 @@ _MOST_REPAIRED: Final = 20
 
 
 def final_object(text: str, fields: Collection[str]) -> tuple[Mapping[str, Any] | None, bool]:
-    """Return the last of the objects with most of the fields, and whether the text breaks off.
+    """Return the final object of a text, and whether the text is cut off inside an object.
 
-    Models write drafts before their answer and remarks after it. An object that is the only value
-    of another one is read as that one where it has the fields. Where the text ends inside an
-    object with one of the fields, there is no final object.
+    Models write drafts before their answer and remarks after it. So of the objects with the most
+    fields, the last one counts. If an object's only value is an object with the fields, the inner
+    one counts. If the text ends inside an object with one of the fields, there is no final object.
     """
     best: Mapping[str, Any] | None = None
     for found in _objects(_decoded(text)):
@@ -40,7 +40,7 @@ def final_object(text: str, fields: Collection[str]) -> tuple[Mapping[str, Any] 
 
 
 def _decoded(text: str) -> str:
-    """Return the text in a JSON string that is all of a reply: an object encoded twice."""
+    """Decode a reply that is a single JSON string, such as an object that was encoded twice."""
     bare = text.strip()
     if bare.startswith('"{') and bare.endswith('}"'):
         with suppress(ValueError):
@@ -59,13 +59,13 @@ def _shared(found: Mapping[str, Any], fields: Collection[str]) -> int:
 
 
 def _objects(text: str) -> Iterator[dict[str, Any] | str]:
-    """Yield the outermost objects of a text; the last is a text where it breaks off inside one."""
+    """Yield the outermost objects of a text; a last object that is cut off is yielded as text."""
     start, tries = 0, _MOST_REPAIRED
     while opening := _START.search(text, start):
         at = opening.start()
         end = _end(text, at, _TOKEN)
         if end is None and text[at + 1 :].lstrip()[:1] in "'\u2018":
-            # Python's quotes: a double one inside them begins no string.
+            # Within Python's single quotes, a double quote begins no string.
             end = _end(text, at, _BRACKET)
         if end is None:
             yield text[at:]
@@ -92,6 +92,6 @@ def _end(text: str, start: int, token: re.Pattern[str]) -> int | None:
 
 
 def _repaired(text: str) -> Any:
-    # Digits after a zero are a code, whose zero a repair would drop.
+    # Digits with a leading zero are a code, and a repair would drop the zero.
     near = near_values(_CODE.sub(r'\1"\2"', text), is_cut=True)
     return next((found.value for found in near), None)

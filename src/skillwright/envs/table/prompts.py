@@ -1,4 +1,4 @@
-"""What an agent is asked about a row: a Jinja template over the columns."""
+"""The prompt about a row: a Jinja template over the columns."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from skillwright.envs.table.bounded import BoundedTemplates, filled_in
 ROW: Final = "row"
 """The name of the whole row in a template: ``row["Customer message"]``."""
 
-# No file is loaded and nothing of Python is reached from a template.
+# Templates load no file and have no access to Python objects.
 _JINJA: Final = BoundedTemplates()
 _FAULTS: Final = (
     *(TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError),
@@ -22,7 +22,7 @@ _FAULTS: Final = (
 
 
 def render_prompt(source: str, row: Mapping[str, Any]) -> str:
-    """Return what an agent is asked about a row; a cell without a value is asked as nothing.
+    """Render a template with a row; a cell without a value prints as nothing.
 
     Raises:
         DataError: The template is malformed, does too much work, or names a column that the row
@@ -51,14 +51,14 @@ def columns_in(source: str) -> tuple[str, ...]:
 
 
 def shows_whole_rows(source: str) -> bool:
-    """Tell whether a template uses the row otherwise than to name a column of it."""
+    """Tell whether a template uses the variable ``row`` other than to name a column of it."""
     tree = _JINJA.parse(source)
     uses = sum(_is_row(name) for name in tree.find_all(nodes.Name))
     return uses > len(list(_of_the_row(tree)))
 
 
 def refuse_other_columns(source: str, columns: Sequence[str], where: str) -> None:
-    """Refuse a template that names no column, or one that is not there.
+    """Refuse a template that names no column, or a missing one.
 
     Raises:
         DataError: It does; the message names the nearest column.
@@ -75,7 +75,7 @@ def refuse_other_columns(source: str, columns: Sequence[str], where: str) -> Non
 
 
 def no_column(what: str, name: str, columns: Sequence[str], where: str) -> DataError:
-    """Return the error that something names a column that is not there."""
+    """Return the error that something names a missing column."""
     return DataError(
         f"{what} names the column {name!r}, and {where} has none. {did_you_mean(name, columns)} "
         f"Its first line names the columns: {_listed(columns)}"
@@ -83,17 +83,17 @@ def no_column(what: str, name: str, columns: Sequence[str], where: str) -> DataE
 
 
 def placeholder(column: str) -> str:
-    """Return what stands for a column in a template."""
+    """Return the template's placeholder for a column."""
     plain = f"{{{{ {column} }}}}"
-    # Of `not`, `true` and the like Jinja makes something else.
+    # Jinja reserves words such as `not` and `true`.
     if column.isidentifier() and column != "not" and columns_in(plain) == (column,):
         return plain
     return f"{{{{ {ROW}[{quoted(column)}] }}}}"
 
 
 def quoted(text: str) -> str:
-    """Return a text in double quotes, as JSON, YAML and Jinja read it back alike."""
-    # Only JSON joins the two escapes of a character beyond the sixteenth bit.
+    """Quote a text so that JSON, YAML and Jinja read it back equally."""
+    # Only JSON joins surrogate escapes to one character.
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 

@@ -1,4 +1,4 @@
-"""Why a reply is not right, in a few words that many rows share, and what to try next."""
+"""Reasons why replies are wrong, in words that many rows share, and hints what to change."""
 
 import unicodedata
 from collections import Counter
@@ -16,7 +16,7 @@ _MOST_MARKS: Final = 20
 
 
 class Reason(StrEnum):
-    """A reason that the data themselves may remedy, the nearest miss first."""
+    """A reason that a change of data or settings may fix, the nearest miss first."""
 
     LISTED = "it is one of the answers that the cell lists"
     PUNCTUATION = "it differs from the answer only in case or punctuation"
@@ -62,7 +62,7 @@ _MOST_HINTS: Final = 3
 
 
 def text_reason(answer: str, right: str, listed: Sequence[str] = ()) -> Reason:
-    """Say why an answer that a text scorer refused is not the right one."""
+    """Return why an answer that a text scorer refused is wrong."""
     if not answer.strip():
         return Reason.EMPTY
     if any(_is_near(answer, one) for one in listed):
@@ -82,10 +82,10 @@ def text_reason(answer: str, right: str, listed: Sequence[str] = ()) -> Reason:
 
 
 def hints(reasons: Sequence[str]) -> list[str]:
-    """Say what replies have in common that are all wrong, and what to change.
+    """Return what replies that are all wrong have in common, and what to change.
 
     Args:
-        reasons: Of every reply; ``""`` where none is known.
+        reasons: The reason of each reply; ``""`` if unknown.
     """
     counts = Counter(reason for reason in reasons if reason not in _SAY_LITTLE)
     found = []
@@ -103,7 +103,7 @@ def _is_near(answer: str, right: str) -> bool:
 
 
 def _letters(text: str) -> str:
-    """Drop punctuation and blanks, but none of a number: ``1.5`` is not ``15``."""
+    """Drop punctuation and blanks, except within numbers: ``1.5`` is not ``15``."""
     kept = (
         letter
         for at, letter in enumerate(text)

@@ -1,7 +1,7 @@
-"""How a reply is scored: one small frozen class per scorer, each its own settings.
+"""Scorers of replies: one frozen settings class per scorer.
 
-A `Grade` says why: ``feedback`` to the optimizer, which may know the right answer,
-and ``hint`` to an agent that may try again, who may not.
+A `Grade` has the reason twice: as ``feedback`` for the optimizer, which may know the right answer,
+and as ``hint`` for an agent that may try again, which must not know it.
 """
 
 import ast
@@ -41,9 +41,9 @@ class Grade:
     Attributes:
         score: In [0, 1].
         feedback: The reason, for the optimizer.
-        hint: What an agent that may try again is shown.
-        facts: More of it, for the record.
-        reason: In a few words without values, so that equal ones can be counted; "" if right.
+        hint: The reason without the right answer, for an agent that may try again.
+        facts: Further facts for the record.
+        reason: The reason without values, so that equal ones can be counted; "" if right.
     """
 
     score: float
@@ -68,7 +68,7 @@ class _Compared(Frozen):
         raise NotImplementedError
 
     def check(self, right: Any) -> None:
-        """Refuse what cannot be compared with.
+        """Refuse a right answer that cannot be compared.
 
         Raises:
             DataError: The right answer of a row does not fit this scorer.
@@ -90,14 +90,14 @@ class _Texts(_Compared):
     """A scorer that compares texts."""
 
     fold: bool = True
-    """Whether forms of one character count as one: width, quotes, dashes, zero-width characters."""
+    """Whether variants of a character are equal: width, quotes, dashes, zero-width characters."""
 
     def _reason(self, answer: str, right: Any) -> str:
         return text_reason(answer, as_text(right), listed(right))
 
 
 class Exact(_Texts):
-    """The same text; case, blanks, quotes around it and a final period do not count."""
+    """The same text; case, blanks, quotes around it and a final period are ignored."""
 
     kind: Literal["exact"] = "exact"
 
@@ -107,7 +107,7 @@ class Exact(_Texts):
 
 
 class OneOf(_Texts):
-    """One of several right answers: a list, or a text that has ``|`` between them."""
+    """One of several right answers: a list, or a text with ``|`` between them."""
 
     kind: Literal["one_of"] = "one_of"
 
@@ -121,7 +121,7 @@ class OneOf(_Texts):
             raise DataError(f"the answer {right!r} lists no right answer")
 
     def gold(self, right: Any) -> str:
-        """Return the first."""
+        """Return the first right answer."""
         return _several(right)[0]
 
     def _reason(self, answer: str, right: Any) -> str:
@@ -130,7 +130,7 @@ class OneOf(_Texts):
 
 
 class Contains(_Texts):
-    """The answer is in the reply, as whole words; case and blanks do not count."""
+    """The right answer occurs in the reply, as whole words; case and blanks are ignored."""
 
     kind: Literal["contains"] = "contains"
 
@@ -141,14 +141,14 @@ class Contains(_Texts):
 
 
 class Number(_Compared):
-    """The number that a reply answers with is the right one, give or take the tolerance."""
+    """The number that a reply answers with equals the right one, up to the tolerance."""
 
     kind: Literal["number"] = "number"
     tolerance: float | str = 0.0
-    """How far off it may be: ``0.01``, or ``"1%"`` of the right number."""
+    """Maximum difference: ``0.01``, or ``"1%"`` of the right number."""
 
     @model_validator(mode="after")
-    def _is_a_tolerance(self) -> "Number":
+    def _check_tolerance(self) -> "Number":
         self._allowed(1.0)
         return self
 
@@ -170,17 +170,13 @@ class Number(_Compared):
 
     def _is_right(self, given: Read, wanted: Read) -> bool:
         one, other = float_of(given), float_of(wanted)
-        # A hair more, as 0.1 + 0.2 is not 0.3.
+        # Slightly more than the tolerance, because of floating-point rounding.
         if same_number(one, other) or abs(one - other) <= self._allowed(other) * (1 + 1e-9):
             return True
         if given.is_share == wanted.is_share:
             return False
-        return same_number(
-            *(
-                100 * value if not share else value
-                for value, share in ((one, given.is_share), (other, wanted.is_share))
-            )
-        )
+        # 20% is 0.2 too.
+        return same_number(100 * other, one) if given.is_share else same_number(100 * one, other)
 
     def _wanted(self, right: Any, comma: bool = False) -> Read:
         number = whole_number(right, comma=comma)
@@ -203,15 +199,14 @@ class Number(_Compared):
 class Json(_Texts):
     """The reply ends with a JSON object, and the score is the share of its fields that are right.
 
-    A text equals a text (as `Exact` compares, quotes and periods included); a number equals a
-    number or a text of the same value, but not a code such as ``"01234"``; ``true`` equals
-    ``"true"``, and ``null`` an empty text.
+    Texts compare as in `Exact`. A number equals a number or a text of the same value, but no code
+    such as ``"01234"``; ``true`` equals ``"true"``, and ``null`` an empty text.
     """
 
     kind: Literal["json"] = "json"
 
     def grade(self, answer: str, right: Any) -> Grade:
-        """Compare field by field; fields that were not asked for do not count."""
+        """Compare field by field; additional fields are ignored."""
         wanted = _object(right)
         names = {name: folded(name) if self.fold else name for name in wanted}
         given, breaks_off = final_object(answer, names.values())
@@ -240,7 +235,7 @@ class Json(_Texts):
         return Grade(1 - len(wrong) / len(wanted), "; ".join(wrong_fields), hint, reason=reason)
 
     def check(self, right: Any) -> None:
-        """Refuse what is no object with fields."""
+        """Refuse anything but an object with fields."""
         _object(right)
 
     def gold(self, right: Any) -> str:
@@ -272,9 +267,9 @@ class Json(_Texts):
 
 
 class F1(_Texts):
-    """The overlap of words with the answer, as SQuAD counts it.
+    """The F1 score of the reply's words against the answer's, as in SQuAD.
 
-    In scripts without blanks between words, every character is one, as MLQA counts them.
+    In scripts without blanks between words, every character counts as a word, as in MLQA.
     """
 
     kind: Literal["f1"] = "f1"
@@ -292,10 +287,10 @@ class Regex(Frozen):
 
     kind: Literal["regex"] = "regex"
     time_limit_s: PositiveFloat = 5.0
-    """Seconds after which matching is a recorded failure, and no score."""
+    """Seconds after which matching is stopped; the episode fails without a score."""
 
     def check(self, right: Any) -> None:
-        """Refuse what is no regular expression."""
+        """Refuse an invalid regular expression."""
         try:
             re.compile(as_text(right))
         except re.error as error:
@@ -303,16 +298,16 @@ class Regex(Frozen):
 
 
 class Function(Frozen):
-    """A function of your own: ``score(row, reply)`` returns a number in [0, 1], or it and why."""
+    """The user's function: ``score(row, reply)`` returns a number in [0, 1], or it and feedback."""
 
     kind: Literal["function"] = "function"
     function: Annotated[str, Field(min_length=1)]
     """``file.py:name``, or ``package.module:name``."""
     time_limit_s: PositiveFloat = 30.0
-    """Seconds after which it is stopped: a recorded failure, and no score."""
+    """Seconds after which it is stopped; the episode fails without a score."""
 
     @model_validator(mode="after")
-    def _names_a_function(self) -> "Function":
+    def _check_name(self) -> "Function":
         file, colon, name = self.function.rpartition(":")
         if not (file and colon and name.isidentifier()):
             raise ValueError(f"function is {self.function!r}; write file.py:name")
@@ -324,15 +319,15 @@ class Judge(Frozen):
 
     kind: Literal["judge"] = "judge"
     rubric: Annotated[str, Field(min_length=1)]
-    """What a good reply is, and what score it earns."""
+    """Criteria of a good reply, and the scores for meeting them."""
     model: dict[str, Any]
     """As in a run's ``models`` section: ``{backend: openai_chat, model: gpt-5-mini}``."""
     votes: PositiveInt = 1
-    """How often it is asked; the score is the median."""
+    """Number of votes per reply; the score is their median."""
 
 
 def _in_full(value: Any) -> Any:
-    """Let a scorer without settings be a word, and a function its name."""
+    """Expand the short forms: a scorer's name, or a function's ``file.py:name``."""
     if not isinstance(value, str):
         return value
     return {"kind": "function", "function": value} if ":" in value else {"kind": value}
@@ -347,7 +342,7 @@ Scorer = Annotated[
 
 
 def read_verdict(verdict: Mapping[str, Any]) -> Grade:
-    """Return the grade that a judge's verdict is; the votes are kept with it."""
+    """Convert a judge's verdict to a grade, with the votes as facts."""
     said = str(verdict["feedback"])
     return Grade(float(verdict["score"]), said, said, {"verdict": dict(verdict)})
 
@@ -378,12 +373,12 @@ def as_number(value: Any) -> float | None:
 
 
 def float_of(found: Read) -> float:
-    """Return the value of a number that was read as one."""
+    """Return the value of a parsed number."""
     return math.nan if found.value is None else found.value
 
 
 def listed(right: Any) -> list[str]:
-    """Return the texts of a list, also of one that a cell holds as JSON or Python's own form."""
+    """Return the texts of a list, which may be JSON or Python text in a cell."""
     found = right
     if isinstance(right, str):
         text = right.strip()

@@ -1,4 +1,4 @@
-"""The settings of a table: what is asked about a row, and how a reply is scored."""
+"""The settings of a table: the prompt about a row, and the scorer of replies."""
 
 import json
 from collections.abc import Mapping
@@ -17,18 +17,18 @@ from skillwright.models.validation import explain_validation_error
 
 
 class TableSettings(Frozen):
-    """What ``env.config`` says where ``env.name`` is ``table``."""
+    """The settings in ``env.config`` for ``env.name: table``."""
 
     prompt: Annotated[str, Field(min_length=1)] = "{{ prompt }}"
-    """What the agent is asked: a Jinja template over the columns; ``row`` is all of them."""
+    """The agent's prompt: a Jinja template over the columns; ``row`` is all of them."""
     answer: str | list[str] = "answer"
     """The column with the right answer; several of them are the fields of an object."""
     scorer: Scorer = Exact()
     """How a reply is scored: by name, or a mapping with ``kind`` and settings."""
     task_type: str | None = None
-    """The column by which results are shown; unset, they are shown together."""
+    """The column by which results are grouped; unset, they are not grouped."""
     on_wrong: Literal["stop", "retry"] = "stop"
-    """``retry`` tells the agent so, and lets it answer again, until ``env.max_turns``."""
+    """Reaction to a wrong reply: ``retry`` lets the agent answer again, until ``env.max_turns``."""
     mcp: ToolServer | None = None
     """A server whose tools the agent may call before it answers; unset, there are none."""
 
@@ -44,12 +44,12 @@ class TableSettings(Frozen):
 
     @property
     def hidden(self) -> list[str]:
-        """The columns that no prompt may show; empty where no answer column was named."""
+        """The columns that no prompt may show; empty if no answer column was named."""
         is_meant = not self.may_lack_answers or "answer" in self.model_fields_set
         return self.answer_columns if is_meant else []
 
     def asked(self, row: Mapping[str, Any]) -> str:
-        """Return what the agent is asked about a row, whose right answer the template never sees.
+        """Return the prompt about a row; the template gets no column of the right answer.
 
         Raises:
             DataError: The template is malformed, or the row lacks a column that it names.
@@ -58,7 +58,7 @@ class TableSettings(Frozen):
         return render_prompt(self.prompt, shown)
 
     def right(self, row: Mapping[str, Any]) -> Any:
-        """Return the right answer of a row; ``None`` where it has none."""
+        """Return the right answer of a row; ``None`` if it has none."""
         if isinstance(self.answer, str):
             return row.get(self.answer)
         return {name: row.get(name) for name in self.answer}
@@ -68,7 +68,7 @@ def read_settings(env_config: object | None) -> TableSettings:
     """Read settings from ``None`` or a mapping.
 
     Raises:
-        DataError: One is unknown or wrong; the message names the nearest right one.
+        DataError: A setting is unknown or wrong; the message names the nearest known one.
     """
     if isinstance(env_config, TableSettings):
         return env_config
@@ -96,10 +96,10 @@ def judge_model(scorer: Judge) -> ModelConfig:
     """Return the model that judges.
 
     Raises:
-        ConfigError: A setting of it is wrong, or it is a program at a command line.
+        ConfigError: A setting of it is wrong, or it is a command-line program.
     """
     if "api_key" in scorer.model:
-        # Settings are stored with a run.
+        # Refused, because settings are stored with a run.
         raise ConfigError(
             "env.config.scorer.model holds an api_key, which would be stored; name the "
             "environment variable that holds it in api_key_env"

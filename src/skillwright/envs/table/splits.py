@@ -1,7 +1,7 @@
-"""Which rows are for train, val and test: by file, by a column, or by shares, and always the same.
+"""Split rows into train, val and test, by file, column or shares; equal data gives equal splits.
 
-A file is read twice: once for what decides the split (a few bytes per row), once for the rows that
-are taken. So a million rows cost time, and little memory.
+A file is read twice: first to determine the split (a few bytes per row), then for the rows that
+become tasks. So a million rows take little memory.
 """
 
 import json
@@ -41,7 +41,7 @@ from skillwright.envs.table.settings import TableSettings, read_settings
 NAMES: Final = ("train", "val", "test")
 EVEN: Final = "1:1:1"
 MOST_TASKS: Final = 50_000
-"""Rows that may become tasks; more are a matter of taking part of them."""
+"""Maximum number of rows that may become tasks; larger tables need a limit per split."""
 
 _SPLIT_WORDS: Final = {
     **{"train": 0, "training": 0},
@@ -51,9 +51,10 @@ _SPLIT_WORDS: Final = {
 _SHOWN_CHARS: Final = 300
 _SHOWN_ROWS: Final = 5
 _HEAD: Final = 1000
-_COMPARED: Final = 10_000  # repeated rows whose answers are compared
-_MOST_CHARS: Final = 500_000_000  # of all rows that are kept
-_DEALT: Final = np.int8(-1)  # a row whose split the shares will say
+_COMPARED: Final = 10_000  # maximum repeated rows whose answers are compared
+_MOST_ROWS: Final = 50_000_000
+_MOST_CHARS: Final = 500_000_000  # maximum characters of all rows that become tasks
+_DEALT: Final = np.int8(-1)  # marks a row whose split is determined by shares
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +63,10 @@ def find_table_tasks(data: Mapping[str, Any], env_config: object | None) -> Task
     """Return the tasks of a ``data`` section of kind ``table``.
 
     Raises:
-        DataError: A file is missing or damaged, settings name what no row has, or a split is empty.
+        DataError: A file is missing or damaged, a named column is missing, or a split is empty.
     """
     files = _files(data)
-    # What a file holds is read once per process, and again when it changed.
+    # A file is read once per process, and again if it changed.
     stamps = tuple((str(file), *_stamp(file)) for file in files)
     settings = read_settings(env_config).model_dump_json(exclude_unset=True)
     found = _tasks(canonical(dict(data)), settings, stamps)
@@ -126,9 +127,9 @@ def _tasks(
 
 @dataclass(slots=True)
 class _Index:
-    """What is kept of every row: its question, its stratum and its split, in order."""
+    """Question, stratum and split of every row, in order."""
 
-    questions: Any  # digests of what is asked, uint64
+    questions: Any  # digests of the prompts, uint64
     strata: Any  # digests of task type and answer, uint64
     splits: Any  # 0, 1, 2, or `_DEALT`
     starts: tuple[int, ...]  # the first row of each file
@@ -251,6 +252,11 @@ class _Plan:
                     if all(map(is_blank, asked)):
                         unasked.append(number)
                 questions.append(_digest(asked, seed))
+                if len(questions) > _MOST_ROWS:
+                    raise DataError(
+                        f"{str(table.path)!r} has more than {_MOST_ROWS:,} rows; take part of them "
+                        "into a file of its own"
+                    )
                 kind = row.get(settings.task_type) if settings.task_type else None
                 strata.append(_stratum(_text_of([kind, right])))
                 is_split = len(self.tables) > 1
@@ -258,7 +264,7 @@ class _Plan:
             answers = ", ".join(map(repr, settings.answer_columns))
             _refuse_blank(table.path, blank, f"have no answer in {answers}")
             _refuse_blank(table.path, unasked, f"ask nothing: {', '.join(named)} is blank")
-        # The arrays share their memory: ten million rows have it once.
+        # The arrays are views of the buffers, without a copy.
         columns = (np.frombuffer(questions, np.uint64), np.frombuffer(strata, np.uint64))
         return _Index(*columns, np.frombuffer(splits, np.int8), tuple(starts))
 
@@ -270,9 +276,9 @@ class _Plan:
         return all(is_blank(one) for one in right.values())
 
     def _leave_out_repeats(self, index: _Index) -> dict[int, int]:
-        """Leave out rows that ask what another row asks: no question may be in two splits.
+        """Leave out rows with equal prompts, so that no question is in two splits.
 
-        Of several the one in test stays, then the one in val, then the first.
+        Of equal ones, the row in test stays, else the one in val, else the first.
 
         Returns:
             The row that stays, by the row that is left out.
@@ -330,19 +336,19 @@ class _Plan:
         return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
     def _deal(self, index: _Index) -> None:
-        """Deal the rows out by shares, answer by answer: each split has its part of each."""
+        """Assign rows to splits by shares, stratified by task type and answer."""
         free = np.flatnonzero(index.splits == _DEALT)
         order = free[np.lexsort((index.questions[free], index.strata[free]))]
         pattern = np.array(dealing_pattern(parse_ratio(self.data["ratio"] or EVEN)), dtype=np.int8)
         index.splits[order] = pattern[np.arange(len(order)) % len(pattern)]
 
     def _chosen(self, index: _Index, split: int) -> list[int]:
-        """Return the requested number of rows of a split, in an order that mixes the answers."""
+        """Return the requested number of rows of a split, with answers spread evenly."""
         rows = np.flatnonzero(index.splits == split)
         rows = rows[np.lexsort((index.questions[rows], index.strata[rows]))]
         most = self.data[NAMES[split]]
         if most is not None and most < len(rows):
-            # Evenly spread over the answers.
+            # Spread evenly over the answers.
             rows = rows[np.arange(most) * len(rows) // most]
         return [int(row) for row in rows[np.argsort(index.questions[rows], kind="stable")]]
 
@@ -363,7 +369,7 @@ class _Plan:
             )
 
     def _names(self, rows: Mapping[int, Row], starts: Sequence[int]) -> dict[int, str]:
-        """Name tasks by the column ``id`` where that tells all of them apart, else by the row."""
+        """Name tasks by the column ``id`` if its values are unique, else by row number."""
         own = {at: str(row.get("id") or "").strip() for at, row in rows.items()}
         if all(own.values()) and len(set(own.values())) == len(own):
             return own
@@ -402,9 +408,9 @@ class _Plan:
 
 
 def dealing_pattern(ratio: Ratio) -> list[int]:
-    """Return to which split each of a round of rows goes: ``2:1:1`` gives ``[0, 1, 2, 0]``.
+    """Return the split of each row of a round: ``2:1:1`` gives ``[0, 1, 2, 0]``.
 
-    Every piece of a round comes as near to the shares as it can.
+    Every prefix of a round is as close to the shares as possible.
     """
     shared = gcd(*ratio)
     weights = [weight // shared for weight in ratio]
@@ -431,7 +437,7 @@ def _refuse_blank(path: Path, rows: Sequence[int], problem: str) -> None:
 
 
 def _with_columns(row: Row, names: Sequence[str]) -> Row:
-    """Return a row that has the columns of other rows, without a value where it lacks them."""
+    """Return a row with all columns of a table; missing ones have no value."""
     return row if row.keys() >= set(names) else {**dict.fromkeys(names), **row}
 
 
@@ -451,7 +457,7 @@ def _digest(value: Any, key: bytes) -> int:
 
 
 def _text_of(value: Any) -> str:
-    """Return the canonical JSON of a value; of a list of texts, faster."""
+    """Return the canonical JSON of a value, with a fast path for lists of texts."""
     if isinstance(value, list) and all(type(one) is str for one in value):
         return f"[{','.join(map(encode_basestring, value))}]"
     return canonical(value)

@@ -1,6 +1,6 @@
-"""Tools that a server offers to the agent: its settings, and what a client of it provides.
+"""Settings of a tool server for the agent, and the interface of its client.
 
-The client itself is a plug-in: the entry point ``mcp`` of the group ``skillwright.tool_clients``.
+The client is a plug-in: the entry point ``mcp`` of the group ``skillwright.tool_clients``.
 """
 
 import importlib
@@ -23,26 +23,26 @@ _SHOWN_CHARS: Final = 400
 
 
 class ToolServer(Frozen):
-    """A server of the Model Context Protocol, whose tools the agent is offered."""
+    """A server of the Model Context Protocol, whose tools are offered to the agent."""
 
     command: list[str] = Field(default_factory=list)
     """The program to start for every episode, with its arguments, such as ``[python, shop.py]``."""
     url: str | None = None
-    """In its place, where a server listens (streamable HTTP), such as http://127.0.0.1:8000/mcp."""
+    """Instead of a program, a server's URL (streamable HTTP): http://127.0.0.1:8000/mcp."""
     env: list[str] = Field(default_factory=list)
-    """Names of environment variables that the program gets besides HOME, PATH and the like."""
+    """Names of environment variables for the program, in addition to HOME, PATH and similar."""
     api_key_env: str | None = None
     """The environment variable that holds the bearer token for the URL."""
     time_limit_s: Annotated[PositiveFloat, Field(allow_inf_nan=False)] = 30.0
-    """Seconds for a call; a server that takes longer ends the episode, with a failure."""
+    """Maximum seconds of a call; after it, the episode ends with a failure."""
     calls: Literal["native", "tags"] = "native"
     """``tags`` lets calls be written as text, for agents that cannot be offered tools."""
 
     @model_validator(mode="after")
-    def _one_server(self) -> "ToolServer":
+    def _check_server(self) -> "ToolServer":
         if bool(self.command) == bool(self.url):
             raise ValueError("give a command to start, or the url of a server; one of them")
-        if self.url is not None and (self.env or not self._is_plain(self.url)):
+        if self.url is not None and (self.env or not self._is_bare_url(self.url)):
             raise ValueError(
                 "url is http:// or https:// without a name or password in it, and env is for a "
                 "command; name the variable with a token in api_key_env"
@@ -52,7 +52,7 @@ class ToolServer(Frozen):
         return self
 
     @staticmethod
-    def _is_plain(url: str) -> bool:
+    def _is_bare_url(url: str) -> bool:
         parts = urlsplit(url)
         return (
             parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
@@ -60,14 +60,14 @@ class ToolServer(Frozen):
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return f"MCP server {self.url or ' '.join(self.command)!r}"
 
     def secrets(self) -> dict[str, str]:
-        """Return the variables that it is given.
+        """Return the environment variables for the server, by name.
 
         Raises:
-            DataError: One is not set.
+            DataError: A variable is not set.
         """
         names = [*self.env, *([self.api_key_env] if self.api_key_env else [])]
         missing = [name for name in names if name not in os.environ]
@@ -79,18 +79,18 @@ class ToolServer(Frozen):
         return {name: os.environ[name] for name in names}
 
     def identity(self) -> dict[str, str]:
-        """Return digests of the files in the command, so that a changed program scores anew."""
+        """Return digests of the files in the command, whose change may change scores."""
         files = [part for part in self.command[1:] if Path(part).is_file()]
         return {file: text_digest(read_text(Path(file), self.label)) for file in files}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool answered.
+    """The answer of a tool.
 
     Attributes:
-        text: Its texts; of pictures and the like only what they are.
-        is_error: The tool says that it failed.
+        text: Its texts; images and other media are only named.
+        is_error: Whether the tool reports an error.
     """
 
     text: str
@@ -101,7 +101,7 @@ class ToolSession(Protocol):
     """One session with a server."""
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Call a tool, from any loop.
+        """Call a tool, from any event loop.
 
         Raises:
             EnvError: The server is missing, died, or took too long.
@@ -114,7 +114,7 @@ class ToolSession(Protocol):
 
 
 class ToolClient(Protocol):
-    """What a plug-in provides: its module or object has these two functions."""
+    """The interface of a plug-in: its module or object has these two functions."""
 
     def offered_tools(self, server: ToolServer) -> tuple[dict[str, Any], ...]:
         """Return a server's tools in OpenAI's form; the server is asked once per process.
@@ -140,10 +140,10 @@ def tool_client() -> ToolClient:
 
 
 def complaints(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Return what a tool's schema says against arguments; ``[]`` where they fit.
+    """Validate arguments by a tool's schema, and return the errors; ``[]`` if they are valid.
 
     Raises:
-        EnvError: The schema is none.
+        EnvError: The schema is invalid.
     """
     jsonschema = importlib.import_module("jsonschema")
     registry = importlib.import_module("referencing").Registry()  # which fetches nothing

@@ -1,4 +1,4 @@
-"""The tools of a server in an episode of a table: calls checked, carried out, recorded."""
+"""The tools of a server in an episode of a table: checks, carries out and records calls."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ from skillwright.envs.table.tool_server import (
 )
 
 ANSWERS: Final = "answers"
-"""Under this name a turn's metadata has what the server answered; ``None`` for a refused call."""
+"""The key of the server's answers in a turn's metadata; ``None`` stands for a refused call."""
 _TOOLS: Final = "tools"
 
 RULE_TAGS: Final = """\
@@ -27,18 +27,18 @@ and wait for its result. The tools, with the JSON schemas of their arguments:
 
 
 class Toolbox:
-    """What an episode does with its server: nothing at all before the first call."""
+    """The tool calls of an episode; the server is not contacted before the first call."""
 
     def __init__(self, server: ToolServer) -> None:
         self._server = server
         self._session: ToolSession | None = None
         self._record: Trajectory | None = None
-        self._known: list[Sequence[str | None]] = []  # by turn, as they are recorded
-        self._made: list[tuple[ToolCall, str]] = []  # carried out so far, with their answers
+        self._known: list[Sequence[str | None]] = []  # recorded answers by turn
+        self._made: list[tuple[ToolCall, str]] = []  # calls so far, with their answers
 
     @property
     def tools(self) -> Sequence[dict[str, Any]]:
-        """The tools in OpenAI's form, those of the record where there is one."""
+        """The tools in OpenAI's form, from the record if there is one."""
         recorded = None if self._record is None else self._record.metadata.get(_TOOLS)
         if recorded is not None:
             return tuple(recorded)
@@ -46,11 +46,11 @@ class Toolbox:
 
     @property
     def native(self) -> Sequence[dict[str, Any]]:
-        """Those that are offered natively."""
+        """The tools that are offered natively."""
         return self.tools if self._server.calls == "native" else ()
 
     def opening(self) -> tuple[list[Message], dict[str, Any]]:
-        """Return what stands before the question, and the metadata of the opening."""
+        """Return the messages before the question, and the metadata of the opening."""
         about = {_TOOLS: [dict(tool) for tool in self.tools]}
         if self._server.calls == "native":
             return [], about
@@ -58,7 +58,7 @@ class Toolbox:
         return [{"role": "system", "content": RULE_TAGS.format(tools=listed)}], about
 
     def use_record(self, record: Trajectory, turns: int | None) -> None:
-        """Take the server's answers from a record; after ``turns`` it is asked again."""
+        """Use the recorded answers of the server; after ``turns`` it is called again."""
         self._record = record
         self._known = [turn.metadata.get(ANSWERS) or () for turn in record.turns[:turns]]
 
@@ -76,7 +76,7 @@ class Toolbox:
         """Carry out the calls of a turn, in order.
 
         Returns:
-            The result of each, and what a record keeps of it.
+            The result of each call, and the answer to record for it.
 
         Raises:
             EnvError: The server is missing, died, or took too long.
@@ -105,7 +105,7 @@ class Toolbox:
     async def _call(self, call: ToolCall, arguments: Mapping[str, Any]) -> str:
         if self._session is None:
             self._session = tool_client().open_session(self._server)
-            # What was recorded is done once more, as the server may remember it.
+            # Recorded calls are repeated first, because the server may have a state.
             for earlier, then in self._made:
                 now = await self._session.call(earlier.name, self._checked(earlier)[1])
                 if now.text != then:
@@ -116,7 +116,7 @@ class Toolbox:
         return (await self._session.call(call.name, arguments)).text
 
     def _checked(self, call: ToolCall) -> tuple[str, Mapping[str, Any]]:
-        """Say what is wrong with a call, ``""`` for nothing, and return its arguments."""
+        """Return the error of a call, ``""`` if it is valid, and its arguments."""
         tools = named(self.tools)
         if not call.name:
             return f"could not parse tool call ({call.arguments[:80]})", {}

@@ -1,6 +1,6 @@
-"""Compare texts as readers do: forms of one character that look alike are folded into one.
+"""Compare texts as readers do: variants of a character that look alike are folded into one.
 
-Unicode's own folding (NFKC) goes too far for answers: it makes ``m2`` of ``m²``.
+Unicode's NFKC goes too far for answers: it turns ``m²`` into ``m2``.
 """
 
 import re
@@ -51,10 +51,10 @@ def folded(text: str) -> str:
 
 
 def alike(one: str, other: str, *, fold: bool = True) -> tuple[str, str]:
-    """Return two texts so that they are equal where only case and blanks differ.
+    """Normalize two texts so that they become equal if only case and blanks differ.
 
-    Two letters need the other text: ``I`` is a dotless i's capital only in Turkish, and ``ß`` is
-    ``ss`` only where that is in capitals.
+    Two letters depend on the other text: ``I`` is the capital of a dotless i only in Turkish, and
+    ``ß`` equals ``ss`` only if that is in capitals.
 
     Args:
         one: A text.

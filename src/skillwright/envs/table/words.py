@@ -1,4 +1,4 @@
-"""Words of a text: where they begin and end in each script, and what only surrounds an answer."""
+"""Find the words of a text in each script, and remove marks that surround an answer."""
 
 import re
 import unicodedata
@@ -37,7 +37,7 @@ _HAN_DIGIT: Final = frozenset(
 def unwrapped(text: str) -> str:
     r"""Return a text without quotes, emphasis or ``\boxed{}`` around it, and a final period.
 
-    Where nothing else is left, the text stays as it is.
+    If nothing would be left, the text stays unchanged.
     """
     bare = text
     for _ in range(3):
@@ -52,10 +52,11 @@ def unwrapped(text: str) -> str:
 
 
 def holds_words(text: str, wanted: str) -> bool:
-    """Return whether a text holds another as whole words and whole numbers.
+    """Tell whether a text holds another as whole words and whole numbers.
 
-    Scripts without blanks between words have no bounds (Chinese, Japanese, Thai), but words of
-    katakana and Chinese numerals do. ``can't`` does not hold ``can``, nor ``non-toxic`` ``toxic``.
+    Scripts without blanks between words (Chinese, Japanese, Thai) have no word boundaries, except
+    katakana words and Chinese numerals. ``can't`` does not hold ``can``, nor ``non-toxic``
+    ``toxic``.
     """
     at = -1
     for _ in range(_MOST_TRIED):
@@ -88,7 +89,7 @@ def _cuts_number(text: str, start: int, end: int) -> bool:
 
 
 def for_f1(text: str) -> str:
-    """Prepare a text for SQuAD's rules, which are about English.
+    """Prepare a text for SQuAD's F1, which is made for English.
 
     Punctuation of other scripts is dropped too, characters of scripts without blanks are words, and
     numbers keep their point and sign, so that ``1.5`` is not ``15``.
@@ -103,7 +104,7 @@ def for_f1(text: str) -> str:
 
 
 def _is_joined(left: str, right: str) -> bool:
-    """Return whether two neighbors belong to one word; a text's bound is no neighbor."""
+    """Tell whether two neighboring characters belong to one word; "" is the end of a text."""
     if not (left and right):
         return False
     if unicodedata.category(right)[0] == "M":  # an accent or a vowel sign of what is before it

@@ -1,7 +1,7 @@
-"""Runs scorers in a process of their own, which can be stopped: Python stops no thread.
+"""Runs scorers in a process of their own, which can be stopped, unlike a thread.
 
-This file is the program of that process; it reads a question per line and writes an answer per
-line. What a scorer prints goes to standard error.
+This file is the program of that process. It reads one request per line, and writes one answer per
+line. Output of a scorer goes to standard error.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ def _found(entry_point: str) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def read_score(value: Any) -> dict[str, Any]:
-    """Read what a scorer returned: a number from 0 to 1, or that and feedback.
+    """Read a scorer's result: a number from 0 to 1, maybe with feedback.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is no number from 0 to 1.
+        TypeError: It is not a number.
+        ValueError: It is not from 0 to 1.
     """
     feedback = ""
     if isinstance(value, tuple) and len(value) == 2:
@@ -69,13 +69,13 @@ def read_score(value: Any) -> dict[str, Any]:
 
 
 def snapped(score: float) -> float:
-    """Return 0 or 1 for a score that a sum of weights left within 1e-6 of it."""
+    """Round a score within 1e-6 of 0 or 1, which sums of weights may miss."""
     nearest = 1.0 if score > 0.5 else 0.0
     return nearest if abs(score - nearest) <= 1e-6 else score
 
 
 def describe(error: BaseException) -> str:
-    """Say an error, with the line of the scorer that raised it."""
+    """Describe an error, with the line of the scorer that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (line {frames[-1].lineno} of {os.path.basename(frames[-1].filename)})"  # noqa: PTH119 - a user's file
     inside = where if frames and frames[-1].filename != __file__ else ""

@@ -1,9 +1,8 @@
-"""Runs in experiment trackers: the numbers that follow from events, and who sends them.
+"""Report runs to experiment trackers: turn events into numbers, and send them.
 
-A tracker sees the events that the display sees, one step behind it: its numbers are put into a
-queue, and a thread of the tracker's own sends it. So a tracker can neither stop a run nor keep it
-waiting, but for a bounded time at the end. What it was sent is noted in the run's folder, and a
-resumed run sends nothing twice.
+Trackers get the same events as the display. The numbers are put into a queue, and one thread per
+tracker sends them, so a tracker can neither stop a run nor delay it, except for a bounded time at
+the end. The run's folder records what was sent, and a resumed run sends nothing twice.
 """
 
 import asyncio
@@ -54,13 +53,14 @@ from skillwright.runs.folder import CONFIG_NAME
 _log = logging.getLogger(__name__)
 
 FOLDER: Final = "trackers"
-"""The folder of a run that says what each tracker was sent."""
+"""The folder of a run with the records of what each tracker was sent."""
 MAX_WAITING: Final = 10_000
-"""Updates that wait for a slow tracker; what comes on top is lost."""
+"""Maximum number of updates that wait for a slow tracker; further ones are lost."""
 MAX_SPANS: Final = 500
-"""Of these, those of episodes and calls: each holds a whole episode in memory."""
+"""Maximum number of waiting episodes and calls, each of which holds an episode in memory."""
 WAIT_S: Final = 20.0
-"""Seconds that the end of a run waits for its trackers, all together."""
+"""Maximum seconds that the end of a run waits for all of its trackers together."""
+_STOPPED_S: Final = 5.0  # after Ctrl-C
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]+")
 
@@ -94,7 +94,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """An episode with its turns, or a call; made by who sends it, and not where it happened."""
+    """An episode with its turns, or a call; the spans are made in the sender's thread."""
 
     make: Callable[[], Sequence[Span]]
 
@@ -130,7 +130,7 @@ class Measures:
         self._all_faults: Counter[str] = Counter()
 
     def of(self, event: object) -> list[Update]:
-        """Return what to send; nothing for events that say nothing in numbers."""
+        """Return the updates of an event; none for events without numbers."""
         match event:
             case RunStarted():
                 self._llms = event.llms
@@ -155,7 +155,7 @@ class Measures:
         return numbers(f"end/{self.releases}", self.step, {**used, **faults})
 
     def used(self) -> dict[str, float | None]:
-        """Return what was consumed so far, over all sessions."""
+        """Return the usage so far, over all sessions."""
         spent = sum(self._store.usage_by_purpose().values(), Usage())
         return {
             "cost_usd": spent.cost_usd,
@@ -241,7 +241,7 @@ class Measures:
 
 
 def numbers(series: str, step: int, values: Mapping[str, float | None]) -> Numbers:
-    """Return the known, finite ones of some numbers under names that every tracker takes."""
+    """Return the finite numbers, under names that every tracker accepts."""
     known = {
         _NOT_IN_NAMES.sub("_", name): float(value)
         for name, value in values.items()
@@ -251,7 +251,7 @@ def numbers(series: str, step: int, values: Mapping[str, float | None]) -> Numbe
 
 
 def verdict_values(verdict: Verdict | None) -> dict[str, float | None]:
-    """Return what a gate measured; nothing where it was not asked."""
+    """Return a verdict's measurements by name; none without a verdict."""
     if verdict is None:
         return {}
     low, high = verdict.interval or (None, None)
@@ -269,7 +269,7 @@ def verdict_values(verdict: Verdict | None) -> dict[str, float | None]:
 
 
 def score_values(score: Score, prefix: str) -> dict[str, float | None]:
-    """Return a score with its interval, each name behind a prefix."""
+    """Return a score and its interval by name, with a prefix before each name."""
     low, high = score.interval or (None, None)
     values = {
         "success_rate": score.success_rate,
@@ -288,11 +288,11 @@ class Sender:
     """Sends updates to one tracker from a thread of its own.
 
     Args:
-        name: The tracker's.
-        tracker: Not started yet.
-        run: What is tracked.
-        clean: Takes secrets out of a text.
-        waiting: How many updates may wait.
+        name: The tracker's name.
+        tracker: The tracker, not started yet.
+        run: The tracked run.
+        clean: Redacts secrets in a text.
+        waiting: Maximum number of waiting updates.
     """
 
     def __init__(
@@ -313,13 +313,13 @@ class Sender:
         self._most_spans = min(waiting, MAX_SPANS)
         self._status: Status = "failed"
         self._asked = 0
-        self._done = 0  # written by the thread alone
+        self._done = 0  # written by the thread only
         self._is_dead = self._is_given_up = self._has_warned = False
         self._thread = threading.Thread(target=self._work, name=f"tracker {name}", daemon=True)
         self._thread.start()
 
     def put(self, update: Update) -> None:
-        """Leave an update to the thread; it is lost where too many wait already."""
+        """Queue an update for the thread; it is lost if too many are waiting."""
         if isinstance(update, Spans) and not self._tracker.takes_spans:
             return
         self._asked += 1
@@ -334,7 +334,7 @@ class Sender:
             self._warn("it does not keep up")
 
     def close(self, status: Status, until_s: float) -> None:
-        """Let the thread send what is left, and end; not longer than to a monotonic time."""
+        """Let the thread send what is left and end, until a monotonic time at the latest."""
         self._status = status
         try:
             if not self._is_dead:
@@ -428,7 +428,7 @@ class Tracking:
         self.send(lambda: self._measures.of(event))
 
     def send(self, make: Callable[[], Iterable[Update]]) -> None:
-        """Make updates and leave them to the trackers; a fault in making them is a warning."""
+        """Make updates and queue them for the trackers; an error in making them is a warning."""
         try:
             updates = list(make())
         except Exception as error:  # noqa: BLE001 - no tracker may stop a run
@@ -497,13 +497,13 @@ def _report(said: Measures, page: str) -> Words:
 
 
 def _close(senders: Sequence[Sender], status: Status) -> None:
-    until = time.monotonic() + WAIT_S
+    until = time.monotonic() + (_STOPPED_S if status == "stopped" else WAIT_S)
     for sender in senders:
         sender.close(status, until)
 
 
 def tracked_run(store: RunStore, redactor: Redactor) -> TrackedRun:
-    """Return what trackers know of a run; its id derives from its name and its beginning."""
+    """Return a run's facts for trackers; its id derives from its name and its start."""
     folder = store.folder
     config = yaml.safe_load(read_text(folder / CONFIG_NAME, "run configuration"))
     begun = text_digest(f"{folder.name}/{store.first_event_time()}")[:12]

@@ -10,7 +10,7 @@ from skillwright.core.errors import NotMeasured as NotMeasured
 from skillwright.core.fence import one_line
 from skillwright.runs import EpisodeSummary, RunStore
 
-# How the answers of an agent ended: shares that say nothing about it, in every report.
+# How the answers of an agent ended: shares of turns that do not measure the agent.
 
 
 MOST: Final = 0.5
@@ -83,7 +83,7 @@ class TurnEnds:
 
     @classmethod
     def read(cls, counts: Mapping[str, int]) -> Self:
-        """Read counts by finish reason, as `skillwright.runs.RunStore.turn_ends` tells them."""
+        """Read the counts by finish reason of `skillwright.runs.RunStore.turn_ends`."""
         return cls(sum(counts.values()), {one: counts.get(one, 0) for one in Lapse})
 
     def __add__(self, other: "TurnEnds") -> "TurnEnds":
@@ -97,7 +97,7 @@ class TurnEnds:
         return sum(unread) / self.turns if self.turns else 0.0
 
     def lines(self) -> Iterator[str]:
-        """Say the shares, and what to change; nothing for no turn."""
+        """Yield the shares, with advice; nothing without a turn."""
         if not self.turns:
             return
         counts = (
@@ -109,7 +109,7 @@ class TurnEnds:
         yield from self._moves()
 
     def refuse_mostly_lapsed(self) -> None:
-        """Refuse to make a score of answers that were mostly not read.
+        """Refuse to score an agent whose answers were mostly not read.
 
         Raises:
             NotMeasured: More than `MOST` of the turns lapsed; the message says what to change.
@@ -135,7 +135,7 @@ class TurnEnds:
         return cls(data["turns"], {one: data.get(one.name.lower(), 0) for one in Lapse})
 
 
-# Why episodes did not succeed: the most frequent causes of a run, each with an episode to read.
+# The most frequent causes why episodes did not succeed, each with an example.
 
 
 MOST_CAUSES: Final = 3
@@ -153,7 +153,7 @@ class Cause:
     """Episodes of one task type that ended alike, without success.
 
     Attributes:
-        ending: A fault's cause, a limit, or what the scorer said, if it said anything.
+        ending: A fault's cause, a limit, or the scorer's feedback, if any.
         count: Number of episodes.
         episode: One of them, as ``runs view`` names it.
     """
@@ -165,7 +165,7 @@ class Cause:
 
     @property
     def line(self) -> str:
-        """Say it to people."""
+        """Write it for people."""
         about = f"{self.task_type.replace('_', ' ')}: " if self.task_type else ""
         return f"{about}{self.ending}, {self.count} (such as {self.episode})"
 
@@ -180,7 +180,7 @@ def top_causes(
     Args:
         store: The run's episodes; of repeated attempts, the last counts.
         threshold: The score from which an episode is a success.
-        is_meant: Which of them count.
+        is_meant: Selects the episodes to count.
     """
     latest = {one.key: one for one in store.episodes() if is_meant(one)}
     groups: dict[tuple[str, str], list[EpisodeSummary]] = {}
