@@ -305,6 +305,12 @@ def _with_known_names(item: Any, repairs: list[str]) -> Any:
         return item
     plain = {snake_case(str(name)): value for name, value in item.items()}
     item = plain if len(plain) == len(item) else dict(item)
+    ops = [name for name in EDIT_OPS if name in item]
+    if "op" not in item and len(ops) == 1:
+        said = item.pop(ops[0])
+        text = {"target" if ops[0] == "delete" else "content": said}
+        item = {**(said if isinstance(said, Mapping) else text), **item, "op": ops[0]}
+        repairs.append(f"its operation was read as {ops[0]!r}")
     renamed = {"target": "before", "content": "after"} if {"before", "after"} <= set(item) else {}
     if "after" in item and "before" not in item:
         renamed["target"] = "after"
