@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree
 
-import json_repair
 import yaml
 
 from skillwright.models.shapes import as_json
@@ -281,6 +280,8 @@ def _repaired(text: str, *, may_close: bool) -> Any:
     is_closed = _end(text, 0) is not None
     if _is_deep(text) or not (is_closed or (may_close and _ends_between_strings(text))):
         return None
+    import json_repair  # only where there is something to repair: it takes 20 ms to load
+
     try:
         value = json_repair.loads(text, skip_json_loads=True)
     except (ValueError, RecursionError, IndexError):
