@@ -266,6 +266,8 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
         if not limits.as_written:
             item = _with_known_names(item, repairs)
         wrong = _malformation(item)
+        if wrong is None and item.get("op") == "replace" and "content" not in item:
+            wrong = None if limits.as_written else "replace has no content"
         if wrong is None:
             content, target = item.get("content", ""), item.get("target", "")
             edit = Edit(item.get("op", "append"), cleaned(content, limits), as_in(skill, target))
@@ -284,9 +286,10 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
 _OP_KEYS = ("operation", "action", "edit_op", "edit_type", "command", "type", "kind")
 _TEXT_KEYS: Mapping[str, tuple[str, ...]] = {
     "content": ("text", "new_text", "new_content", "new", "value", "replacement", "new_string",
-        "new_str", "addition", "rule", "lines"),
-    "target": ("old", "old_text", "old_content", "old_string", "old_str", "find", "search",
-        "original", "anchor", "location"),
+        "new_str", "new_value", "addition", "rule", "lines", "body", "replace", "replace_with",
+        "with"),
+    "target": ("old", "old_text", "old_content", "old_string", "old_str", "old_value", "find",
+        "search", "match", "original", "anchor", "location"),
 }  # fmt: skip
 """Other names of an edit's fields."""
 _NO_OLD_TEXT = ("anchor", "location")
@@ -303,9 +306,13 @@ def _with_known_names(item: Any, repairs: list[str]) -> Any:
         repairs += ["it was a JSON text"] if item is not said else []
     if not isinstance(item, Mapping):
         return item
+    if len(item) == 1:
+        item = _inner(item, repairs)
     plain = {snake_case(str(name)): value for name, value in item.items()}
     item = plain if len(plain) == len(item) else dict(item)
-    renamed = {"target": "before", "content": "after"} if {"before", "after"} <= set(item) else {}
+    pairs = (("before", "after"), ("replace", "with"))
+    pair = next((one for one in pairs if set(one) <= item.keys()), ())
+    renamed = dict(zip(("target", "content"), pair, strict=False))
     if "after" in item and "before" not in item:
         renamed["target"] = "after"
     for name, others in _TEXT_KEYS.items():
@@ -321,6 +328,19 @@ def _with_known_names(item: Any, repairs: list[str]) -> Any:
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
         item["content"] = "\n".join(content)
         repairs.append("its list of lines was read as a text")
+    return item
+
+
+def _inner(item: Mapping[str, Any], repairs: list[str]) -> Mapping[str, Any]:
+    """Read ``{"edit": {...}}``, and an edit whose only key is its operation."""
+    name, value = next(iter(item.items()))
+    op = _operation(name, {})
+    if isinstance(value, Mapping) and (op or snake_case(str(name)) in ("edit", "change", "patch")):
+        repairs.append(f"it was read from below {name}")
+        return dict(_without_nulls({"op": op, **value}))
+    if isinstance(value, str) and op in ("append", "delete"):
+        repairs.append(f"{name} was read as op {op!r}")
+        return {"op": op, "content" if op == "append" else "target": value}
     return item
 
 
@@ -403,14 +423,7 @@ def _malformation(item: object) -> str | None:
 # Source: SkillOpt (microsoft/SkillOpt), payloads of its update modes.
 
 
-SUGGESTION_TYPES = (
-    "add_rule",
-    "remove_rule",
-    "merge_rules",
-    "reorganize",
-    "compress",
-    "clarify",
-)
+SUGGESTION_TYPES = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")
 
 
 @dataclass
@@ -520,14 +533,14 @@ def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> U
     del skill
     found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
-        instruction = item.get("instruction")
-        if not isinstance(instruction, str) or not instruction.strip():
+        instruction = _text(item, "instruction")
+        if not instruction:
             found.notes.append(f"e{number} is dropped: it has no instruction")
             continue
         kind = item.get("type")
         suggestion = Suggestion(
             "append",
-            cleaned(instruction.strip(), limits),
+            cleaned(instruction, limits),
             kind=str(kind) if kind in SUGGESTION_TYPES else "clarify",
             title=_text(item, "title"),
             motivation=_text(item, "motivation"),
@@ -566,8 +579,7 @@ def _objects(items: Sequence[Any], found: UsableEdits) -> Iterator[tuple[int, Ma
         if isinstance(item, Mapping):
             yield number, item
         else:
-            kind = type(item).__name__
-            found.notes.append(f"e{number} is dropped: it is a {kind}, not an object")
+            found.notes.append(f"e{number} is dropped: {_malformation(item)}")
 
 
 def _text(item: Mapping[str, Any], name: str) -> str:
