@@ -284,10 +284,6 @@ def tables() -> Iterator[str]:
     for setting in SETTINGS:
         many = _brief(machines_until_the_driver(setting))
         yield f"| {setting.name} | {_brief(alone_s(setting))} | {many} | {setting.source} |"
-    yield "\n| input | value | unit | is |"
-    yield "|---|---|---|---|"
-    for one in INPUTS:
-        yield f"| {one.name} | {one.value:,g} | {one.unit} | {one.kind} |"
 
 
 def _brief(value: float) -> str:

@@ -143,6 +143,28 @@ FORMS = {
     "JSON alone": CALL,
     "JSON in a fence": f"```json\n{CALL}\n```",
     "a list of JSON": f"[{CALL}]",
+    "ReAct": f"Action: get_order_details\nAction Input: {J}",
+    "action and action_input": (
+        f'<tool_call>{{"action": "get_order_details", "action_input": {J}}}</tool_call>'
+    ),
+    "InternLM": f"<|action_start|><|plugin|>{CALL}<|action_end|>",
+    "Nemotron": f"<TOOLCALL>[{CALL}]</TOOLCALL>",
+    "a tag in capitals": f"<TOOL_CALL>{CALL}</TOOL_CALL>",
+    "LM Studio": f"[TOOL_REQUEST]{CALL}[END_TOOL_REQUEST]",
+    "LFM": '<|tool_call_start|>[get_order_details(order_id="#W1")]<|tool_call_end|>',
+    "Seed": (
+        "<seed:tool_call><function=get_order_details><parameter=order_id>#W1</parameter></function>"
+        "</seed:tool_call>"
+    ),
+    "a mark called function_call": f"<|function_call|>{CALL}",
+    "a tag with a name": f'<tool_call name="get_order_details">{J}</tool_call>',
+    "code in a tag": '<tool_code>\nget_order_details(order_id="#W1")\n</tool_code>',
+    "code alone": 'get_order_details(order_id="#W1")',
+    "GLM 4": f"get_order_details\n{J}",
+    "OpenAI's message": f'{{"tool_calls": [{{"id": "x", "type": "function", "function": {CALL}}}]}}',
+    "an opening tag at the end": f"<tool_call>{CALL}<tool_call>",
+    "half a closing tag": f"<tool_call>{CALL}</tool_",
+    "the closing tag of several": f"<tool_call>{CALL}</tool_calls>",
     "JSON on a line of its own": f"{CALL}\n",
     "JSON with a byte order mark": f"\ufeff{CALL}",
     "empty arguments beside others": (

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from samples import heavy
 from skillwright.core.supervised import NOT_STARTED, end_supervised, supervised
 
 # Starts ``sleep`` in each of the ways that have escaped from somebody, and lets it keep stdout.
@@ -48,7 +49,7 @@ def begun(argv, **more):
 
 
 @linux
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["daemon", *heavy(*sorted(WAYS.keys() - {"daemon"}))])
 def test_nothing_outlives_a_parent_that_was_killed(way):
     parent = begun([sys.executable, "-c", PARENT, KEPT + WAYS[way] + STAYS])
     assert parent.stdout.readline() == "started\n"
@@ -58,7 +59,7 @@ def test_nothing_outlives_a_parent_that_was_killed(way):
 
 
 @linux
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["session", *heavy(*sorted(WAYS.keys() - {"session"}))])
 def test_nothing_outlives_the_program_itself(way):
     words = supervised([sys.executable, "-c", KEPT + WAYS[way] + "\nos._exit(3)"])
     program = begun(words, start_new_session=True)

@@ -4,6 +4,7 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from skillwright.core import DataError
@@ -127,12 +128,17 @@ def test_what_an_adapter_changes_in_a_batch_stays_in_that_batch(tmp_path):
         assert ask().payload == same.payload
 
 
-def test_an_item_that_cannot_be_copied_is_handed_out_all_the_same():
+def test_containers_of_an_item_are_copied_and_other_objects_are_shared():
     with Path(__file__).open() as log:
-        items = [{"id": 1, "log": log}, log]
-        copies = own_copies(items)
-        assert copies == items
-        assert copies[0] is not items[0]
+        item = {"log": log, "turns": [{"said": "a"}], "tags": {"x"}, "image": np.zeros(2)}
+        item["self"] = item
+        (copied,) = own_copies([item])
+    copied["turns"][0]["said"] = "b"
+    copied["tags"].add("y")
+    copied["image"][0] = 1
+    assert (item["turns"], item["tags"], item["image"].sum()) == ([{"said": "a"}], {"x"}, 0)
+    assert copied["log"] is log
+    assert copied["self"] is copied
 
 
 def test_what_the_constructor_was_given_wins_and_the_difference_is_logged(tmp_path, caplog):

@@ -1,10 +1,16 @@
 """Scorers of one's own: what they return is checked, and what goes wrong is never a score."""
 
 import asyncio
+import os
+import select
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+from samples import heavy
 from skillwright.core import DataError, EnvError
 from skillwright.core.found_code import keep_code
 from skillwright.envs.table import TableEnv
@@ -49,6 +55,29 @@ def leaves(row, reply):
 
 def forks(row, reply):
     os.fork()
+    while True:
+        pass
+
+def started(row, reply, *, end):
+    import subprocess
+    sleep = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    open("pid", "w").write(str(sleep.pid))
+    return end()
+
+def leaves_one(row, reply):
+    return started(row, reply, end=lambda: os._exit(3))
+
+def hangs_with_one(row, reply):
+    return started(row, reply, end=lambda: endless(row, reply))
+
+def hides_one(row, reply):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            open("pid", "w").write(str(os.getpid()))
+            endless(row, reply)
+        os._exit(0)
+    os.wait()
     while True:
         pass
 
@@ -116,6 +145,50 @@ async def test_a_function_that_does_not_end_is_stopped_and_the_next_reply_is_sco
 async def test_what_a_function_started_is_stopped_with_it(scored):
     with pytest.raises(EnvError, match=r"took longer than 0.2 s for a reply and was stopped"):
         await scored("forks", time_limit_s=0.2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans come to us on Linux alone")
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("hides_one", "took longer than 1 s"),
+        *heavy(("leaves_one", "exit code 3"), ("hangs_with_one", "took longer than 1 s")),
+    ],
+)
+async def test_what_left_the_scorers_session_is_ended_with_it(scored, name, why):
+    with pytest.raises(EnvError, match=why):
+        await scored(name, time_limit_s=1)
+    assert ended(Path("pid"))
+    assert (await scored("half"))["reward"] == 0.5
+
+
+KILLED = """
+import asyncio
+from skillwright.envs.table import TableEnv
+config = {"scorer": {"kind": "function", "function": "scorers.py:hides_one", "time_limit_s": 600}}
+env = TableEnv(config, {"row": {"prompt": "What?", "answer": "right"}, "max_turns": 1})
+env.init([])
+asyncio.run(env.astep("right"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans come to us on Linux alone")
+def test_no_scorer_outlives_a_run_that_was_killed(scored):
+    run = subprocess.Popen([sys.executable, "-c", KILLED], stderr=subprocess.PIPE, text=True)
+    while not (Path("pid").exists() and Path("pid").read_text()):
+        assert run.poll() is None, run.stderr.read()
+    run.kill()
+    run.communicate(timeout=30)  # the scorer and what it started hold its standard error
+    assert ended(Path("pid"))
+
+
+def ended(file):
+    """Wait until the process whose id is in a file has ended."""
+    try:
+        process = os.pidfd_open(int(file.read_text()))
+    except ProcessLookupError:
+        return True
+    return bool(select.select([process], [], [], 30)[0])
 
 
 async def test_an_async_function_is_awaited(scored):

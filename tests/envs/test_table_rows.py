@@ -156,6 +156,27 @@ def test_an_encoding_is_advised_with_the_text_that_it_gives(tmp_path, encoding):
 
 
 @pytest.mark.parametrize(
+    ("word", "encoding", "alike"),
+    [
+        ("\u4e2d\u6587", "gb18030", {"gb18030"}),
+        ("\u4e2d\u6587", "big5", {"big5"}),
+        ("\ud55c\uad6d\uc5b4", "euc_kr", {"euc_kr", "cp949"}),
+        ("Caf\u00e9", "cp1252", {"cp1252"}),
+        ("\u043f\u0440\u0438\u0432\u0435\u0442", "cp1251", {"cp1251"}),
+    ],
+)
+def test_of_one_word_in_an_english_file_the_right_reading_is_shown(tmp_path, word, encoding, alike):
+    body = "".join(f"item {n}? {word},red\nItem {n} is blue. What colour?,blue\n" for n in range(9))
+    said = refused(tmp_path, f"text,label\n{body}".encode(encoding))
+    shown = [one.partition(" it reads ") for one in said.split("in ") if " it reads " in one]
+    right = [name for name, _, text in shown if word in text]
+    assert alike & set(right), said
+    assert shown[0][0] not in ("mac_roman", "cp437", "cp850")
+    if encoding in ("gb18030", "cp1252"):
+        assert shown[0][0] == encoding
+
+
+@pytest.mark.parametrize(
     ("made", "named"), [("utf-8-sig", "utf-8"), ("utf-16", "utf-16-le"), ("utf-16", "utf-8")]
 )
 def test_a_byte_order_mark_is_never_a_part_of_a_name(tmp_path, made, named):
@@ -203,6 +224,13 @@ def test_a_damaged_place_in_utf8_is_no_reason_for_another_encoding(tmp_path):
 )
 def test_a_file_of_another_kind_or_shape_is_refused_with_the_next_move(tmp_path, name, body, said):
     assert said in refused(tmp_path, body, name)
+
+
+@pytest.mark.parametrize("header", ["a," * 9000 + "b", '"open,b\n' + "x\n" * 9000])
+def test_a_header_that_is_too_long_is_refused(tmp_path, header):
+    (tmp_path / "a.csv").write_text(header, encoding="utf-8")
+    with pytest.raises(DataError, match="its first line, which names the columns, has more than"):
+        list(Table(tmp_path / "a.csv", most_chars=1000).rows())
 
 
 def test_a_packed_file_is_to_be_unpacked(tmp_path):

@@ -85,6 +85,21 @@ async def test_a_dead_teacher_leaves_no_bank(tmp_path, bank):
     assert not bank.exists()
 
 
+async def test_a_mended_teacher_is_asked_again_where_its_replies_could_not_be_read(tmp_path, bank):
+    train, _ = await evaluated(bank_config(tmp_path), EvalPlan("train", 1), Walker())
+    mute, mended = proposing(), proposing()
+    mute._answer = lambda messages: "I would rather not."
+    for _ in range(2):
+        with pytest.raises(TeacherDown, match="no complete JSON object"):
+            await distill_runs([study_run(train)], bank, STUDY, NullCallback(), cast(None, mute))
+    asked = len(mute.asked)
+    outcome = await distill_runs(
+        [study_run(train)], bank, STUDY, NullCallback(), cast(None, mended)
+    )
+    assert outcome.version == 1
+    assert asked == 4 * len(mended.asked)  # each was repeated once, and the command given twice
+
+
 async def test_base_trajectories_are_played_outside_of_the_evolution_split(tmp_path, bank):
     walker, teacher, seen = Walker(), proposing(), Notebook()
     config = bank_config(tmp_path, evolve={"nth": 2})
@@ -184,6 +199,16 @@ async def test_a_teacher_that_fails_is_told_and_the_round_is_played_once(tmp_pat
     assert report.rounds[0].number == 1
     assert report.rounds[0].action == "accept"
     assert played
+
+
+async def test_a_round_asks_a_mended_teacher_again(tmp_path, bank):
+    bank_file(bank, ["attic"])
+    config = bank_config(tmp_path, evaluation=STRICT, evolve={"nth": 2, "trigger_accuracy": 1.0})
+    teacher = proposing("no", "no", adding(room_skill("hall")))
+    with pytest.raises(TeacherDown, match="no complete JSON object"):
+        await evolve_bank(config, bank, 1, NullCallback(), cast(Timid(), teacher))
+    report = await evolve_bank(config, bank, 1, NullCallback(), cast(Timid(), teacher))
+    assert report.rounds[0].action == "accept"
 
 
 async def test_a_command_that_was_stopped_plays_only_the_rounds_that_are_missing(tmp_path, bank):

@@ -122,6 +122,15 @@ TOOL_TEXTS = {
 
 LIMITS = EditLimits()
 
+ODD_TEXTS = (
+    '- Use: `a`, `b`, { `c`}, [d], and "e".',
+    "- See https://a.b/c#d, // not # a comment /* nor this */",
+    "- 颜色，{ 红}，[ 蓝]，等等：“绿”。",
+    "- Don't write 'x', it's \\\"y\\\", or C:\\temp\\new",
+    "- Close with </think> or <|im_end|> and then ``` again",
+    '- Answer {"a": 1} only, None, true, NaN ...',
+)
+
 
 async def stepped(reply, *more, limits=LIMITS, skill=SKILL, as_written=False, repair_rounds=0):
     step = await propose(
@@ -164,6 +173,23 @@ async def test_a_reply_that_is_nearly_json_is_read_and_noted(form, wording):
     step = await stepped(NOT_JSON[form] % wording)
     assert contents(step) == [wording]
     assert repairs(step)
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda reply: json.dumps(reply)[:-1] + ",}",
+        lambda reply: json.dumps(reply, indent=1, ensure_ascii=False).replace("{", "{ // why\n", 1),
+        lambda reply: json.dumps(reply, ensure_ascii=False).replace('"edits"', "edits"),
+        lambda reply: f"```json\n{json.dumps(reply)[:-1]},}}\n```",
+        lambda reply: json.dumps(reply)[:-2],
+        lambda reply: repr({**reply, "reasoning": None}),
+    ],
+)
+async def test_a_repair_leaves_the_texts_of_a_reply_alone(write, text):
+    reply = {"patch": {"edits": [{"op": "append", "content": text}, EDIT]}}
+    assert contents(await stepped(write(reply))) == [text, RULE]
 
 
 @pytest.mark.parametrize("form", AROUND)
@@ -211,6 +237,8 @@ async def test_a_reply_that_is_only_a_native_call_is_read_from_its_arguments():
         ({"old_string": "x", "new_string": RULE}, ("replace", "x", RULE)),
         ({"search": "x", "replace": RULE}, ("replace", "x", RULE)),
         ({"replace": "x", "with": RULE}, ("replace", "x", RULE)),
+        ({"replace": "x", "content": RULE}, ("replace", "x", RULE)),
+        ({"insert_after": "x", "content": RULE}, ("insert_after", "x", RULE)),
         ({"op": "replace", "find": "x", "replace_with": RULE}, ("replace", "x", RULE)),
         (
             {"command": "str_replace", "old_str": "x", "new_str": RULE},

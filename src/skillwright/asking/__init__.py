@@ -1,7 +1,7 @@
-"""Ask a model for JSON: one way for all learners, with repair, faults and provenance.
+"""Request JSON from a model, for all learners, with repair, faults and provenance.
 
-A reply that has not the form asked for is asked for once more; then it is an `AskFault`. A fault is
-never an empty answer: a model that cannot be reached says nothing of what there was to learn.
+A reply of another form is requested once more; then it is an `AskFault`. A fault is never treated
+as an empty answer: an unreachable model does not mean that there was nothing to learn.
 """
 
 from dataclasses import dataclass, replace
@@ -32,23 +32,23 @@ class Asked(Protocol):
 
     @property
     def model(self) -> ChatModel:
-        """Who is asked."""
+        """The model to ask."""
 
     @property
     def sampling(self) -> Sampling:
-        """How it decodes; the seed is set per question."""
+        """The decoding settings; the seed is set per question."""
 
     @property
     def max_prompt_tokens(self) -> int:
-        """A prompt that is longer is not sent (by `estimate_tokens`)."""
+        """Maximum tokens of a prompt (by `estimate_tokens`); longer ones are not sent."""
 
     @property
     def repair_rounds(self) -> int:
-        """How often an unusable reply is asked for again."""
+        """Maximum number of further requests after an unusable reply."""
 
     @property
     def as_written(self) -> bool:
-        """Replies are not repaired: only strict JSON in the form asked for is read."""
+        """Whether replies are not repaired: only strict JSON of the requested form is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Question:
     """One question.
 
     Attributes:
-        name: Names it in faults.
+        name: Its name in faults.
         system: The system message.
         user: The user message.
-        purpose: What its tokens are counted under.
-        role: What messages call who is asked.
-        if_too_long: What to do about a prompt over the limit.
-        seed: Seeds the sampling; ``None`` leaves it to the endpoint.
-        max_tokens: How long the reply may be; ``None`` is the role's own limit.
+        purpose: The purpose under which its usage is counted.
+        role: The name of the model's role in messages.
+        if_too_long: Advice if the prompt exceeds the limit.
+        seed: The seed of the sampling; ``None`` leaves it to the endpoint.
+        max_tokens: Maximum tokens of the reply; ``None`` is the role's own limit.
     """
 
     name: str
@@ -78,10 +78,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class AskFault:
-    """A question that gave nothing usable. It never means that there was nothing to say.
+    """A question without a usable reply. It never means that there was nothing to say.
 
     Attributes:
-        call: Which question, by its name.
+        call: The question's name.
         failure: The cause and the message.
         prompt_digest: The digest of its prompt.
     """
@@ -101,10 +101,10 @@ class AskFault:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[ReplyT]):
-    """A reply in the form that was asked for, or the fault in its place.
+    """A reply in the requested form, or the fault instead.
 
     Attributes:
-        repairs: What was done to read the reply, a note each.
+        repairs: One note per repair of the reply.
     """
 
     reply: ReplyT | AskFault
@@ -116,8 +116,8 @@ async def ask(asked: Asked, question: Question, reply_type: type[ReplyT]) -> Ans
     """Ask, and return the reply or the fault; a fault does not cancel other questions.
 
     Args:
-        asked: Who is asked, within which limits.
-        question: What is asked.
+        asked: The model, with its limits.
+        question: The question.
         reply_type: The form of the reply.
     """
     messages: list[Message] = [

@@ -21,7 +21,7 @@ out = make_console()
 
 
 class Half(StrEnum):
-    """What is trained."""
+    """The half to run: text or weights."""
 
     TEXT = "text"
     WEIGHTS = "weights"

@@ -132,7 +132,7 @@ def _end_in_time(signals: int) -> None:
 
 
 def _nothing() -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 def stop_code() -> int:

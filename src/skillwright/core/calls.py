@@ -75,32 +75,36 @@ class WrittenCalls:
 
 _TAG, _END_TAG = "<tool_call>", "</tool_call>"
 _NAME = r"[^\W\d][\w.\-/]{0,127}"
-_XML = r"<(?:\uff5cDSML\uff5c)?(?:function|invoke)(?:\s+name)?\s*=\s*[\"']?"
+_XML = r"<(?:\uff5cDSML\uff5c)?(?:function|invoke|tool)(?:_call|_use)?(?:\s+name)?\s*=\s*[\"']?"
 _END_XML = r"</(?:\uff5cDSML\uff5c)?(?:function|invoke)>"
 _PARAMETER = r"(?:\uff5cDSML\uff5c)?(?:parameter|param)"
 _TO = rf"to=(?:functions\.)?(?={_NAME}[^{{}}]{{0,80}}<\|message\|>)"
 # The marks that begin a call; a call between XML tags begins at its own tag.
+_CALLS = r"(?:\w+[:_])?(?:tool|function|action)s?_?(?:calls?|use|code|request|start|begin)"
+_MARK = rf"<\|?{_CALLS}(?!\w*(?:end|argument|response))\w*\|?>"
 _OPEN: Final = re.compile(
-    r"<tool_calls?>|<\|tool_calls?\|?>|<minimax:tool_call>|<function_?calls?>|<tool_use>"
-    r"|<\uff5cDSML\uff5cfunction_calls>|<start_function_call>|<\uff5ctool▁calls?▁begin\uff5c>|<\|START_ACTION\|>"
-    r"|<\|tool_calls?(?:_section)?_begin\|>|\[TOOL_CALLS?\]|<\|python_tag\|>|\bfunctools(?=\s*\[)"
-    rf"|```tool_(?:code|calls?|use)\b|(?={_XML}{_NAME})"
+    rf"(?i:{_MARK}|\[TOOL_?(?:CALLS?|REQUEST)\])|<\uff5cDSML\uff5cfunction_calls>|<\|python_tag\|>"
+    r"|<start_function_call>|<\|START_ACTION\|>|<\uff5ctool▁calls?▁begin\uff5c>|\bfunctools(?=\s*\[)"
+    rf"|```tool_(?:code|calls?|use)\b|(?={_XML}{_NAME})|\bAction:\s*(?={_NAME}\s+Action Input:)"
     rf"|(?:<\|start\|>\s*assistant\s*)?(?:<\|channel\|>\w+\s*)?{_TO}"
 )
 _FENCE = r"```(?:json|python|xml|tool_\w+)?"
 _LEAD: Final = re.compile(
-    rf"(?:[\s\ufeff]|{_FENCE}|<\uff5ctool▁call▁begin\uff5c>|<\|tool_call_begin\|>)*+"
+    rf"(?:[\s\ufeff]|{_FENCE}|<\uff5ctool▁call▁begin\uff5c>|<\|plugin\|>|(?i:<\|{_CALLS}(?:_begin)?\|>))*+"
 )
 _TAIL: Final = re.compile(
-    r"(?:[\s,;]|```|<\uff5ctool▁calls?▁end\uff5c>|<\|tool_calls?(?:_section)?_end\|>|<\|/tool_calls?\|>"
-    r"|<tool_call\|>|<end_function_call>|<\|call\|>|<\|END_ACTION\|>|<\|eom_id\|>|</tool_(?:calls|use)>"
-    r"|</(?:\uff5cDSML\uff5c|minimax:)?(?:function|tool)_?calls?>)*+"
+    r"(?:[\s,;]|```|<\uff5ctool▁calls?▁end\uff5c>|<tool_call\|>|<\|(?:call|eom_id|END_ACTION)\|>"
+    r"|(?i:<\|/?(?:tool|function|action)\w*?(?:end)?\|>(?<=end\|>)|<\|/(?:tool|function)_calls?\|>)"
+    r"|(?i:</(?:\uff5cDSML\uff5c|\w+:)?\w*(?:tool|function|call)\w*>|<end_function_call>)"
+    r"|\[(?:/|END_)TOOL_\w+\])*+"
 )
+_CLOSES: Final = re.compile(r"</tool_calls?>|</\w*\Z|<tool_call>\s*\Z|\Z")
 _SEPARATOR: Final = re.compile(r"[\s,;]*+")
 _UNFENCED: Final = re.compile(r"[\s`\ufeff]*+")
 _NAMED: Final = re.compile(
     rf"(?:function\s*<\uff5ctool▁sep\uff5c>|functions\.)?({_NAME})(?::\d+)?\s*(?:\[CALL_ID\]\s*\w+)?\s*"
-    r"(?:\[ARGS\]|<\uff5ctool▁sep\uff5c>|<\|tool_call_argument_begin\|>|[^{}]{0,80}<\|message\|>)?\s*"
+    r"(?:\[ARGS\]|<\uff5ctool▁sep\uff5c>|<\|tool_call_argument_begin\|>|Action Input:"
+    r"|[^{}]{0,80}<\|message\|>)?\s*"
     rf"(?:{_FENCE}\s*)?(?=\{{)"
 )
 _GEMMA_QUOTE: Final = re.compile(r"<escape>|<\|\"\|>")
@@ -109,7 +113,7 @@ _GEMMA: Final = re.compile(
     re.DOTALL,
 )
 _FUNCTION: Final = re.compile(rf"{_XML}({_NAME})[\"']?\s*>?\s*")
-_FUNCTION_END: Final = re.compile(rf"\s*(?:{_END_XML}|<function>)")
+_FUNCTION_END: Final = re.compile(rf"\s*(?:{_END_XML}|</tool(?:_call|_use)?>|<function>)")
 _VALUE: Final = re.compile(
     rf"\s*<{_PARAMETER}(?:\s+name)?\s*=\s*[\"']?([^\"'>\s]+)[\"']?([^>]*)>"
     rf"((?:(?!{_XML}).)*?)(?:</{_PARAMETER}>|(?=<{_PARAMETER}[\s=]|{_END_XML}))",
@@ -126,14 +130,23 @@ _CHILDREN: Final = re.compile(
     re.DOTALL,
 )
 _PYTHON: Final = re.compile(rf"\[?\s*(?:print\s*\(\s*)?{_NAME}\s*\(")
-_PYTHON_END: Final = re.compile(r"```|<\||\Z")
+_PYTHON_END: Final = re.compile(r"```|<\||</tool|\Z")
 _FENCED: Final = re.compile(r"\s*```[\w-]*\s(.*)```\s*", re.DOTALL)
 _JSON_BEGINS: Final = re.compile(r"(?:^[ \t]*|(?<=>))(?=[{\[])", re.MULTILINE)
 _ON_A_LINE: Final = re.compile(r"(?:^|```\w*[ \t]*\n?)[ \t\ufeff]*(?=[{\[])", re.MULTILINE)
 _REST_OF_LINE: Final = re.compile(r"[ \t,;]*(?:\r?\n)*(?:```)?[ \t]*(?:\r?\n|\Z)")
-_ARGUMENTS: Final = ("arguments", "parameters", "args", "kwargs", "input", "params", "tool_input")
+_ARGUMENTS: Final = (
+    "arguments",
+    "parameters",
+    "args",
+    "kwargs",
+    "input",
+    "params",
+    "tool_input",
+    "action_input",
+)
 _HAS_ARGUMENTS: Final = re.compile(rf"\"(?:{'|'.join(_ARGUMENTS)})\"\s*:")
-_NAMES: Final = ("name", "tool_name", "function_name", "tool", "function")
+_NAMES: Final = ("name", "tool_name", "function_name", "tool", "function", "action")
 _BESIDE: Final = frozenset({*_NAMES, "id", "type", "index", "call_id", "tool_call_id"})
 
 
@@ -201,8 +214,8 @@ class _Reader:
             end, calls = self.payload(begin, is_asked=is_bare)
             if is_tag:
                 end = _end(_UNFENCED, text, end)
-                if end == len(text) or text.startswith(_END_TAG, end):
-                    return min(len(text), end + len(_END_TAG)), calls
+                if closes := _CLOSES.match(text, end):
+                    return closes.end(), calls
                 calls = [WrittenCall(problem=f"there is more before {_END_TAG}")]
                 return self._behind(found), calls
         except Unreadable as error:
@@ -242,8 +255,14 @@ class _Reader:
         Where the tools are not known, nothing else may be in the text.
         """
         text, known = self._text, bool(self._tools)
-        said: list[str] = []
-        calls: list[WrittenCall] = []
+        start = _end(_LEAD, text, 0)
+        if known and (_NAMED.match(text, start) or _PYTHON.match(text, start)):
+            with suppress(Unreadable):
+                end, calls = self.payload(start)
+                is_whole = _end(_UNFENCED, text, end) == len(text)
+                if is_whole and all(one.name in self._tools for one in calls):
+                    return WrittenCalls("", tuple(calls))
+        said, calls = list[str](), list[WrittenCall]()
         behind = 0
         for found in _ON_A_LINE.finditer(text):
             at = found.end()
@@ -287,7 +306,8 @@ class _Reader:
             if is_python and _PYTHON.match(text, at):
                 return self._python(at)
             raise
-        items = value if isinstance(value, list) and value else [value]
+        inner = value.get("tool_calls") if isinstance(value, dict) else value
+        items = inner if isinstance(inner, list) and inner else [value]
         return end, [self._named(item, is_asked=is_asked and item is value) for item in items]
 
     def _between_tags(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:

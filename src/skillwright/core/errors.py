@@ -40,7 +40,7 @@ class SkillwrightError(Exception):
 
 
 class UsageError(SkillwrightError):
-    """What was asked for cannot be done; the message names the next move."""
+    """The request cannot be carried out; the message has the next move."""
 
     exit_code = 2
 
@@ -58,7 +58,7 @@ class RunError(UsageError):
 
 
 class NotMeasured(ConfigError):
-    """What an evaluation played says nothing about the agent, and a resume would play no other."""
+    """The episodes of an evaluation do not measure the agent, and a resume cannot change that."""
 
 
 class BudgetSpent(SkillwrightError):

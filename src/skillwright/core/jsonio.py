@@ -190,7 +190,7 @@ def decode(kind: type[T], data: Any, where: str = "") -> T:
 
 
 def _problem(error: "ValidationError") -> str:
-    """Say what is wrong first of all, and where in the value."""
+    """Return the first error and its place in the value."""
     first = error.errors(include_url=False)[0]
     path = ".".join(map(str, first["loc"]))
     match first["type"]:

@@ -32,7 +32,7 @@ class SkillFile:
         path: The file.
         head: Everything before the body, byte for byte: a byte order mark and the frontmatter.
         body: The rest, with ``\n`` at the ends of lines.
-        newline: How its lines end on disk.
+        newline: The line ending on disk.
         references: Text files of the folder that the body links, by path in the folder.
     """
 
@@ -131,7 +131,7 @@ def _references(folder: Path, body: str) -> Iterator[tuple[str, str]]:
         seen.add(name)
         try:
             is_file, inside = path.is_file(), path.resolve().is_relative_to(root)
-        except (OSError, RuntimeError):  # too long a name, or a link in a circle
+        except (OSError, RuntimeError):  # a name that is too long, or circular links
             continue
         if is_file and not inside:
             raise DataError(f"{str(path)!r} lies outside the skill's folder; put a copy there")

@@ -23,7 +23,7 @@ ENDS_WITHIN_S = 5.0
 NOT_STARTED = 127
 """Exit code of a program that cannot be started, as of shells."""
 _PROC = Path("/proc")
-_LOOKS_AGAIN_S = 0.5  # whether the parent is gone
+_LOOKS_AGAIN_S = 0.5  # seconds between checks whether the parent is gone
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -98,7 +98,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _reaped(child: int) -> int | None:
-    """Reap what has ended; return the wait status of the program if it is among it."""
+    """Reap ended processes; return the wait status of the program if it is among them."""
     found = None
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):

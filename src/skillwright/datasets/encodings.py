@@ -48,11 +48,15 @@ _IN_USE: Final = (
 )
 _SCRIPTS: Final = (  # for a few words, scripts are more reliable than language statistics
     *(("cp1252", "LATIN"), ("cp874", "THAI"), ("cp1251", "CYRILLIC"), ("cp1253", "GREEK")),
-    *(("cp1255", "HEBREW"), ("cp1256", "ARABIC"), ("euc_kr", "HANGUL")),
+    *(("cp1255", "HEBREW"), ("cp1256", "ARABIC"), ("euc_kr", "HANGUL"), ("gb18030", "CJK")),
+    *(("big5", "CJK"), ("euc_jp", "CJK")),
 )
+_DOUBLE: Final = ("gb18030", "big5", "big5hkscs", "euc_jp", "euc_kr", "cp949")
+_OLD: Final = ("mac_roman", "cp437", "cp850", "cp866")
 _MIXED: Final = re.compile(r"[A-Za-z]([^\x00-\x7f])|([^\x00-\x7f])(?=[A-Za-z])")
 _TOUCHES_LATIN: Final = ("LATIN", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "FULLWIDTH")
 _MOST_FOUND: Final = 3
+_MOST_SHOWN: Final = 7
 _SAMPLE_CHARS: Final = 40
 _SAMPLE_BYTES: Final = 4096
 
@@ -168,7 +172,9 @@ def _around_the_fault(path: Path, encoding: str) -> tuple[int, bytes, bytes]:
                 at = max(getattr(error, "start", 0) - (len(decoder.getstate()[0])), 0)
                 start = chunk.rfind(b"\n", 0, at) + 1
                 line += chunk.count(b"\n", 0, at)
-                return line, before + chunk[:at], chunk[start : start + _SAMPLE_BYTES]
+                sample = chunk[start : start + _SAMPLE_BYTES]
+                # Without the start of a letter at the end.
+                return line, before + chunk[:at], sample[: sample.rfind(b"\n") + 1] or sample
             line += chunk.count(b"\n")
             before = chunk
     return line, b"", before[-_SAMPLE_BYTES:]
@@ -178,8 +184,9 @@ def _advice(sample: bytes) -> str:
     """List the likely encodings of a sample, with the text that each gives."""
     matches = charset_normalizer.from_bytes(sample, cp_isolation=list(_IN_USE))
     found = [match.encoding for match in matches][:_MOST_FOUND]
+    found += [name for name, script in _SCRIPTS if _is_all(sample, name, script)]
     likely: dict[str, str] = {}  # encoding by decoded text
-    for name in (*found, *(name for name, script in _SCRIPTS if _is_all(sample, name, script))):
+    for name in sorted(found, key=lambda one: _doubt(sample, one)):
         text = sample.decode(name, "ignore")
         shown = _foreign_part(text)
         is_new = shown not in likely or name == "cp1252"  # the most common of equal ones
@@ -187,12 +194,28 @@ def _advice(sample: bytes) -> str:
             likely[shown] = re.sub(r"^utf_(\d+)_(..)$", r"utf-\1-\2", name)
     if not likely:
         return "Its encoding is not known; save the file as UTF-8"
-    said = "; ".join(f"in {name} it reads {text!r}" for text, name in likely.items())
+    said = "; ".join(
+        f"in {name} it reads {text!r}" for text, name in list(likely.items())[:_MOST_SHOWN]
+    )
     first = next(iter(likely.values()))
     return (
         f"Which of these reads right? {said}. Name that encoding (env.data.encoding: {first}, or "
         f"`init --encoding {first}`), or save the file as UTF-8"
     )
+
+
+def _doubt(sample: bytes, encoding: str) -> int:
+    """Rank an encoding by how bytes beyond ASCII follow each other: 0 is the likeliest.
+
+    East Asian letters are pairs of such bytes; those of Western Europe mostly stand alone.
+    """
+    if encoding in _OLD:
+        return 2
+    runs = [len(run) for run in re.findall(rb"[\x80-\xff]+", sample)]
+    in_pairs = bool(runs) and not any(length % 2 for length in runs)
+    alone = sum(length == 1 for length in runs) > len(runs) / 2
+    is_double = encoding in _DOUBLE
+    return int((in_pairs and not is_double) or (alone and is_double))
 
 
 def _is_all(sample: bytes, encoding: str, script: str) -> bool:

@@ -27,7 +27,7 @@ SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 MOST_CHARS: Final = 1_000_000
 
 _ROW_IN_CELLS: Final = 8  # maximum length of a row, in maximum lengths of a cell
-_JSON_BYTES: Final = 256_000_000
+_JSON_BYTES: Final = 100_000_000
 _DEEPEST: Final = 100
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _UNNAMED: Final = "index"  # name for the index, which pandas writes first and without a name
@@ -107,7 +107,13 @@ class Table:
 
     def _cells(self) -> Iterator[Row]:
         records = self._records()
-        line, header = next(records, (0, []))
+        try:
+            line, header = next(records, (0, []))
+        except _TooLong as error:
+            raise DataError(
+                f"{str(self.path)!r}: its first line, which names the columns, has more than "
+                f"{len(error.text) - 1:,} characters, or a quote in it is never closed"
+            ) from error
         if not header:
             raise DataError(f"{str(self.path)!r} is empty; its first line names the columns")
         names = self._names(header)

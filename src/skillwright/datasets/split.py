@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -35,15 +35,27 @@ def shuffled(values: Sequence[T], seed: int) -> list[T]:
 
 
 def own_copies(items: Iterable[T]) -> list[T]:
-    """Return copies of items, for code that may change them; uncopyable items are shared."""
-    return list(map(_own_copy, items))
+    """Return copies of items for code that may change them.
+
+    Dicts, lists, sets and arrays are copied, on every level; other objects (an open file, a
+    simulator) are shared.
+    """
+    made: dict[int, Any] = {}
+    return [_own_copy(item, made) for item in items]
 
 
-def _own_copy(item: T) -> T:
-    try:
-        return deepcopy(item)
-    except Exception:  # noqa: BLE001 - a foreign object, such as an open file
-        return copy(item) if isinstance(item, dict) else item
+def _own_copy(value: Any, made: dict[int, Any]) -> Any:
+    if id(value) in made:
+        return made[id(value)]
+    if not (isinstance(value, dict | list | set) or type(value).__module__ == "numpy"):
+        return value
+    new = made[id(value)] = copy(value)
+    if isinstance(value, dict):
+        for name, part in value.items():
+            new[name] = _own_copy(part, made)
+    elif isinstance(value, list):
+        new[:] = [_own_copy(part, made) for part in value]
+    return new
 
 
 def plan_epoch(

@@ -21,7 +21,7 @@ STUDY_NAME = "study.yaml"
 
 
 class Kind(StrEnum):
-    """What an event says."""
+    """The kinds of events in a run's store."""
 
     BASELINE = "baseline"
     """The initial skill has its score on val."""

@@ -1,7 +1,7 @@
-r"""Read JSON that a model nearly wrote.
+r"""Repair slightly malformed JSON of models.
 
-Strict JSON never comes here. A repair may lose nothing: the words of the result are those of the
-text, in their order, without its comments; else there is no result.
+Only text that is not strict JSON is repaired. A repair must lose nothing: the result has the same
+words as the text, in the same order, except for comments; otherwise there is no result.
 """
 
 import html
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 from xml.etree import ElementTree
 
-import json_repair
 import yaml
 
 from skillwright.models.shapes import as_json
@@ -40,21 +39,24 @@ FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
 
 
 def answer_part(text: str) -> str:
-    """Return what follows a reply's reasoning, without the template markers around it."""
+    """Return a reply without its reasoning and the template markers around the answer."""
     if as_json(text) is not None or not (marks := list(_ANSWER.finditer(text))):
         return _AROUND.sub("", text)
-    ends = [end for start, end in _spans(text) if start < marks[-1].start() < end < len(text)]
-    return _AROUND.sub("", text if ends else text[marks[-1].end() :])
+    at, spans = marks[-1].start(), list(_spans(text))
+    is_inside = any(start < at < end for start, end in spans if end is not None)
+    if re.match(r"\W*(?:```\w*\s*)?[\[{]", text):  # it begins with an object, which may be a draft
+        is_inside = is_inside or not any(end is not None and end <= at for _, end in spans)
+    return _AROUND.sub("", text if is_inside else text[marks[-1].end() :])
 
 
 class Found(NamedTuple):
-    """An object or a list that a text holds.
+    """An object or a list in a text.
 
     Attributes:
-        value: What it says.
-        is_fenced: A code block holds it.
-        is_repaired: It is no strict JSON.
-        follows: Nothing but blanks or commas stands between it and the value before it.
+        value: Its value.
+        is_fenced: Whether it is in a code block.
+        is_repaired: Whether it was not strict JSON.
+        follows: Whether only blanks or commas separate it from the previous value.
     """
 
     value: Any
@@ -64,12 +66,12 @@ class Found(NamedTuple):
 
 
 def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
-    """List the outermost objects and lists that a text holds or nearly holds.
+    """List the outermost objects and lists in a text, repaired if needed.
 
     Args:
         text: A reply, or a part of one.
-        is_cut: It ended at the token limit, so that no bracket is added, and nothing is read that
-            another bracket follows: it may be a draft.
+        is_cut: Whether it ended at the token limit. Then no bracket is added, and a value that is
+            followed by another bracket is ignored, because it may be a draft.
     """
     if len(text) > MOST_CHARS:
         return
@@ -79,7 +81,8 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
     text = inner or text
     marks = [found.end() for found in FENCE.finditer(text)]
     before = 0
-    for start, end in list(_spans(text))[-_MOST_SPANS:]:
+    for start, closed in list(_spans(text))[-_MOST_SPANS:]:
+        end = closed or len(text)
         follows = not text[before:start].strip(" \t\r\n,;")
         before = end
         if is_cut and re.search(r"[\[{]", text[end:]):
@@ -89,14 +92,14 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
         if (value := as_json(span)) is not None:
             yield Found(value, is_fenced, bool(inner), follows)
             continue
-        if re.match(r"\s*[,:\]}]", text[end:]):  # quotes of another kind hid the true end
+        if _is_inside(text[end:]):  # odd quotes hid the true end
             span = text[start:]
         if (value := _repaired(_without_fence(span), may_close=not is_cut)) is not None:
             yield Found(value, is_fenced, is_repaired=True, follows=follows)
 
 
 def other_notations(text: str) -> Iterator[tuple[Any, str]]:
-    """List what a text or its fenced parts say in other notations, with their names."""
+    """List the values of a text or its code blocks in other notations, with the notation's name."""
     edges = [0, *(edge for found in FENCE.finditer(text) for edge in found.span()), len(text)]
     parts = [text[a:b] for a, b in zip(edges[2::4], edges[3::4], strict=False)]
     for part in dict.fromkeys([*parts, FENCE.sub("", text)]):
@@ -189,13 +192,14 @@ def restored_latex(text: str) -> str:
 
 # JSON
 
-_CURLED: Final = "\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019"
+_CURLED: Final = "\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u300c\u300d"
 _PAIRS: Final = {
     "\u201c": "\u201d",
     "\u201d": "\u201d",
     "\u201e": "\u201c\u201d",
     "\u00ab": "\u00bb",
     "\u2018": "\u2019",
+    "\u300c": "\u300d",
 }
 """Quotes that open a string, with those that close it."""
 _COLON, _COMMA = "\uff1a", "\uff0c"  # as wide as a Chinese character
@@ -208,9 +212,9 @@ _STRINGS: Final = {
 }
 _ANY_QUOTE: Final = re.compile(f"[\"'`{_CURLED}]")
 _COMMENT: Final = r"(?:(?<=[\s,{\[}\]\"'\d])(?://[^\n]*|\#[^\n]*)|/\*.*?\*/)"
-_TRIPLE: Final = re.compile(
-    r"""([\[{,:]\s*)(\"{3}|'{3}|`)(.*?)\2(?=\s*[,}\]])""", re.VERBOSE | re.DOTALL
-)
+_KEY: Final = r"(?<!\\)[\"']\s*:\s*"
+_BARE_KEY: Final = r"[{,]\s*\w+\s*:\s*"
+_TRIPLE: Final = r"(\"{3}|'{3}|`)(.*?)\2(?=\s*[,}\]])"
 _JOINED: Final = re.compile(
     r"""(:\s*(["'])(?:(?!\2)[^\\]|\\.)*)\2(?:\s*\+\s*|\s+)\2(?=(?:(?!\2)[^\\]|\\.)*\2\s*[,}+"'])""",
     re.DOTALL,
@@ -218,22 +222,30 @@ _JOINED: Final = re.compile(
 _PLAIN_KEY: Final = re.compile(r"[\w .$/-]{1,80}")
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """List where near JSON may stand; what is never closed reaches to the end."""
+def _spans(text: str) -> Iterator[tuple[int, int | None]]:
+    """List the spans that may hold malformed JSON; an unclosed one has no end."""
     start = unclosed = 0
     while unclosed < 4 and (found := _OPENING.search(text, start)):
         end = _end(text, found.start())
-        yield found.start(), end or len(text)
+        yield found.start(), end
         if end is None and not found.group()[-1].isalpha():
             return  # complete objects inside of one that breaks off are not the answer
         unclosed += end is None
         start = end or found.end()
 
 
+def _is_inside(rest: str) -> bool:
+    """Return whether brackets are closed in what follows that it does not open."""
+    is_odd = any(rest.count(one) > rest.count(other) for one, other in ("}{", "]["))
+    return re.match(r"\s*[,:]", rest) is not None or (
+        is_odd and re.search(r"[\w\"']", rest) is not None
+    )
+
+
 def _end(text: str, start: int) -> int | None:
     """Return the position behind the bracket that closes the one at ``start``, or ``None``."""
     depth = 0
-    tokens = re.compile(f"{_STRINGS[_quote(text, start)]}|[][{{}}]", re.DOTALL)
+    tokens = re.compile(f"{_STRINGS[_quote(text, start)]}|{_COMMENT}|[][{{}}]", re.DOTALL)
     for token in tokens.finditer(text, start):
         if token.group() in "{[":
             depth += 1
@@ -259,25 +271,55 @@ def _without_fence(text: str) -> str:
 def _repaired(text: str, *, may_close: bool) -> Any:
     if re.match(r'[\[{]\s*(?:\\n\s*)*\\"', text):  # a JSON string without its quotes
         return as_json(as_json(f'"{text}"', str) or "")
+    if any(mark in text for mark in _SEALED.values()):
+        return None
     text = _with_plain_quotes(with_doubled_backslashes(_with_whole_letters(text)))
+    text = re.sub(r"\\(.)", lambda found: _SEALED.get(found[1], found[0]), text, flags=re.DOTALL)
+    if _quote(text) == "'":
+        text = re.sub(r"(?<=\w)'(?=\w)", _SEALED["'"], text)  # an apostrophe within a word
     is_closed = _end(text, 0) is not None
     if _is_deep(text) or not (is_closed or (may_close and _ends_between_strings(text))):
         return None
+    import json_repair  # only where there is something to repair: it takes 20 ms to load
+
     try:
         value = json_repair.loads(text, skip_json_loads=True)
     except (ValueError, RecursionError, IndexError):
         return None
-    if not isinstance(value, dict | list) or not _has_plain_keys(value):
-        return None
-    bare = re.sub(
-        f"({_STRINGS[_quote(text)]})|{_COMMENT}",
-        lambda found: found.group(1) or " ",
-        text,
-        flags=re.DOTALL,
-    )
-    if re.search(r"\.\.\.|\u2026", re.sub(_STRINGS[_quote(text)], "", bare, flags=re.DOTALL)):
-        return None  # something was left out
-    return value if _words(_decoded(bare)) == _words(" ".join(_texts(value))) else None
+    is_whole = isinstance(value, dict | list) and _has_plain_keys(value)
+    return _unsealed(value) if is_whole and _says_the_same(text, value, is_closed) else None
+
+
+_SEALED: Final = {"\\": "\ue000", '"': "\ue001", "'": "\ue002"}
+"""What escaped characters are written as while the rest is repaired."""
+
+
+def _unsealed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_unsealed(key): _unsealed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_unsealed(item) for item in value]
+    if isinstance(value, str):
+        for character, mark in _SEALED.items():
+            value = value.replace(mark, character)
+    return value
+
+
+def _says_the_same(text: str, value: Any, is_closed: bool) -> bool:
+    """Return whether a value has the words and the brackets of a text, but for its comments."""
+    strings = _STRINGS[_quote(text)]
+    said = re.sub(f"({strings})|{_COMMENT}", lambda found: found[1] or " ", text, flags=re.DOTALL)
+    if re.search(r"\.\.\.|\u2026", re.sub(strings, "", said, flags=re.DOTALL)):
+        return False  # something was left out
+    said, written = _decoded(said), json.dumps(value, ensure_ascii=False, default=str)
+    if any(said.count(one) != written.count(one) for one in ("{[}]" if is_closed else "{[")):
+        return False
+    inside = list(_texts(value))
+    if not is_closed and any(
+        one.count("}") > one.count("{") or one.count("]") > one.count("[") for one in inside
+    ):
+        return False  # a string has swallowed the brackets behind it
+    return _words(said) == _words(" ".join(inside))
 
 
 def _with_whole_letters(text: str) -> str:
@@ -294,12 +336,14 @@ def _with_plain_quotes(text: str) -> str:
         return f'{found.group(1)}"{body}"'
 
     if sum(map(text.count, ('"""', "'''", "`"))) <= _MOST_TRIPLES:
-        text = _TRIPLE.sub(quoted, text)
+        key = _KEY if re.search(_KEY, text) else _BARE_KEY
+        text = re.sub(f"({key}){_TRIPLE}", quoted, text, flags=re.DOTALL)
     first = _ANY_QUOTE.search(text)
     if first is not None and first.group() in _PAIRS:
         text = _from_pairs(text, first.group(), _PAIRS[first.group()])
-    text = re.sub(rf'(?<!\\)"\s*(?:{_COLON}|=>)', '":', text)
-    text = re.sub(rf'(?<=["\d}}\]])\s*{_COMMA}(?=\s*["}}\]])', ",", text)
+    if re.search(rf'(?<!\\)"\s*(?:{_COLON}|=>)', text):
+        text = re.sub(rf'(?<!\\)"\s*(?:{_COLON}|=>)', '":', text)
+        text = re.sub(rf'(?<=["\d}}\]])\s*{_COMMA}(?=\s*["}}\]])', ",", text)
     for _ in range(_MOST_JOINED):
         text = _JOINED.sub(r"\1", text)
     return text
@@ -339,13 +383,18 @@ def _is_deep(text: str) -> bool:
 
 
 def _has_plain_keys(value: Any) -> bool:
-    """Return whether no key has swallowed what stood behind it."""
+    """Return whether no key and no item has swallowed, or lost, what was behind it."""
     if isinstance(value, dict):
         return all(
             isinstance(key, str) and _PLAIN_KEY.fullmatch(key) and _has_plain_keys(item)
             for key, item in value.items()
         )
-    return all(map(_has_plain_keys, value)) if isinstance(value, list) else True
+    if not isinstance(value, list):
+        return True
+    is_mixed = any(isinstance(one, dict) for one in value) and not all(
+        isinstance(one, dict) for one in value
+    )
+    return not is_mixed and all(map(_has_plain_keys, value))
 
 
 def _decoded(text: str) -> str:
@@ -406,7 +455,9 @@ def _xml(text: str) -> Any:
     start, end = text.find("<"), text.rfind(">")
     if start < 0 or len(text) > MOST_CHARS or "<!" in text.replace("<![CDATA[", ""):
         return None
-    body = re.sub(r"&(?!\w{1,8};|#)", "&amp;", text[start : end + 1])
+    body = text[start : end + 1]
+    if "<![CDATA[" not in body:
+        body = re.sub(r"&(?!\w{1,8};|#)", "&amp;", body)
     try:
         return _element(ElementTree.fromstring(f"<reply>{body}</reply>"))
     except (ElementTree.ParseError, ValueError, RecursionError):

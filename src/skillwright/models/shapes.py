@@ -1,4 +1,4 @@
-"""Read a JSON value as a form that it does not have, where it can mean nothing else."""
+"""Convert a JSON value of another shape to the requested form, if its meaning is unambiguous."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 Reply = TypeVar("Reply", bound=BaseModel)
 
 LENIENT: Final = {"lenient": True}
-"""The context in which a form's validators may also take other shapes of one meaning."""
+"""The validation context in which a form may also accept unambiguous other shapes."""
 
 _DEEPEST: Final = 7
 _MOST_FIXES: Final = 12
@@ -41,10 +41,10 @@ _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def fit(value: Any, reply_type: type[Reply]) -> Reply | None:
-    """Return what a value means as a form: itself, or the only part of it that fits.
+    """Read a value as a form: the value itself, or the only part of it that fits.
 
-    A part may be below other keys, alone in a list, or a JSON text. The keys around it count where
-    the part has none of that name.
+    A part may be below other keys, alone in a list, or a JSON text. Keys around it are added to the
+    part unless it has them.
     """
     level = [value]
     for _ in range(_DEEPEST):
@@ -73,7 +73,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def as_json(text: str, kind: type | tuple[type, ...] = (dict, list)) -> Any:
-    """Return what a text says as JSON, or ``None``; raw line breaks are allowed, NaN is not."""
+    """Parse a text as JSON, else return ``None``; raw line breaks are allowed, NaN is not."""
     try:
         value = json.loads(text, strict=False, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def snake_case(name: str) -> str:
 
 
 def same_operation(word: str, known: Iterator[str] | tuple[str, ...]) -> str | None:
-    """Return the one of the known operations that a word means, or ``None``."""
+    """Return the known operation that a word means, or ``None``."""
     known, word = tuple(known), snake_case(word)
     if word in known:
         return word
@@ -110,7 +110,7 @@ def _with_plain_names(value: Any) -> Any:
 
 
 def _fixed(value: Any, reply_type: type[Reply]) -> Reply | None:
-    """Validate a value, with what is of another type but can only mean one thing set right."""
+    """Validate a value, after correcting values of another type with an unambiguous meaning."""
     required = [name for name, one in reply_type.model_fields.items() if one.is_required()]
     for _ in range(_MOST_FIXES):
         try:
@@ -125,7 +125,7 @@ def _fixed(value: Any, reply_type: type[Reply]) -> Reply | None:
 
 
 def _fix(root: dict[str, Any], detail: ErrorDetails) -> bool:
-    """Set one problem of a value right; return whether it could be."""
+    """Correct one problem of a value; return whether that was possible."""
     kind, path = detail["type"], detail["loc"]
     if kind == "union_tag_not_found":
         kind, path = "missing", (*path, "op")
@@ -186,7 +186,7 @@ def _converted(old: Any, detail: ErrorDetails) -> Any:
 
 
 def as_list(value: dict[str, Any]) -> list[Any]:
-    """Return an object in the place of a list: its numbered items, its only list, or itself."""
+    """Convert an object to a list: its numbered items, its only list, or the object itself."""
     items = list(value.values())
     if len(items) == 1 and isinstance(items[0], list):
         return items[0]

@@ -277,7 +277,7 @@ def _said_of_shape(values: Sequence[Found], reply_type: type[BaseModel]) -> str:
 
 
 def _where(text: str) -> str:
-    """Say where strict JSON ends in what should be JSON, or nothing."""
+    """Return where a text that should be JSON is malformed, or nothing."""
     start = text.find("{")
     try:
         json.JSONDecoder(strict=False).raw_decode(text, start) if start >= 0 else None

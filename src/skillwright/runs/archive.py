@@ -198,7 +198,7 @@ def _sha256(text: str) -> bytes:
 
 
 class Said(NamedTuple):
-    """What was said in one turn."""
+    """The texts of one turn."""
 
     prompt: tuple[Message, ...]
     output: str

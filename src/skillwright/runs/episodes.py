@@ -396,7 +396,7 @@ def _act(text: str, row: sqlite3.Row) -> Act:
 
 @contextmanager
 def _blaming(result: EpisodeResult) -> Iterator[None]:
-    """Say whose environment it is that reports what JSON cannot carry."""
+    """Name the environment in errors about a report that JSON cannot hold."""
     try:
         yield
     except (ContractError, TypeError, ValueError) as error:

@@ -115,14 +115,14 @@ class StepSettings(ReflectTerms, EditTerms):
     """Edits that one analyst may propose; unset, the step's own budget, and no limit where the
     optimizer decides on it later."""
     limits: EditLimits = EditLimits()
-    """How long edits and skills may become."""
+    """The maximum lengths of edits and skills."""
     update_mode: UpdateMode = UpdateMode.PATCH
     """How proposals become a candidate."""
     rewrite_max_tokens: PositiveInt | None = 64_000
     budget_control: BudgetControl = BudgetControl.FIXED
-    """Who says how many edits a step makes."""
+    """The policy that limits the number of edits per step."""
     rank_fallback: RankFallback = RankFallback.SUPPORT
-    """Which edits are made where the model's choice cannot be used."""
+    """The edits to apply if the model's choice is unusable."""
 
     def addendum(self, source_type: SourceType) -> str:
         """Return the name of the prompt added to an analyst's, or ``""``."""

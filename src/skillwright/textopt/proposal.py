@@ -228,7 +228,7 @@ def cleaned(text: str, limits: EditLimits) -> str:
 
 
 def change_of(text: str, new: str) -> str:
-    """Say what `cleaned` changed, or return an empty text."""
+    """Describe what `cleaned` changed, or return an empty text."""
     if text == new:
         return ""
     latex = restored_latex(text)
@@ -306,13 +306,13 @@ def _with_known_names(item: Any, repairs: list[str]) -> Any:
         repairs += ["it was a JSON text"] if item is not said else []
     if not isinstance(item, Mapping):
         return item
-    if len(item) == 1:
-        item = _inner(item, repairs)
+    if len(item) == 1 and isinstance(item.get("edit"), Mapping):
+        item = _without_nulls(item["edit"])
+        repairs.append("it was read from below edit")
     plain = {snake_case(str(name)): value for name, value in item.items()}
     item = plain if len(plain) == len(item) else dict(item)
-    pairs = (("before", "after"), ("replace", "with"))
-    pair = next((one for one in pairs if set(one) <= item.keys()), ())
-    renamed = dict(zip(("target", "content"), pair, strict=False))
+    item = _with_operation(item, repairs)
+    renamed = {"target": "before", "content": "after"} if {"before", "after"} <= set(item) else {}
     if "after" in item and "before" not in item:
         renamed["target"] = "after"
     for name, others in _TEXT_KEYS.items():
@@ -331,17 +331,16 @@ def _with_known_names(item: Any, repairs: list[str]) -> Any:
     return item
 
 
-def _inner(item: Mapping[str, Any], repairs: list[str]) -> Mapping[str, Any]:
-    """Read ``{"edit": {...}}``, and an edit whose only key is its operation."""
-    name, value = next(iter(item.items()))
-    op = _operation(name, {})
-    if isinstance(value, Mapping) and (op or snake_case(str(name)) in ("edit", "change", "patch")):
-        repairs.append(f"it was read from below {name}")
-        return dict(_without_nulls({"op": op, **value}))
-    if isinstance(value, str) and op in ("append", "delete"):
-        repairs.append(f"{name} was read as op {op!r}")
-        return {"op": op, "content" if op == "append" else "target": value}
-    return item
+def _with_operation(item: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
+    """Read an operation that is a key: ``{"append": "..."}``, ``{"replace": old, "with": new}``."""
+    ops = [name for name in EDIT_OPS if name in item]
+    if "op" in item or len(ops) != 1:
+        return item
+    said = item.pop(ops[0])
+    has_new = not item.keys().isdisjoint(("content", *_TEXT_KEYS["content"]))
+    text = {"target" if has_new or ops[0] == "delete" else "content": said}
+    repairs.append(f"its operation was read as {ops[0]!r}")
+    return {**(said if isinstance(said, Mapping) else text), **item, "op": ops[0]}
 
 
 def _set_operation(item: dict[str, Any], target_was: str | None, repairs: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Rows whose agent has the tools of an MCP server: stdio and HTTP, recorded, and its faults."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -278,6 +279,42 @@ def test_a_cancelled_run_leaves_no_server_behind(tmp_path):
     for pid in started:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+
+HANGS = """
+import asyncio, sys
+from skillwright.core import ToolCall
+from skillwright.envs.table import TableEnv
+
+async def main():
+    env = TableEnv({"mcp": {"command": [sys.executable, sys.argv[1]], "env": ["SHOP_PIDS"]}}, ROW)
+    await env.ainit([])
+    print("playing", flush=True)
+    await env.astep_native("", [ToolCall("a", "hang", "")])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="waits for processes as Linux does")
+def test_no_server_outlives_a_run_that_was_killed_inside_a_call(tmp_path):
+    pids = tmp_path / "pids"
+    run = subprocess.Popen(
+        [sys.executable, "-c", HANGS.replace("ROW", repr(ROW)), str(SHOP)],
+        env={**os.environ, "SHOP_PIDS": str(pids)},
+        stdout=subprocess.PIPE,
+    )
+    assert run.stdout.readline() == b"playing\n"
+    while len(pids.read_text().split()) < 2:  # the second one plays
+        assert run.poll() is None
+    run.kill()
+    run.communicate()
+    for pid in map(int, pids.read_text().split()):
+        try:
+            process = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        assert select.select([process], [], [], 30)[0], f"server {pid} lives"
 
 
 # A record needs no server.

@@ -196,7 +196,7 @@ _LONGEST_EARLIER, _LONGEST_NAME = 300, 80
 
 
 class EvolveTrigger(Settings):
-    """What triggers an update, as a configuration says it."""
+    """Settings of the trigger of an update."""
 
     trigger_accuracy: Share = 0.4
     """Success rate below which a category is updated."""
@@ -205,10 +205,10 @@ class EvolveTrigger(Settings):
 
 
 class EvolveSettings(EvolveTrigger):
-    """What triggers an update, and how much of it there is."""
+    """Settings of an update."""
 
     caps: GrowthCaps = GrowthCaps()
-    """How much may be added."""
+    """The maximum amounts to add."""
     success_threshold: float = 1.0
     """The reward from which an episode counts as solved."""
     step: int | None = None

@@ -241,6 +241,8 @@ class _Plan:
         seed = str(data["seed"]).encode()
         for at, table in enumerate(self.tables):
             starts.append(len(questions))
+            if table.path.suffix.lower() == ".parquet" and table.count() > _MOST_ROWS:
+                raise _too_many(table.path)  # known before it is read
             for number, row in enumerate(table.rows(), start=1):
                 right = settings.right(row)
                 if self._lacks(right):
@@ -253,10 +255,7 @@ class _Plan:
                         unasked.append(number)
                 questions.append(_digest(asked, seed))
                 if len(questions) > _MOST_ROWS:
-                    raise DataError(
-                        f"{str(table.path)!r} has more than {_MOST_ROWS:,} rows; take part of them "
-                        "into a file of its own"
-                    )
+                    raise _too_many(table.path)
                 kind = row.get(settings.task_type) if settings.task_type else None
                 strata.append(_stratum(_text_of([kind, right])))
                 is_split = len(self.tables) > 1
@@ -420,6 +419,12 @@ def dealing_pattern(ratio: Ratio) -> list[int]:
         pattern.append(behind.index(max(behind)))
         given[pattern[-1]] += 1
     return pattern
+
+
+def _too_many(path: Path) -> DataError:
+    return DataError(
+        f"{str(path)!r} has more than {_MOST_ROWS:,} rows; take part of them into a file of its own"
+    )
 
 
 def _counted(rows: int) -> str:

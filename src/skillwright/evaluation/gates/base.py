@@ -134,7 +134,7 @@ def built_in(gate: type[GateClass]) -> type[GateClass]:
 
 
 def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
-    """Say why a gate could not accept anything on ``tasks``, or return ""."""
+    """Return why a gate could not accept anything on ``tasks`` tasks, or ""."""
     needed = tasks_needed(ledger.share)
     if gate.release is not None and ledger.share * ASSIGNMENTS < 1:
         return (

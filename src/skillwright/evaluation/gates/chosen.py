@@ -1,7 +1,7 @@
-"""Tests of a gain that a run chose on the very draws that it is tested on.
+"""Tests of a gain on the same draws on which the candidate was selected.
 
-Where an agent answers alike each time, fresh draws repeat those that decided. A test of the whole
-gain must then know how it was chosen.
+With a deterministic agent, fresh draws repeat the draws that decided. Then a test of the whole gain
+must account for the selection.
 
 Source: W. Fithian, D. Sun and J. Taylor, Optimal Inference After Model Selection (2014), for tests
 conditional on a selection; J. Besag and P. Clifford, Biometrika 76 (1989) 633-642, for exact tests
@@ -16,7 +16,7 @@ from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
 from skillwright.evaluation.paired import paired_p_value
 from skillwright.evaluation.verdict import Verdict
 
-if TYPE_CHECKING:  # numpy is loaded by the first test: who wants a score needs none
+if TYPE_CHECKING:  # numpy is loaded by the first test, because scores do not need it
     from numpy import float64, int8
     from numpy.random import Generator
     from numpy.typing import NDArray
@@ -31,13 +31,13 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Choice(JsonRecord):
-    """What a run saw of a candidate when it judged it.
+    """The data of a judged candidate that matter for the selection.
 
     Attributes:
-        differing: Number of tasks that went differently under the candidate.
+        differing: Number of tasks whose results differ under the candidate.
         accepted: Whether training continued from the candidate.
-        moved: Mean gain by task id, without the tasks that went alike; of an accepted candidate.
-            Empty where its gate does not say.
+        moved: For an accepted candidate, the mean gain of the differing tasks, by task id. Empty
+            if its gate does not report them.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -48,10 +48,9 @@ class Choice(JsonRecord):
 
 
 def choices(verdicts: Iterable[Verdict]) -> tuple[Choice, ...]:
-    """Return what the verdicts of a run say about its candidates, for `Terms.judged`.
+    """Return the choices in the verdicts of a run, for `Terms.judged`.
 
-    Where a verdict does not say on how many tasks a candidate went differently, it is on at most
-    as many as there are pairs.
+    If a verdict lacks the number of differing tasks, the number of its pairs is an upper bound.
     """
     return tuple(
         Choice(
@@ -64,16 +63,16 @@ def choices(verdicts: Iterable[Verdict]) -> tuple[Choice, ...]:
 
 
 def chosen_p_value(gains: Mapping[str, float], judged: Sequence[Choice], seed: int) -> float:
-    """Test gains that a run chose on the very draws that it is tested on.
+    """Return the p-value of gains on the same draws on which the candidates were selected.
 
-    Two tests, of which the smaller p-value counts. Both err on the safe side: in simulated runs of
-    useless candidates both together release 1 to 2% at an alpha of 5% (``docs/log.md``). The
-    result is never below `paired_p_value`.
+    It is the smaller p-value of two tests. Both are conservative: in simulated runs of useless
+    candidates, both together release 1 to 2% at an alpha of 5% (``docs/log.md``). The result is
+    never below `paired_p_value`.
 
     Args:
         gains: Mean gain by task id of the run's result over its start.
         judged: The candidates in the order in which they were judged.
-        seed: Chooses the signs.
+        seed: Seed of the random signs.
     """
     p_value = paired_p_value(list(gains.values()))
     if not judged:
@@ -83,10 +82,10 @@ def chosen_p_value(gains: Mapping[str, float], judged: Sequence[Choice], seed: i
 
 
 def _as_kept(gains: Mapping[str, float], judged: Sequence[Choice], seed: int) -> float:
-    """Return the chance that useless candidates, as many as were judged, give such a gain.
+    """Return the chance that as many useless candidates as were judged give such a gain.
 
-    Each task on which one of them went differently is as likely to have gone worse, and a run keeps
-    the candidates whose sum is above zero. It is the sharper test of few candidates.
+    Each differing task of a candidate is as likely to become worse as better, and a run keeps the
+    candidates with a sum above zero. This test has more power for few candidates.
     """
     import numpy as np
 
@@ -107,18 +106,18 @@ def _as_accepted(gains: Mapping[str, float], judged: Sequence[Choice], seed: int
     If no candidate changes anything, the results of a task under all accepted skills are as likely
     in the opposite direction: one sign per task turns all of its gains. The p-value is the share of
     those assignments with at least the observed gain among all under which each accepted candidate
-    had gained. So a refused candidate, however harmful, costs nothing. It is the sharper test of
-    many candidates.
+    had gained. So a rejected candidate, however harmful, costs nothing. This test has more power
+    for many candidates.
     """
     import numpy as np
 
     accepted = [one.moved for one in judged if one.accepted]
     if not all(accepted):
-        return 1.0  # a gate did not say which tasks moved
+        return 1.0  # a gate did not report which tasks differ
     steps = np.array([[one.get(task_id, 0.0) for one in accepted] for task_id in gains])
     steps = steps.reshape(len(gains), len(accepted))
     total = np.array(list(gains.values()))
-    # What entered without a verdict is one more step; if it looks good, it may have been chosen.
+    # Changes without a verdict count as one more step, which may have been selected if it gained.
     rest = total - steps.sum(axis=1)
     if rest.sum() > _ROUNDING:
         steps = np.column_stack([steps, rest])
@@ -136,7 +135,7 @@ def _as_accepted(gains: Mapping[str, float], judged: Sequence[Choice], seed: int
 
 
 def _shuffle(signs: "NDArray[int8]", steps: "NDArray[float64]", rng: "Generator") -> None:
-    """Turn random signs, one or two at a time, wherever each step's sum stays above zero.
+    """Flip random signs, one or two at a time, if each step's sum stays above zero.
 
     Args:
         signs: Signs of the chains, shape ``[chains, tasks]``; changed in place.

@@ -51,7 +51,7 @@ from skillwright.jobs.run.bank_source import (
     may_be_studied,
 )
 from skillwright.jobs.run.launch import find_run, known_secrets
-from skillwright.jobs.run.models import MakeModel
+from skillwright.jobs.run.models import MakeModel, asked_anew
 from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.models import make_model
 from skillwright.rollout import refuse_no_score
@@ -273,7 +273,8 @@ async def _distill(
 ) -> DistillOutcome:
     callback.on_event(StageStarted("distill"))
     found = await distill(episodes, teacher, settings, category_of, scope_of)
-    found.refuse_gaps()
+    with asked_anew(teacher.model, found.failures):
+        found.refuse_gaps()
     with BankStore.open(bank) as store:
         before = store.newest
         reason = f"distilled from {found.report.read} episodes ({named})"

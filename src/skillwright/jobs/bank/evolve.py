@@ -27,7 +27,7 @@ from skillwright.jobs.bank.session import BankSession, bank_session, study
 from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
 from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
 from skillwright.jobs.run.launch import known_secrets
-from skillwright.jobs.run.models import MakeModel
+from skillwright.jobs.run.models import MakeModel, asked_anew
 from skillwright.jobs.run.progress import Callback, StageStarted
 from skillwright.models import make_model
 from skillwright.rollout import read_rollouts, refuse_no_score
@@ -191,7 +191,8 @@ async def evolve_on_rollouts(
                 category_of,
                 scope_of,
             )
-            refuse_dead_teacher(found.faults, len(found.calls))
+            with asked_anew(held.calls, found.faults):
+                refuse_dead_teacher(found.faults, len(found.calls))
             candidate, report = found.candidate(before, asked.caps, held.is_near)
             count_use(held.store, bank_store, success_threshold=1.0)
         if candidate is not before:
@@ -272,7 +273,9 @@ class _Rounds:
         first_draw = (self._first + accepts) * self._loop.gate.draws
         earlier = self._earlier(number)
         played = await self._loop.take(number, self._bank, self._ledger, earlier, first_draw)
-        refuse_dead_teacher(played.found.faults, len(played.found.calls))
+        faults, calls = played.found.faults, len(played.found.calls)
+        with asked_anew(self._session.calls, faults):
+            refuse_dead_teacher(faults, calls)
         self._bank = played.after
         if self._test is not None:
             self._explored.append(played)

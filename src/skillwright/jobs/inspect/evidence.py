@@ -129,7 +129,7 @@ async def judge_again(evidence: Evidence) -> Verdict:
 
 
 def differs(stored: Verdict, again: Verdict) -> str:
-    """Say how a verdict differs from the stored one, or return ""."""
+    """Return how a verdict differs from the stored one, or ""."""
     if stored.decision is not again.decision:
         return f"the decision is {again.decision}, and {stored.decision} is stored"
     for name, close in (("effect", _CLOSE), ("p_value", _P_CLOSE)):

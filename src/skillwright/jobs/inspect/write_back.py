@@ -22,12 +22,12 @@ _NOT_COPIED = (".git", "__pycache__")
 
 @dataclass(frozen=True, slots=True)
 class FolderExport:
-    """What an export changes in a folder.
+    """The changes of an export to a folder.
 
     Attributes:
         folder: The folder of the skill.
-        copied_from: The folder whose other files are copied first, where ``folder`` is new.
-        changed: New contents by path in the folder; other files stay byte for byte.
+        copied_from: The folder whose other files are copied first, if ``folder`` is new.
+        changed: New contents by path in the folder; other files stay unchanged.
         diff: The change, as a unified diff.
     """
 
@@ -123,7 +123,7 @@ def _content(path: Path) -> str | None:
 def _refuse_changed(
     skill: StoredSkill, first: SkillFile, place: Path, now: Mapping[str, str | None]
 ) -> None:
-    """Refuse a folder whose files are of no version of the run.
+    """Refuse a folder with files that equal no version of the run.
 
     Raises:
         RunError: A file changed meanwhile; the message names it.

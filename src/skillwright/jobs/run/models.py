@@ -4,12 +4,12 @@ A program that acts as a model cannot read the run or the data, which contain th
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skillwright.bank import Teacher
+from skillwright.bank import Teacher, TeacherDown, TeacherFault
 from skillwright.config.env import EnvSection
 from skillwright.core import ChatModel, Sampling
 from skillwright.core.seeds import derive_seed
@@ -51,6 +51,17 @@ def make_teacher(calls: StoredCalls, llm: ModelConfig, seed: int, stage: str) ->
     return Teacher(
         calls, sampling=Sampling(max_tokens=most), seed=derive_seed("teacher", seed, stage)
     )
+
+
+@contextmanager
+def asked_anew(model: ChatModel, faults: Sequence[TeacherFault]) -> Iterator[None]:
+    """Have failed requests answered anew by the next command, if this one stops for them."""
+    try:
+        yield
+    except TeacherDown:
+        if isinstance(model, StoredCalls):
+            model.forget(fault.prompt_digest for fault in faults)
+        raise
 
 
 def _data_paths(env: EnvSection) -> list[Path]:

@@ -60,6 +60,7 @@ MAX_SPANS: Final = 500
 """Maximum number of waiting episodes and calls, each of which holds an episode in memory."""
 WAIT_S: Final = 20.0
 """Maximum seconds that the end of a run waits for all of its trackers together."""
+_STOPPED_S: Final = 5.0  # after Ctrl-C
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]+")
 
@@ -496,7 +497,7 @@ def _report(said: Measures, page: str) -> Words:
 
 
 def _close(senders: Sequence[Sender], status: Status) -> None:
-    until = time.monotonic() + WAIT_S
+    until = time.monotonic() + (_STOPPED_S if status == "stopped" else WAIT_S)
     for sender in senders:
         sender.close(status, until)
 

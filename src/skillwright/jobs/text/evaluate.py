@@ -32,7 +32,7 @@ MOST_FAILURES = 0.1
 
 @dataclass(frozen=True, slots=True)
 class EvalPlan:
-    """What an evaluation plays.
+    """The settings of an evaluation.
 
     Attributes:
         trials: Attempts per task, at least 1.

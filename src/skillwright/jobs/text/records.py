@@ -183,11 +183,7 @@ def _rewrite(proposal: StepProposal, step: int) -> list[PatchRecord]:
     name = rewrite.call or f"{proposal.context.name}.rewrite"
     inputs = [one.id for one in proposal.selection.proposals]
     edits = [one.proposal_id for one in proposal.update.outcomes if one.is_applied]
-    details = {
-        "change_summary": list(rewrite.change_summary),
-        "unusable": rewrite.unusable,
-        "asked": bool(rewrite.call),
-    }
+    details = {"change_summary": list(rewrite.change_summary), "unusable": rewrite.unusable}
     return [_patch(step, name, inputs, rewrite, rewrite.fault, edits=edits, details=details)]
 
 

@@ -106,7 +106,9 @@ def account_of_step(
 ) -> Account:
     """Return the account of a step, from the records of its calls and edits."""
     # Patches of an adapter's own analysts answer no prompt of ours.
-    calls = [one for one in patches if one.prompt_digest and one.details.get("asked", True)]
+    calls = [one for one in patches if one.prompt_digest]
+    if proposal.made.rewrite is not None and not proposal.made.rewrite.call:  # an analyst wrote it
+        calls = [one for one in calls if not one.id.endswith(".rewrite")]
     lost = [*filter(None, map(_unusable, calls))]
     replies = Replies(len(calls), len(lost))
     named = {one.call for one in lost}

@@ -28,6 +28,7 @@ from skillwright.jobs.run.bank_source import read_injected_bank
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.engine import make_env
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
+from skillwright.jobs.run.models import asked_anew
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.injected import TrajectorySource
@@ -172,7 +173,8 @@ async def _distill(
     teacher = run.teacher("distil")  # seed
     found = await distill(base, teacher, settings, category_of, scope_of)
     stop_if_refused(teacher)
-    found.refuse_gaps()
+    with asked_anew(teacher.model, found.failures):
+        found.refuse_gaps()
     left_out = set(run.config.bank.leave_out)
     changes = [change for change in found.changes if change.draft.category not in left_out]
     reason = f"distilled from {found.report.read} base trajectories"

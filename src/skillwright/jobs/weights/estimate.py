@@ -62,7 +62,7 @@ class RlEstimate(Stages):
         return sum(stage.calls for stage in self.stages if stage.role == role)
 
     def lines(self) -> list[str]:
-        """Say what it rests on, for people."""
+        """Describe the basis of the estimate, for people."""
         assumed = Assumptions(self.turns)
         return [
             f"an episode takes {self.turns} turns, a base episode {self.base_turns}; each turn of "
@@ -95,7 +95,7 @@ class RlEstimate(Stages):
         }
 
     def weights_lines(self) -> list[str]:
-        """Say what the weights take, for people; nothing of a command scorer."""
+        """Describe the cost of the weights, for people; "" for a command scorer."""
         if self.weights is None:
             return []
         return [self.weights] if isinstance(self.weights, str) else self.weights.lines()
@@ -149,7 +149,7 @@ def expected_episodes(config: RlConfig, tasks: RlTasks) -> int:
 
 
 def retirement_text(config: RlConfig, val_tasks: int) -> str:
-    """Say how often skills that are not missed would be retired, and warn where that is rare."""
+    """Describe the chance that useless skills are retired, with a warning if it is small."""
     if config.internalize is None:
         return "no skill is to be internalized"
     power = config.retirement_power(val_tasks)
@@ -168,7 +168,7 @@ def _limit(config: RlConfig, tasks: Sequence[Task]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the stages of the recipe take."""
+    """The estimated stages of the recipe."""
 
     config: RlConfig
     tasks: RlTasks

@@ -224,7 +224,7 @@ class RlState:
 
     @property
     def accepts(self) -> int:
-        """How many changes of bank or weights the gate has accepted."""
+        """Number of changes of bank or weights that the gate has accepted."""
         banks = [one.action == "accept" for one in self.evolutions.values()]
         return sum(banks) + sum(one.verdict.accepted for one in self.policy_steps.values())
 

@@ -284,7 +284,7 @@ class KeptOnly:
 
 @dataclass(frozen=True, slots=True)
 class RlParts:
-    """What a run of the recipe is run with."""
+    """The parts of a run of the recipe."""
 
     config: RlConfig
     store: RunStore

@@ -77,7 +77,7 @@ def without_mentions(prompt: str) -> str:
 
 
 def tell_mount(skill_name: str) -> str:
-    """Say where the skill of the instructions is mounted."""
+    """Write the sentence that tells an agent where the skill is mounted."""
     return (
         f"The instructions' skill is also installed as the skill {skill_name!r} "
         f"(.agents/skills/{skill_name}/SKILL.md)."

@@ -164,7 +164,7 @@ def json_events(stdout: str) -> Iterator[Mapping[str, Any]]:
 
 
 def no_text(answer: Any) -> str:
-    """Say what is wrong with an answer that is neither text nor null; ``""`` where it is one."""
+    """Return the error of an answer that is neither text nor null; ``""`` if it is valid."""
     if answer is None or isinstance(answer, str):
         return ""
     return f"its answer is no text ({type(answer).__name__})"

@@ -1,4 +1,4 @@
-"""Limits on connections: in total, per client, and on the time that one may send nothing."""
+"""Limits of connections: in total, per client, and of the time without data."""
 
 import asyncio
 from collections import Counter
@@ -11,7 +11,7 @@ from aiohttp import web
 
 _HEAD_S: Final = 20.0  # until the head of a connection's first request is complete
 _IDLE_S: Final = 75.0  # between a connection's requests
-_LINGERS_S: Final = 2.0  # for a body that is not read, so that its client reads why
+_LINGERS_S: Final = 2.0  # before closing with an unread body, so that the client gets the reason
 _GRACE_S: Final = 1.0  # for answers in progress when the server ends
 _SHARE: Final = 2  # of all connections, one client may have half
 _TOO_MANY: Final = (
@@ -26,8 +26,8 @@ Handle = Callable[[web.BaseRequest, Callable[[], None]], Awaitable[web.StreamRes
 class _Connections:
     """The open connections.
 
-    At the limit, the one that has been sending a request or nothing for longest gives way to a new
-    one. Those that are being answered stay.
+    At the limit, a new connection replaces the one that has waited longest for a complete request.
+    Connections that are being answered stay.
     """
 
     def __init__(self, most: int) -> None:

@@ -236,7 +236,7 @@ class Passes(Protocol):
     """A faster way to process single tokens; see `skillwright.policy.hf.steady`."""
 
     room: int
-    """How often it can still read."""
+    """Number of remaining reads."""
 
     def read(self, fresh: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
         """Process a token, or none, of each conversation; return the logits."""

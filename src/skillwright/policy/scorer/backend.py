@@ -253,7 +253,7 @@ class ScorerPolicy:
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What a snapshot and the policy that loads it must share."""
+        """The settings that a snapshot and the policy that loads it must share."""
         return {
             "format": _FORMAT,
             "architecture": asdict(self.settings.architecture),

@@ -267,7 +267,7 @@ async def adapter_bench(
 
 
 class Host(NamedTuple):
-    """What a run lends to an adapter; without a ``session``, the adapter uses its own models."""
+    """The parts of a run that an adapter uses; without a ``session``, it uses its own models."""
 
     callback: Callback
     permit: Permit = nullcontext
@@ -385,7 +385,7 @@ class AdapterBench:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What is known of the episodes before anything is rolled out.
+        """Facts about the episodes that are known before a rollout.
 
         The content of items is left out: `SplitDataLoader` compares it on a resume.
         """

@@ -342,8 +342,9 @@ class Player:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 env = await ask.build()
-                known = items_by_id(own_copies(env) if isinstance(env, list) else env)
-                about = self._about(ask, known or ask.items)
+                known = items_by_id(env) or {}
+                items = dict(zip(known, own_copies(known.values()), strict=True))
+                about = self._about(ask, items or ask.items)
                 read = await self._read_rollout(env, ask, folder, about)
             except Exception as error:  # noqa: BLE001 - foreign code; logged, and stored as Failures
                 raise_if_hopeless(error)

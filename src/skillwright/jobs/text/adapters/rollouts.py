@@ -436,7 +436,7 @@ async def _with_references(player: Player, played: Played, by_id: Mapping[str, R
     rows = [by_id[r.task_id] for r in played.results if r.task_id in by_id]
     if not rows or not played.items:
         return rows
-    foreign, items = player.foreign, list(played.items.values())
+    foreign, items = player.foreign, own_copies(played.items.values())
     extended = await foreign.consult(rows, foreign.adapter.attach_reference_context, rows, items)
     if not all(isinstance(row, dict) for row in extended):
         _log.warning("%s: attach_reference_context returned what are no rows", player.name)

@@ -450,7 +450,7 @@ class HouseholdTeacher(ScriptedTeacher):
         return (written or [READ_THE_GOAL.principle(everything)])[: asked.count]
 
     def place(self, asked: Assignment) -> list[Written] | None:
-        """Say where the home keeps its things."""
+        """Describe where the home keeps its things."""
         episodes = read_episodes(asked.trajectories)
         if not episodes:
             return None
