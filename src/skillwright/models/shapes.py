@@ -17,8 +17,11 @@ _DEEPEST: Final = 7
 _MOST_FIXES: Final = 12
 _SAME: Final = (
     frozenset({"add", "append", "insert", "create", "new"}),
-    frozenset({"replace", "refine", "update", "modify", "edit", "revise", "change"}),
-    frozenset({"delete", "remove", "retire", "drop"}),
+    frozenset(
+        {"replace", "refine", "update", "modify", "edit", "revise", "change"}
+        | {"substitute", "str_replace", "find_and_replace", "search_and_replace"}
+    ),
+    frozenset({"delete", "remove", "retire", "drop", "erase"}),
 )
 """Words for the same operation; a form knows at most one of each group."""
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -25,16 +25,34 @@ Remarks = Annotated[
 ]
 
 
+_REMARKS = ("failure_summary", "success_patterns", "appendix_notes")
+
+
+def _proposes_nothing(value: Any, key: str) -> bool:
+    """Return whether a reply has null or nothing under a key, and no other list or object."""
+    return (
+        isinstance(value, dict)
+        and value.get(key, key) in (None, [], {})
+        and not any(
+            isinstance(value[name], list | dict) and value[name]
+            for name in value
+            if name not in _REMARKS
+        )
+    )
+
+
 def _as_edits(value: Any, info: ValidationInfo) -> Any:
     """Read the items of every update mode under one name; leniently, other lists of items too."""
     if isinstance(value, dict) and "edits" not in value:
         key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), None)
         value = value if key is None else {**value, "edits": value[key]}
+    if _proposes_nothing(value, "edits"):
+        return {**value, "edits": []}
     if info.context is not LENIENT:
         return value
     if is_item(value):
         return {"edits": [value]}
-    if isinstance(value, list) and value and all(map(is_item, value)):
+    if isinstance(value, list) and all(map(is_item, value)):
         return {"edits": value}
     items = value.get("edits") if isinstance(value, dict) else None
     if isinstance(items, str):
@@ -78,6 +96,8 @@ class AnalystReply(_Reply):
     def _bare_patch(cls, value: Any, info: ValidationInfo) -> Any:
         """Accept ``edits`` at the top level, as the documented raw patches allow."""
         value = _as_edits(value, info)
+        if _proposes_nothing(value, "patch"):
+            return {**value, "patch": {"edits": []}}
         if info.context is LENIENT and isinstance(value, dict):
             patch = value.get("patch")
             patch = as_json(patch) if isinstance(patch, str) else patch

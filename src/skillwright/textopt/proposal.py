@@ -266,6 +266,8 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
         if not limits.as_written:
             item = _with_known_names(item, repairs)
         wrong = _malformation(item)
+        if wrong is None and item.get("op") == "replace" and "content" not in item:
+            wrong = None if limits.as_written else "replace has no content"
         if wrong is None:
             content, target = item.get("content", ""), item.get("target", "")
             edit = Edit(item.get("op", "append"), cleaned(content, limits), as_in(skill, target))
@@ -284,9 +286,10 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
 _OP_KEYS = ("operation", "action", "edit_op", "edit_type", "command", "type", "kind")
 _TEXT_KEYS: Mapping[str, tuple[str, ...]] = {
     "content": ("text", "new_text", "new_content", "new", "value", "replacement", "new_string",
-        "new_str", "addition", "rule", "lines"),
-    "target": ("old", "old_text", "old_content", "old_string", "old_str", "find", "search",
-        "original", "anchor", "location"),
+        "new_str", "new_value", "addition", "rule", "lines", "body", "replace", "replace_with",
+        "with"),
+    "target": ("old", "old_text", "old_content", "old_string", "old_str", "old_value", "find",
+        "search", "match", "original", "anchor", "location"),
 }  # fmt: skip
 """Other names of an edit's fields."""
 _NO_OLD_TEXT = ("anchor", "location")
@@ -303,14 +306,12 @@ def _with_known_names(item: Any, repairs: list[str]) -> Any:
         repairs += ["it was a JSON text"] if item is not said else []
     if not isinstance(item, Mapping):
         return item
+    if len(item) == 1 and isinstance(item.get("edit"), Mapping):
+        item = _without_nulls(item["edit"])
+        repairs.append("it was read from below edit")
     plain = {snake_case(str(name)): value for name, value in item.items()}
     item = plain if len(plain) == len(item) else dict(item)
-    ops = [name for name in EDIT_OPS if name in item]
-    if "op" not in item and len(ops) == 1:
-        said = item.pop(ops[0])
-        text = {"target" if ops[0] == "delete" else "content": said}
-        item = {**(said if isinstance(said, Mapping) else text), **item, "op": ops[0]}
-        repairs.append(f"its operation was read as {ops[0]!r}")
+    item = _with_operation(item, repairs)
     renamed = {"target": "before", "content": "after"} if {"before", "after"} <= set(item) else {}
     if "after" in item and "before" not in item:
         renamed["target"] = "after"
@@ -328,6 +329,18 @@ def _with_known_names(item: Any, repairs: list[str]) -> Any:
         item["content"] = "\n".join(content)
         repairs.append("its list of lines was read as a text")
     return item
+
+
+def _with_operation(item: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
+    """Read an operation that is a key: ``{"append": "..."}``, ``{"replace": old, "with": new}``."""
+    ops = [name for name in EDIT_OPS if name in item]
+    if "op" in item or len(ops) != 1:
+        return item
+    said = item.pop(ops[0])
+    has_new = not item.keys().isdisjoint(("content", *_TEXT_KEYS["content"]))
+    text = {"target" if has_new or ops[0] == "delete" else "content": said}
+    repairs.append(f"its operation was read as {ops[0]!r}")
+    return {**(said if isinstance(said, Mapping) else text), **item, "op": ops[0]}
 
 
 def _set_operation(item: dict[str, Any], target_was: str | None, repairs: list[str]) -> None:
@@ -409,14 +422,7 @@ def _malformation(item: object) -> str | None:
 # Source: SkillOpt (microsoft/SkillOpt), payloads of its update modes.
 
 
-SUGGESTION_TYPES = (
-    "add_rule",
-    "remove_rule",
-    "merge_rules",
-    "reorganize",
-    "compress",
-    "clarify",
-)
+SUGGESTION_TYPES = ("add_rule", "remove_rule", "merge_rules", "reorganize", "compress", "clarify")
 
 
 @dataclass
@@ -526,14 +532,14 @@ def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> U
     del skill
     found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
-        instruction = item.get("instruction")
-        if not isinstance(instruction, str) or not instruction.strip():
+        instruction = _text(item, "instruction")
+        if not instruction:
             found.notes.append(f"e{number} is dropped: it has no instruction")
             continue
         kind = item.get("type")
         suggestion = Suggestion(
             "append",
-            cleaned(instruction.strip(), limits),
+            cleaned(instruction, limits),
             kind=str(kind) if kind in SUGGESTION_TYPES else "clarify",
             title=_text(item, "title"),
             motivation=_text(item, "motivation"),
@@ -572,8 +578,7 @@ def _objects(items: Sequence[Any], found: UsableEdits) -> Iterator[tuple[int, Ma
         if isinstance(item, Mapping):
             yield number, item
         else:
-            kind = type(item).__name__
-            found.notes.append(f"e{number} is dropped: it is a {kind}, not an object")
+            found.notes.append(f"e{number} is dropped: {_malformation(item)}")
 
 
 def _text(item: Mapping[str, Any], name: str) -> str:
