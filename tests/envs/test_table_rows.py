@@ -199,6 +199,11 @@ def test_utf8_is_not_read_as_a_wide_encoding(tmp_path, encoding):
     assert list(wide.rows()) == ROWS
 
 
+def test_a_column_may_be_called_like_a_kind_of_file(tmp_path):
+    assert table(tmp_path, "par1,arrow1\na,b\n").head(1) == [{"par1": "a", "arrow1": "b"}]
+    assert "is a web page" in refused(tmp_path, "\n<!DOCTYPE HTML>\n<p>Sign in</p>\n")
+
+
 def test_empty_columns_without_names_at_the_end_are_left_out(tmp_path):
     rows = list(table(tmp_path, "text,label,, \na,b,,\n c ,d,, \n").rows())
     assert rows == [{"text": "a", "label": "b"}, {"text": " c ", "label": "d"}]

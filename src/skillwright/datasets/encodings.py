@@ -70,14 +70,15 @@ def refuse_other_kind(path: Path) -> None:
     with path.open("rb") as file:
         first = file.read(_LOOKED_AT)
     if path.suffix.lower() == ".parquet":
-        if first and not first.startswith(b"PAR1") and _is_text(first):
+        if first and b"\x00" not in first and not first.startswith((b"PAR1", b"PK\x03\x04")):
             raise DataError(
                 f"{str(path)!r} cannot be read as Parquet: it is text. Rename it so that it ends "
                 "in .csv or .jsonl, whichever it is"
             )
         return
+    head = first[:64].lstrip()
     for mark, kind, move in _KINDS:
-        if first[:64].lstrip().lower().startswith(mark.lower()):
+        if (head.lower() if mark.startswith(b"<") else head).startswith(mark):
             raise DataError(f"{str(path)!r} is {kind}; {move}")
     form = _json_form(first)
     is_cells = path.suffix.lower() in (".csv", ".tsv")
@@ -249,10 +250,6 @@ def _foreign_part(text: str) -> str:
 
 def _short(text: str) -> str:
     return " ".join(text[:_SAMPLE_CHARS].split())
-
-
-def _is_text(first: bytes) -> bool:
-    return b"\x00" not in first and first[:4] not in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
 def _json_form(first: bytes) -> str:
