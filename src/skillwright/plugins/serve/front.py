@@ -345,9 +345,10 @@ class Front:
         if self._conversations is None:
             raise Refused(404, "nothing is recorded here: leave --no-record out")
         body = _parsed(raw) or {}
-        name, said = body.get("episode", ""), body.get("reward")
+        name = body.get("episode", "")
+        said: Any = body.get("reward")
         is_number = isinstance(said, int | float) and not isinstance(said, bool)
-        if not isinstance(name, str) or not is_number or not 0 <= said <= 1:
+        if not (isinstance(name, str) and is_number and 0 <= said <= 1):
             raise Refused(
                 400,
                 'send {"reward": 0 to 1}, with "episode": ID for another conversation than the '
