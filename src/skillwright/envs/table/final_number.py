@@ -5,7 +5,9 @@ from typing import Final
 
 from skillwright.envs.table.numbers import LONGEST_READ, Read, cleaned, last_box, numbers_in
 
-_MARKED: Final = re.compile(r"^[^\S\n]*####[^\w\n]*(?<!\w)([-+]?[^\w\n]?\d[^A-Za-z\n]*)$", re.MULTILINE)
+_MARKED: Final = re.compile(
+    r"^[^\S\n]*####[^\w\n]*(?<!\w)([-+]?[^\w\n]?\d[^A-Za-z\n]*)$", re.MULTILINE
+)
 _ANNOUNCED: Final = re.compile(
     r"(?:\b(?:answers?|results?|solution|antwort|ergebnis|r[e\u00e9]ponse|respuesta|resposta"
     r"|risposta|jawaban|cevap|odpowied\u017a|\u043e\u0442\u0432\u0435\u0442)\b"
