@@ -13,7 +13,8 @@ from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
 from skillwright.models.shapes import LENIENT, as_json, as_list
 from skillwright.rollout.transcript import estimate_tokens
-from skillwright.textopt.proposal import UpdateMode, is_item
+from skillwright.textopt.edit_shapes import is_item
+from skillwright.textopt.proposal import UpdateMode
 
 # Only the required part of a reply is checked here: a reply without it is requested once more, and
 # then is a fault. Stages drop and report single invalid edits of a valid reply.
@@ -29,16 +30,15 @@ _REMARKS = ("failure_summary", "success_patterns", "appendix_notes")
 
 
 def _proposes_nothing(value: Any, key: str) -> bool:
-    """Return whether a reply has null or nothing under a key, and no other list or object."""
-    return (
-        isinstance(value, dict)
-        and value.get(key, key) in (None, [], {})
-        and not any(
-            isinstance(value[name], list | dict) and value[name]
-            for name in value
-            if name not in _REMARKS
-        )
-    )
+    """Return whether a key has null, or nothing in it, and no other key could hold edits."""
+    if not isinstance(value, dict) or value.get(key, key) not in (None, [], {}):
+        return False
+    others = (item for name, item in value.items() if name not in _REMARKS)
+    return not any(as_json(item) if isinstance(item, str) else _is_filled(item) for item in others)
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, list | dict) and bool(value)
 
 
 def _as_edits(value: Any, info: ValidationInfo) -> Any:
@@ -103,7 +103,7 @@ class AnalystReply(_Reply):
             patch = as_json(patch) if isinstance(patch, str) else patch
             patch = _as_edits(patch, info) if isinstance(patch, dict | list) else None
             value = {**value, "patch": patch} if patch else value
-        if isinstance(value, dict) and not value.get("patch") and "edits" in value:
+        if isinstance(value, dict) and not value.get("patch") and value.get("edits") is not None:
             return {**value, "patch": {"edits": value["edits"]}}
         return value
 
