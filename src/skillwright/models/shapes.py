@@ -110,7 +110,7 @@ def _with_plain_names(value: Any) -> Any:
 
 
 def _fixed(value: Any, reply_type: type[Reply]) -> Reply | None:
-    """Validate a value, after correcting values of another type with an unambiguous meaning."""
+    """Validate a value; correct wrong types if the meaning is unambiguous, or return ``None``."""
     required = [name for name, one in reply_type.model_fields.items() if one.is_required()]
     for _ in range(_MOST_FIXES):
         try:
