@@ -11,7 +11,7 @@ from skillwright.asking import Answer, Question, ask
 from skillwright.core import ChatModel, ConfigError, Purpose, Sampling, did_you_mean
 from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
-from skillwright.models.shapes import LENIENT, as_json, as_list
+from skillwright.models.shapes import LENIENT, as_json, as_list, has_nothing
 from skillwright.rollout.transcript import estimate_tokens
 from skillwright.textopt.edit_shapes import is_item
 from skillwright.textopt.proposal import UpdateMode
@@ -29,24 +29,12 @@ Remarks = Annotated[
 _REMARKS = ("failure_summary", "success_patterns", "appendix_notes")
 
 
-def _proposes_nothing(value: Any, key: str) -> bool:
-    """Return whether a key has null, or nothing in it, and no other key could hold edits."""
-    if not isinstance(value, dict) or value.get(key, key) not in (None, [], {}):
-        return False
-    others = (item for name, item in value.items() if name not in _REMARKS)
-    return not any(as_json(item) if isinstance(item, str) else _is_filled(item) for item in others)
-
-
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, list | dict) and bool(value)
-
-
 def _as_edits(value: Any, info: ValidationInfo) -> Any:
     """Read the items of every update mode under one name; leniently, other lists of items too."""
     if isinstance(value, dict) and "edits" not in value:
         key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), None)
         value = value if key is None else {**value, "edits": value[key]}
-    if _proposes_nothing(value, "edits"):
+    if isinstance(value, dict) and has_nothing(value, "edits", _REMARKS):
         return {**value, "edits": []}
     if info.context is not LENIENT:
         return value
@@ -96,7 +84,7 @@ class AnalystReply(_Reply):
     def _bare_patch(cls, value: Any, info: ValidationInfo) -> Any:
         """Accept ``edits`` at the top level, as the documented raw patches allow."""
         value = _as_edits(value, info)
-        if _proposes_nothing(value, "patch"):
+        if isinstance(value, dict) and has_nothing(value, "patch", _REMARKS):
             return {**value, "patch": {"edits": []}}
         if info.context is LENIENT and isinstance(value, dict):
             patch = value.get("patch")
