@@ -206,7 +206,7 @@ class _Reader:
         }
 
     def section(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
-        """Read the calls behind an opening mark; return the place behind them, too."""
+        """Read the calls after an opening mark; return the offset after them, and the calls."""
         text, is_tag = self._text, found[0] == _TAG
         try:
             begin = _end(_LEAD, text, found.end())
@@ -285,7 +285,7 @@ class _Reader:
     def payload(
         self, at: int, *, is_asked: bool = False, is_python: bool = True
     ) -> tuple[int, list[WrittenCall]]:
-        """Read one call, or a list of calls, at a place; return the place behind it, too."""
+        """Read one call, or a list of calls, at an offset; return the offset after it, and them."""
         text = self._text
         if found := _FUNCTION.match(text, at):
             return self._between_tags(found)
@@ -426,7 +426,7 @@ STRICT_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return the place behind a match at a place; the place itself without one."""
+    """Return the offset after a match at an offset, or that offset without one."""
     found = pattern.match(text, at)
     return found.end() if found else at
 
@@ -438,7 +438,7 @@ def _unfenced(text: str) -> str:
 
 
 def _json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
-    """Read a JSON value at a place; return the place behind it, too."""
+    """Read the JSON value at an offset; return the offset after it, and the value."""
     try:
         value, end = STRICT_DECODER.raw_decode(text, at)
     except (ValueError, RecursionError) as error:

@@ -61,14 +61,16 @@ def read_raw_items(path: Path) -> list[Any]:
 
 
 def read_split_folder(path: Path) -> tuple[list[Any], list[str]]:
-    """Read one split from the first ``.json``, or else ``.jsonl``, file of its folder, by name.
+    """Read a split from the alphabetically first ``.json`` file of a folder, or else ``.jsonl``.
 
     Returns:
         The items, and the names of further files, which are not read.
     """
     files = sorted(path.glob("*.json")) or sorted(path.glob("*.jsonl"))
     if not files:
-        raise SplitFileMissing(f"{str(path)!r} holds no .json file; put the items in items.json")
+        raise SplitFileMissing(
+            f"{str(path)!r} holds no .json or .jsonl file; put the items in items.json"
+        )
     items = _read(files[0])
     if not isinstance(items, list):
         raise SplitError(f"{str(files[0])!r} holds a {_kind(items)}; a list of items is needed")

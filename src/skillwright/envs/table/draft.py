@@ -62,7 +62,7 @@ class Look:
 
     Attributes:
         table: The file.
-        rows: Number of all rows.
+        rows: Total number of rows.
         columns: Its columns, as seen in the first rows.
         head: The first rows.
     """
