@@ -172,6 +172,7 @@ def test_native_arguments_are_read_as_those_in_a_text(written):
         *("<function=a><parameter=b>", "<|python_tag|>f(", "</think>", "<|a|>", "<think></think>"),
         *("<|tool_call>call:a{", "to=functions.a<|message|>", "<tool_call>a<arg_key>", "\n{"),
         *("<function=a><parameter=b>x</parameter>", "<tool_use><name>a</name><input>", "</s> "),
+        *("\n{'a': ", "\n{a: 1,", "\n{/*", "\n{//", "\n[{}, ", "<tools>[", "\nAction: {"),
         *("<|channel|>a<|message|>", "<|im_start|>assistant", "<|im_end|><|im_start|>", "`", "<s>"),
     ],
 )

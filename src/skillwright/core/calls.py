@@ -80,27 +80,32 @@ _END_XML = r"</(?:\uff5cDSML\uff5c)?(?:function|invoke)>"
 _PARAMETER = r"(?:\uff5cDSML\uff5c)?(?:parameter|param)"
 _TO = rf"to=(?:functions\.)?(?={_NAME}[^{{}}]{{0,80}}<\|message\|>)"
 # The marks that begin a call; a call between XML tags begins at its own tag.
-_CALLS = r"(?:\w+[:_])?(?:tool|function|action)s?_?(?:calls?|use|code|request|start|begin)"
+_CALLS = r"(?:\w+[:_])?(?:tool|function|action)s?_?(?:calls?|use|code|request|start|begin|prefix)"
 _MARK = rf"<\|?{_CALLS}(?!\w*(?:end|argument|response))\w*\|?>"
 _OPEN: Final = re.compile(
-    rf"(?i:{_MARK}|\[TOOL_?(?:CALLS?|REQUEST)\])|<\uff5cDSML\uff5cfunction_calls>|<\|python_tag\|>"
+    rf"(?i:{_MARK}|\[(?:TOOL|FUNCTION)_?(?:CALLS?|REQUEST)\])|<\uff5cDSML\uff5cfunction_calls>"
+    r"|<\|python_tag\|>|<(?:tools?|call|function)>(?=\s*(?:```\w*\s*)?[\[{])"
+    r"|^>>>\s*(?=[\w.]+\s*\{)|(?i:^[ \t#*]*(?:tool|function)[ _]call|^[ \t*]*action)"
+    r"\W{0,3}:\W{0,3}?\s*(?:```\w*\s*)?(?=[\[{])"
     r"|<start_function_call>|<\|START_ACTION\|>|<\uff5ctool▁calls?▁begin\uff5c>|\bfunctools(?=\s*\[)"
     rf"|```tool_(?:code|calls?|use)\b|(?={_XML}{_NAME})|\bAction:\s*(?={_NAME}\s+Action Input:)"
-    rf"|(?:<\|start\|>\s*assistant\s*)?(?:<\|channel\|>\w+\s*)?{_TO}"
+    rf"|(?:<\|start\|>\s*assistant\s*)?(?:<\|channel\|>\w+\s*)?{_TO}",
+    re.MULTILINE,
 )
 _FENCE = r"```(?:json|python|xml|tool_\w+)?"
 _LEAD: Final = re.compile(
-    rf"(?:[\s\ufeff]|{_FENCE}|<\uff5ctool▁call▁begin\uff5c>|<\|plugin\|>|(?i:<\|{_CALLS}(?:_begin)?\|>))*+"
+    rf"(?:[\s\ufeff]|{_FENCE}|<tool_call>(?=\s*[\[{{])|<\uff5ctool▁call▁begin\uff5c>|<\|plugin\|>|(?i:<\|{_CALLS}(?:_begin)?\|>))*+"
 )
 _TAIL: Final = re.compile(
-    r"(?:[\s,;]|```|<\uff5ctool▁calls?▁end\uff5c>|<tool_call\|>|<\|(?:call|eom_id|END_ACTION)\|>"
-    r"|(?i:<\|/?(?:tool|function|action)\w*?(?:end)?\|>(?<=end\|>)|<\|/(?:tool|function)_calls?\|>)"
+    r"(?:[\s,;}\]]|```|<\uff5ctool▁calls?▁end\uff5c>|<tool_call\|>|<\|(?:call|eom_id|END_ACTION)\|>"
+    r"|(?i:<\|/?(?:tool|function|action)\w*?(?:end|suffix)\|>|<\|/(?:tool|function)_calls?\|>)"
     r"|(?i:</(?:\uff5cDSML\uff5c|\w+:)?\w*(?:tool|function|call)\w*>|<end_function_call>)"
-    r"|\[(?:/|END_)TOOL_\w+\])*+"
+    r"|(?i:\[(?:/|END_)(?:TOOL|FUNCTION)_\w+\]))*+"
 )
 _CLOSES: Final = re.compile(r"</tool_calls?>|</\w*\Z|<tool_call>\s*\Z|\Z")
 _SEPARATOR: Final = re.compile(r"[\s,;]*+")
 _UNFENCED: Final = re.compile(r"[\s`\ufeff]*+")
+_STRAY: Final = re.compile(r"[\s`\ufeff,;}\]]*+")
 _NAMED: Final = re.compile(
     rf"(?:function\s*<\uff5ctool▁sep\uff5c>|functions\.)?({_NAME})(?::\d+)?\s*(?:\[CALL_ID\]\s*\w+)?\s*"
     r"(?:\[ARGS\]|<\uff5ctool▁sep\uff5c>|<\|tool_call_argument_begin\|>|Action Input:"
@@ -119,9 +124,10 @@ _VALUE: Final = re.compile(
     rf"((?:(?!{_XML}).)*?)(?:</{_PARAMETER}>|(?=<{_PARAMETER}[\s=]|{_END_XML}))",
     re.DOTALL,
 )
-_GLM: Final = re.compile(rf"({_NAME})\s*(?=<arg_key>|</tool_call>)")
+_GLM: Final = re.compile(rf"({_NAME})\s*(?=<(?:\w+_)?arg_key>|</(?:\w+_)?tool_call>)")
 _GLM_VALUE: Final = re.compile(
-    r"\s*<arg_key>\s*([^<]*?)\s*</arg_key>()\s*<arg_value>((?:(?!<arg_key>).)*?)</arg_value>",
+    r"\s*<(?:\w+_)?arg_key>\s*([^<]*?)\s*</\w*?arg_key>()\s*<(?:\w+_)?arg_value>"
+    r"((?:(?!arg_key>).)*?)</\w*?arg_value>",
     re.DOTALL,
 )
 _CHILDREN: Final = re.compile(
@@ -130,7 +136,7 @@ _CHILDREN: Final = re.compile(
     re.DOTALL,
 )
 _PYTHON: Final = re.compile(rf"\[?\s*(?:print\s*\(\s*)?{_NAME}\s*\(")
-_PYTHON_END: Final = re.compile(r"```|<\||</tool|\Z")
+_PYTHON_END: Final = re.compile(r"```|<\||</(?:tool|function)|\Z")
 _FENCED: Final = re.compile(r"\s*```[\w-]*\s(.*)```\s*", re.DOTALL)
 _JSON_BEGINS: Final = re.compile(r"(?:^[ \t]*|(?<=>))(?=[{\[])", re.MULTILINE)
 _ON_A_LINE: Final = re.compile(r"(?:^|```\w*[ \t]*\n?)[ \t\ufeff]*(?=[{\[])", re.MULTILINE)
@@ -145,7 +151,11 @@ _ARGUMENTS: Final = (
     "tool_input",
     "action_input",
 )
-_HAS_ARGUMENTS: Final = re.compile(rf"\"(?:{'|'.join(_ARGUMENTS)})\"\s*:")
+_HAS_ARGUMENTS: Final = re.compile(rf"[\"'](?:{'|'.join(_ARGUMENTS)})[\"']\s*:")
+_BROKEN: Final = re.compile(
+    rf"\{{\s*[\"'](?:name|tool)[\"']\s*:\s*[\"']({_NAME})[\"']\s*,\s*(?={_HAS_ARGUMENTS.pattern})"
+)
+_WRAPPERS: Final = ("tool_calls", "tool_call", "function_call", "functionCall")
 _NAMES: Final = ("name", "tool_name", "function_name", "tool", "function", "action")
 _BESIDE: Final = frozenset({*_NAMES, "id", "type", "index", "call_id", "tool_call_id"})
 
@@ -213,7 +223,7 @@ class _Reader:
             is_bare = is_tag and not text[found.end() : begin].strip()
             end, calls = self.payload(begin, is_asked=is_bare)
             if is_tag:
-                end = _end(_UNFENCED, text, end)
+                end = _end(_STRAY, text, end)
                 if closes := _CLOSES.match(text, end):
                     return closes.end(), calls
                 calls = [WrittenCall(problem=f"there is more before {_END_TAG}")]
@@ -252,39 +262,48 @@ class _Reader:
     def alone(self) -> WrittenCalls:
         """Read calls without a mark: JSON on lines of its own that names a tool and its arguments.
 
-        Where the tools are not known, nothing else may be in the text.
+        Text that asks something may show the call to a customer, so that it is not carried out.
         """
-        text, known = self._text, bool(self._tools)
+        text = self._text
+        if not self._tools:
+            return WrittenCalls(text.strip())
         start = _end(_LEAD, text, 0)
-        if known and (_NAMED.match(text, start) or _PYTHON.match(text, start)):
+        if _NAMED.match(text, start) or _PYTHON.match(text, start):
             with suppress(Unreadable):
                 end, calls = self.payload(start)
                 is_whole = _end(_UNFENCED, text, end) == len(text)
                 if is_whole and all(one.name in self._tools for one in calls):
                     return WrittenCalls("", tuple(calls))
-        said, calls = list[str](), list[WrittenCall]()
+        parts, calls = list[str](), list[WrittenCall]()
         behind = 0
         for found in _ON_A_LINE.finditer(text):
             at = found.end()
             if at < behind:
                 continue
             try:
-                end, read = self.payload(at, is_python=known)
-            except Unreadable:
-                continue
+                end, read = self.payload(at)
+            except Unreadable as error:
+                broken = _BROKEN.match(text, at)
+                if not broken or broken[1] not in self._tools:
+                    continue
+                end, read = len(text), [WrittenCall(problem=str(error))]
             line = _REST_OF_LINE.match(text, end)
-            is_all = line and not text[: found.start()].strip() and not text[line.end() :].strip()
-            is_meant = all(one.name in self._tools for one in read) if known else is_all
-            is_json = text[at:end].lstrip("[ \t\r\n").startswith("{")
-            if line and is_meant and (not is_json or _HAS_ARGUMENTS.search(text, at, end)):
-                said.append(text[behind : found.start()])
+            is_meant = all(one.name in self._tools or one.problem for one in read)
+            is_alone = not (text[: found.start()] + text[end:]).strip(" \t\r\n`")
+            has_arguments = _HAS_ARGUMENTS.search(text, at, end) or (
+                is_alone and any(one.arguments for one in read)
+            )
+            is_object = text[at:end].lstrip("[ \t\r\n").startswith("{")
+            if line and is_meant and (not is_object or has_arguments):
+                parts.append(text[behind : found.start()])
                 calls += read
                 behind = line.end()
-        return WrittenCalls("".join([*said, text[behind:]]).strip(), tuple(calls))
+        said = "".join([*parts, text[behind:]]).strip()
+        if calls and "?" in said:
+            calls = [WrittenCall(problem="the text beside it asks something")]
+        return WrittenCalls(said, tuple(calls))
 
-    def payload(
-        self, at: int, *, is_asked: bool = False, is_python: bool = True
-    ) -> tuple[int, list[WrittenCall]]:
+    def payload(self, at: int, *, is_asked: bool = False) -> tuple[int, list[WrittenCall]]:
         """Read one call, or a list of calls, at a place; return the place behind it, too."""
         text = self._text
         if found := _FUNCTION.match(text, at):
@@ -303,12 +322,15 @@ class _Reader:
         try:
             end, value = _json_at(text, at)
         except Unreadable:
-            if is_python and _PYTHON.match(text, at):
+            if _PYTHON.match(text, at):
                 return self._python(at)
             raise
-        inner = value.get("tool_calls") if isinstance(value, dict) else value
-        items = inner if isinstance(inner, list) and inner else [value]
-        return end, [self._named(item, is_asked=is_asked and item is value) for item in items]
+        inner = value
+        if isinstance(value, dict):
+            inner = next((value[key] for key in _WRAPPERS if key in value), value)
+        is_asked = is_asked and inner is value and is_strict(text[at:end])
+        items = inner if isinstance(inner, list) and inner else [inner]
+        return end, [self._named(item, is_asked=is_asked) for item in items]
 
     def _between_tags(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
         text, name = self._text, found[1]
@@ -349,16 +371,22 @@ class _Reader:
             return self._named(inner)
         key = next((key for key in _NAMES if isinstance(call.get(key), str) and call[key]), None)
         if key is None:
+            (only,) = call if len(call) == 1 else ("",)
+            if only in self._tools and isinstance(call[only], dict):
+                return self._call(only, call[only])
             raise Unreadable("it has no name")
         keys = [one for one in _ARGUMENTS if one in call]
         filled = [one for one in keys if call[one] not in (None, "", {})]
         if len(filled) > 1:
             raise Unreadable(f"it has arguments under {' and '.join(map(repr, filled))}")
+        given = call[filled[0]] if filled else None
+        if isinstance(given, dict) and {"type", "properties"} <= given.keys():
+            raise Unreadable("it defines a tool, and does not call it")
         others = [one for one in call if one not in _BESIDE]
         if not keys and others:
             raise Unreadable(f"its key {others[0][:40]!r} is unknown; arguments go in 'arguments'")
         asked = is_asked and key == "name" and keys in ([], ["arguments"])
-        return self._call(call[key], call[filled[0]] if filled else None, as_asked=asked)
+        return self._call(call[key], given, as_asked=asked)
 
     def _call(self, name: str, arguments: Any, *, as_asked: bool = False) -> WrittenCall:
         short = name.removeprefix("functions.")
@@ -379,11 +407,15 @@ def read_arguments(written: Any) -> dict[str, Any]:
             raise Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
         text = _unfenced(written)
         try:
-            written = STRICT_DECODER.decode(text) if text else None
-        except (ValueError, RecursionError) as error:
+            end, written = _json_at(text, 0) if text else (0, None)
+        except Unreadable as error:
             raise Unreadable(f"its arguments are a string that is no JSON: {error}") from error
+        if _end(_STRAY, text, end) < len(text):
+            raise Unreadable("there is more behind the JSON of its arguments")
     if written is None:
         return {}
+    if isinstance(written, list) and len(written) == 1:
+        (written,) = written
     if not isinstance(written, dict):
         raise Unreadable("its arguments are not a JSON object")
     if too_deep(written):
@@ -440,7 +472,12 @@ def _unfenced(text: str) -> str:
 def _json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
     """Read a JSON value at a place; return the place behind it, too."""
     try:
-        value, end = STRICT_DECODER.raw_decode(text, at)
+        try:
+            value, end = STRICT_DECODER.raw_decode(text, at)
+        except ValueError:
+            if not (mended := _mended(text, at, most)):
+                raise
+            value, end = STRICT_DECODER.decode(mended[0]), mended[1]
     except (ValueError, RecursionError) as error:
         long = len(text) - at > most and text.startswith(("{", "["), at)
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
@@ -450,6 +487,65 @@ def _json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
     if too_deep(value):
         raise Unreadable(f"it is nested deeper than {MAX_DEPTH} levels")
     return end, value
+
+
+# What JSON is made of, as models write it.
+_TOKEN: Final = re.compile(
+    r"""(?P<string>"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|\u201c[^\u201c\u201d\\]*\u201d)(?=\s*[,:}\]]|\s*</)"""
+    r"""|(?P<none>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/|,(?=\s*(?:[}\]]|</)))"""
+    r"""|(?P<word>true|false|null|True|False|None)\b|(?P<key>[A-Za-z_]\w*)(?=\s*:)"""
+    r"""|-?\d[\d.eE+-]*|[][{}:,]""",
+    re.DOTALL,
+)
+_IN_STRING: Final = re.compile(r"\\.|[\"\n\r\t]", re.DOTALL)
+_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+
+
+def _mended(text: str, at: int, most: int) -> tuple[str, int] | None:
+    """Return strict JSON for near JSON at a place, and the place behind it.
+
+    Mended are single and curled quotes, bare keys, comments, Python's constants, line breaks in
+    strings, commas before a closing bracket, brackets that are missing before a closing tag, and a
+    ``}`` too many in the outermost list.
+    """
+    made: list[str] = []
+    opened: list[str] = []
+    begun = at
+    while (found := _TOKEN.match(text, at)) and at - begun < most and len(opened) <= MAX_DEPTH:
+        token, at = found[0], found.end()
+        if found["string"]:
+            token = f'"{_IN_STRING.sub(_of_string, token[1:-1])}"'
+        elif found["key"]:
+            token = dumps(token)
+        elif found["none"]:
+            token = ""
+        elif token in "{[":
+            opened.append("}" if token == "{" else "]")
+        elif opened == ["]"] and token == "}":
+            token = ""
+        elif token in "}]" and (not opened or opened.pop() != token):
+            return None
+        made.append(_WORDS.get(token, token))
+        if not opened:
+            return "".join(made), at
+    if opened and text.startswith("</", at):
+        return "".join([*made, *reversed(opened)]), at
+    return None
+
+
+def _of_string(found: re.Match[str]) -> str:
+    if found[0] == r"\'":
+        return "'"
+    return found[0] if found[0][0] == "\\" else dumps(found[0])[1:-1]
+
+
+def is_strict(text: str) -> bool:
+    """Tell whether a text is strict JSON."""
+    try:
+        STRICT_DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _typed(written: str, schema: Mapping[str, Any] | None, about: str) -> Any:
@@ -494,7 +590,11 @@ def _of_python(written: str) -> Iterator[tuple[str, str]]:
 def _of_python_call(call: ast.expr | None) -> tuple[str, str]:
     if isinstance(call, ast.Call) and ast.unparse(call.func) == "print":
         (call,) = call.args
-    if not isinstance(call, ast.Call) or call.args:
-        raise ValueError("no call with named arguments")
+    if not isinstance(call, ast.Call):
+        raise TypeError("it is no call")
     name = ast.unparse(call.func).removesuffix(".call")
+    if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Dict):
+        return name, dumps(ast.literal_eval(call.args[0]))
+    if call.args:
+        raise ValueError("its values have no names")
     return name, dumps({str(one.arg): ast.literal_eval(one.value) for one in call.keywords})
