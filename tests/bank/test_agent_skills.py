@@ -193,7 +193,7 @@ def test_what_a_killed_process_put_aside_is_found_again(tmp_path):
 @pytest.mark.parametrize("name", ["../up", "a/b", "UPPER", "", "-a", "a--b", "x" * 65, "a\nb", "."])
 def test_a_name_that_breaks_the_rules_or_leaves_the_folder_is_refused(name, tmp_path):
     made = replace(to_agent_skills(Bank(1, (draft(1, "", id="g001"),)), "shop"), name=name)
-    with pytest.raises(DataError, match="is no name of a skill"):
+    with pytest.raises(DataError, match="is not a valid skill name"):
         write_agent_skills(made, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

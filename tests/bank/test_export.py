@@ -119,7 +119,7 @@ ITEM = {"id": "x", "title": "A", "principle": "B.", "when_to_apply": "C.", "kind
         ({"titel": "A"}, r"general\[0\]: unknown key 'titel'. Did you mean 'title'"),
         ({"title": None}, r"general\[0\]: title is None, not a text"),
         ({"principle": 3}, "principle is 3, not a text"),
-        ({"kind": "rule"}, "kind is 'rule'; it is 'skill' or 'lesson'"),
+        ({"kind": "rule"}, "kind is 'rule'; it must be 'skill' or 'lesson'"),
         ({"kind": "lesson"}, "'failure_point' is missing"),
         ({"status": "activ"}, "status is 'activ'. Did you mean 'active'"),
         ({"version": -1}, "version is -1, not a whole number"),

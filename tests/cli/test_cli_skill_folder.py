@@ -85,6 +85,10 @@ async def test_a_folder_that_changed_meanwhile_is_refused(cli, tmp_path, folder)
     cli("skill", "export", run, "--output", tmp_path / "new")
     assert (tmp_path / "new" / "doors" / "SKILL.md").read_text().startswith(HEAD + "# Doors")
     assert (tmp_path / "new" / "doors" / "scripts" / "run.sh").is_file()
+    folder.rename(tmp_path / "elsewhere")
+    gone = cli("skill", "export", run, "--output", tmp_path / "third", code=2)
+    assert "whose other files would be copied, is gone; restore it" in gone.stderr
+    assert not (tmp_path / "third").exists()
 
 
 async def test_a_line_that_a_client_would_run_is_not_written_into_a_folder(cli, tmp_path, folder):

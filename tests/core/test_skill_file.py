@@ -67,6 +67,12 @@ def test_a_missing_body_is_an_empty_skill_that_training_can_fill(tmp_path):
     assert skill.with_text("- Rule.")["SKILL.md"] == f"{PLAIN}- Rule.\n"
 
 
+def test_a_rule_above_many_lines_is_no_frontmatter_and_read_at_once(tmp_path):
+    (tmp_path / "rules.md").write_bytes(b"---\r\n" + b"Ask first.\r\n" * 5000)
+    found = read_skill_file(tmp_path / "rules.md")
+    assert (found.head, found.body[:15]) == ("", "---\nAsk first.\n")
+
+
 def test_linked_files_are_trained_only_where_that_is_asked_for(tmp_path):
     body = "Read [more](references/more.md#top), `references/code.md` and [x](https://a.b/c.md).\n"
     folder = _write(tmp_path / "router", PLAIN + body)

@@ -7,7 +7,8 @@ import pytest
 
 from skillwright.core import Act, Completion, Lapse
 from skillwright.core.agent import sendable
-from skillwright.core.calls import MAX_CALL_CHARS, Unreadable, read_arguments, read_calls
+from skillwright.core.call_json import MAX_CALL_CHARS, Unreadable, read_arguments
+from skillwright.core.calls import read_calls
 from written_calls import CALL, FORMS, ORDER, TOOLS, UNREADABLE, J
 
 

@@ -234,6 +234,18 @@ def test_malformed_json_names_its_file_line_and_column(tmp_path, name, body, mes
     assert name in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["items.json", "items.jsonl"])
+def test_an_item_that_no_model_can_read_is_refused_by_its_number(tmp_path, name):
+    long = json.dumps({"id": 2, "q": "x" * 8_000_001})
+    body = f'[{{"id": 1}},\n{long}]' if name == "items.json" else f'{{"id": 1}}\n{long}\n'
+    (tmp_path / "train").mkdir()
+    write(tmp_path / "train" / name, body)
+    with pytest.raises(SplitError, match="item 2 has 8,000,"):
+        SplitDataLoader().load_raw_items(str(tmp_path / "train" / name))
+    with pytest.raises(SplitError, match="item 2 has 8,000,"):
+        SplitDataLoader().load_split_items(str(tmp_path / "train"))
+
+
 def test_a_data_file_that_is_not_utf_8_names_the_byte(tmp_path):
     (tmp_path / "data.json").write_bytes(b'[{"id": "caf\xe9"}]')
     with pytest.raises(DataError, match="not UTF-8: byte 12 is 0xe9"):

@@ -192,6 +192,36 @@ def test_no_encoding_is_taken_that_would_garble_utf8(tmp_path):
     assert "begins with the mark of UTF-16" in refused(tmp_path, marked, encoding="latin-1")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_utf8_is_not_read_as_a_wide_encoding(tmp_path, encoding):
+    assert f"is UTF-8: encoding {encoding} would make" in refused(tmp_path, TEXT, encoding=encoding)
+    wide = table(tmp_path, TEXT.encode(encoding), encoding=encoding)
+    assert list(wide.rows()) == ROWS
+
+
+def test_empty_columns_without_names_at_the_end_are_left_out(tmp_path):
+    rows = list(table(tmp_path, "text,label,, \na,b,,\n c ,d,, \n").rows())
+    assert rows == [{"text": "a", "label": "b"}, {"text": " c ", "label": "d"}]
+    said = refused(tmp_path, "text,label,,\na,b,,\nc,d,,note\n")
+    assert "line 3: 'note' is in column 4, which has no name in the first line" in said
+    assert "3 cells under a header of 4 columns" in refused(tmp_path, "text,label,,\na,b,\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "where"),
+    [
+        ("a.jsonl", '{"q": "x"}\n{"q": "\\uD83D"}\n', ", line 2"),
+        ("a.json", '[{"q": ["\\udc00 x"]}]', ""),
+    ],
+)
+def test_half_of_a_character_is_refused_with_its_place(tmp_path, name, body, where):
+    said = refused(tmp_path, body, name)
+    assert f"{name}'{where}: \\ud" in said
+    assert "is one half of a character" in said
+    whole = table(tmp_path, '{"q": "\\ud83d\\ude00"}\n', "b.jsonl")
+    assert list(whole.rows()) == [{"q": "\U0001f600"}]
+
+
 def test_a_damaged_place_in_utf8_is_no_reason_for_another_encoding(tmp_path):
     body = "text,label\nCaf\u00e9,a\n".encode() * 2 + b"bad \xff place,b\n"
     said = refused(tmp_path, body)

@@ -212,14 +212,6 @@ def test_a_scorer_that_cannot_be_imported_is_refused_before_anything_is_played(t
     assert "No module named 'no_such_package'" in said
 
 
-def test_half_a_character_is_refused_by_row(tmp_path):
-    lines = [f'{{"text": "t {n} \\ud800", "label": "a"}}\n' for n in range(3)]
-    (tmp_path / "a.jsonl").write_text("".join(lines), encoding="utf-8")
-    said = refused(str(tmp_path / "a.jsonl"))
-    assert "a.jsonl, row-" in said
-    assert "surrogates not allowed" in said
-
-
 def test_rows_without_an_answer_are_refused_by_number(tmp_path):
     table = [("x", "a"), ("y", ""), ("z", " ")]
     said = refused(write(tmp_path / "a.csv", table))

@@ -201,7 +201,7 @@ def test_its_settings_are_those_of_its_release_test():
     )
     assert gate.release == ReleaseTest(5, "mixed", 0.3, 0.1, 2)
     assert gate.ledger(0.1, 99) == AlphaLedger(0.1, 1, shares=(1.0,))
-    assert gate.ledger(0.1, 99, again=True) == AlphaLedger(0.1, 2, shares=(0.6, 0.4))
+    assert gate.ledger(0.1, 99, second_release=True) == AlphaLedger(0.1, 2, shares=(0.6, 0.4))
     assert ExploreGate(draws=1).expected_rollouts(40) == 80
     assert ExploreGate(draws=2).expected_rollouts(40) == ExploreGate().expected_rollouts(40) == 120
 

@@ -140,7 +140,7 @@ def test_where_nothing_was_gained_or_too_much_would_be_needed_nothing_is_promise
 
 
 def test_before_a_run_each_gate_says_what_it_can_find():
-    said = power_text(ExploreGate(), ExploreGate().ledger(0.05, 7, again=True), 40)
+    said = power_text(ExploreGate(), ExploreGate().ledger(0.05, 7, second_release=True), 40)
     points = int(re.search(r"finds a true gain of (\d+) points in 80% of runs", said)[1])
     assert points == pytest.approx(100 * detectable_gain(40, 16, 0.03), abs=1)
     assert said.startswith("on 40 val tasks the release test finds")
@@ -162,8 +162,8 @@ def test_before_a_run_each_gate_says_what_it_can_find():
 
 def test_what_cannot_prove_anything_is_named_with_the_tasks_that_it_takes():
     explore, paired = ExploreGate(), PairedGate()
-    assert why_hopeless(explore, explore.ledger(0.05, 500, again=True), 8) == ""
-    assert why_hopeless(explore, explore.ledger(0.05, 500, again=True), 7) == (
+    assert why_hopeless(explore, explore.ledger(0.05, 500, second_release=True), 8) == ""
+    assert why_hopeless(explore, explore.ledger(0.05, 500, second_release=True), 7) == (
         "the release test cannot prove a gain on 7 val tasks: at alpha = 0.03 it takes at least 8"
     )
     assert why_hopeless(paired, paired.ledger(0.05, 100), 10) == (

@@ -313,6 +313,12 @@ async def test_a_folder_that_clients_would_drop_or_cut_does_not_pass(tmp_path, l
         assert said in rules.said
 
 
+@pytest.mark.parametrize("lines", ["- one\n- two", "text", "12", "[a, b]", ""])
+async def test_frontmatter_that_is_no_map_fails(tmp_path, lines):
+    (found,) = await verify_skills(_folder(tmp_path, f"---\n{lines}\n---\n{BODY}"))
+    assert not found.holds
+
+
 @pytest.mark.parametrize(
     "lines",
     [

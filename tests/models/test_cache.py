@@ -170,7 +170,7 @@ def test_a_file_that_is_something_else_is_refused_with_the_next_move(tmp_path, c
         other.execute("CREATE TABLE mine (x)")
         other.close()
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match=r"cannot be the reply cache: .* or leave cache out"):
+    with pytest.raises(ConfigError, match=r"cannot be used as the reply cache: .* or leave it out"):
         ReplyCache(path)
     assert path.read_bytes() == before
 

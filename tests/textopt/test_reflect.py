@@ -241,7 +241,6 @@ async def test_an_anchor_quoted_in_its_defused_form_is_found_again():
         ("I would add a rule about doors.", FailureCause.REPLY),
         ('{"reasoning": "x", "patch": {"edits": [{"op": "app', FailureCause.REPLY),
         ({"reasoning": "x"}, FailureCause.REPLY),
-        ({"patch": []}, FailureCause.REPLY),
         ({"patch": {"edits": {"op": "append"}}}, FailureCause.REPLY),
         ({"patch": {"edits": "none"}}, FailureCause.REPLY),
         ("", FailureCause.REPLY),

@@ -99,6 +99,9 @@ SHAPES = {
     "a list as the patch": {"patch": [EDIT]},
     "changes": {"changes": [EDIT]},
     "operations": {"patch": {"operations": [EDIT]}},
+    "no patch, but edits as a text": {"patch": {}, "edits": json.dumps([EDIT])},
+    "null edits, but operations": {"edits": None, "operations": [EDIT]},
+    "no patch, but changes": {"patch": None, "changes": [EDIT]},
     "capitals": {"Patch": {"Edits": [{"Op": "Append", "Content": RULE}]}},
     "JSON twice": STRICT,
     "a called tool": {"name": "submit", "arguments": REPLY},
@@ -235,6 +238,22 @@ async def test_a_reply_that_is_only_a_native_call_is_read_from_its_arguments():
         ({"op": "replace", "old": "x", "new": RULE}, ("replace", "x", RULE)),
         ({"op": "replace", "before": "x", "after": RULE}, ("replace", "x", RULE)),
         ({"old_string": "x", "new_string": RULE}, ("replace", "x", RULE)),
+        ({"search": "x", "replace": RULE}, ("replace", "x", RULE)),
+        ({"replace": "x", "with": RULE}, ("replace", "x", RULE)),
+        ({"op": "replace", "from": "x", "to": RULE}, ("replace", "x", RULE)),
+        ({"op": "delete", "content": "- Go home."}, ("delete", "- Go home.", "")),
+        ({"replace": "x", "content": RULE}, ("replace", "x", RULE)),
+        ({"insert_after": "x", "content": RULE}, ("insert_after", "x", RULE)),
+        ({"op": "replace", "find": "x", "replace_with": RULE}, ("replace", "x", RULE)),
+        (
+            {"command": "str_replace", "old_str": "x", "new_str": RULE},
+            ("replace", "x", RULE),
+        ),
+        ({"edit": EDIT}, ("append", "", RULE)),
+        ({"append": {"content": RULE}}, ("append", "", RULE)),
+        ({"append": RULE}, ("append", "", RULE)),
+        ({"delete": "- Go home."}, ("delete", "- Go home.", "")),
+        ({"op": "append", "body": RULE}, ("append", "", RULE)),
         ({"action": "append", "text": RULE}, ("append", "", RULE)),
         ({"type": "append", "text": RULE}, ("append", "", RULE)),
         ({"op": "add", "path": "/rules/-", "value": RULE}, ("append", "", RULE)),
@@ -245,6 +264,25 @@ async def test_other_names_of_operations_and_fields_are_read_and_noted(item, fou
     step = await stepped(edits(item))
     assert [(p.edit.op, p.edit.target, p.edit.content) for p in step.proposals] == [found]
     assert any(note.startswith("e1: ") for note in repairs(step))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"reasoning": "r", "patch": null}',
+        '{"patch": {}}',
+        '{"patch": [], "failure_summary": [{"failure_type": "t", "count": 1}]}',
+        '{"patch": {"reasoning": "fine", "edits": null}}',
+        '{"edits": null}',
+        "{'reasoning': 'r', 'patch': None}",
+        "```json\n[]\n```",
+        "[]",
+    ],
+)
+async def test_a_reply_that_proposes_nothing_is_no_fault(reply):
+    step = await stepped(reply)
+    assert step.candidate == SKILL
+    assert not causes(step)
 
 
 CUT = '{"patch":{"edits":[{"op":"append","content":"x"},{"op":"append","content":"Say'
@@ -270,6 +308,12 @@ CUT = '{"patch":{"edits":[{"op":"append","content":"x"},{"op":"append","content"
             '{"failure":{"edits":[{"op":"append","content":"a"}]},"success":{"edits":[]}}',
             "the form",
         ),
+        (
+            edits({"op": "insert", "position": "before", "target": "- Go home.", "content": "b"}),
+            "op 'insert' is none of",
+        ),
+        (edits({"op": "replace", "target": "- Go home.", "by": "b"}), "replace has no content"),
+        ('{"patch": null, "notes": [{"say": "the color"}]}', "does not have the form"),
         (edits({"op": "merge", "target": "a", "content": "b"}), "op 'merge' is none of"),
         (edits({"action": "delete", "command": "append", "target": "a"}), "'delete or append'"),
         (edits({"op": "insert_before", "target": "a", "content": "b"}), "op 'insert_before' is"),

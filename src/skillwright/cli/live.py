@@ -244,7 +244,7 @@ def display(
 
 
 def make_report(folder: Path) -> str:
-    """Write a run's report for its trackers."""
+    """Return a run's report, as HTML, for its trackers."""
     from skillwright.dashboard.report import html_report
 
     return html_report(folder)

@@ -288,8 +288,8 @@ class RlConfig(Settings):
         """The alpha ledger: over updates of bank and weights, and retirement."""
         retires = self.internalize is not None
         judged = self.evolutions + self.policy_steps + retires
-        again = retires and self.grpo.iterations > 0
-        return self.evaluation.gate.ledger(self.evaluation.alpha, judged, again=again)
+        second = retires and self.grpo.iterations > 0
+        return self.evaluation.gate.ledger(self.evaluation.alpha, judged, second_release=second)
 
     @property
     def retirement(self) -> NonInferiorityTest | None:

@@ -349,8 +349,8 @@ class RunConfig(Settings):
 
     def ledger(self, train_tasks: int) -> AlphaLedger:
         """Return the alpha ledger of a training on ``train_tasks`` >= 1 tasks."""
-        evaluation = self.evaluation
-        return evaluation.gate.ledger(evaluation.alpha, self.decisions(train_tasks), again=True)
+        gate, alpha = self.evaluation.gate, self.evaluation.alpha
+        return gate.ledger(alpha, self.decisions(train_tasks), second_release=True)
 
     def power(self, train_tasks: int, val_tasks: int) -> str:
         """Describe the smallest gain that the gate can detect, for task counts >= 1."""

@@ -13,8 +13,6 @@ and JSON alone.
 """
 
 import ast
-import json
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,19 +20,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from skillwright.core.call_json import (
+    MAX_CALL_CHARS,
+    STRAY,
+    STRICT_DECODER,
+    Unreadable,
+    end_of,
+    is_strict,
+    json_at,
+    read_arguments,
+)
 from skillwright.core.chat import ToolCall
 from skillwright.core.jsonio import dumps
 
-MAX_CALL_CHARS: Final = 65_536
-"""A call with a longer name and arguments is not carried out."""
-MAX_DEPTH: Final = 32
-"""Nor is one whose arguments are nested deeper."""
 WRITTEN: Final = "written_"
 """Beginning of the ids of calls that were read out of a text."""
-
-
-class Unreadable(ValueError):
-    """A call has no meaning, or several; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,6 @@ _TAIL: Final = re.compile(
 _CLOSES: Final = re.compile(r"</tool_calls?>|</\w*\Z|<tool_call>\s*\Z|\Z")
 _SEPARATOR: Final = re.compile(r"[\s,;]*+")
 _UNFENCED: Final = re.compile(r"[\s`\ufeff]*+")
-_STRAY: Final = re.compile(r"[\s`\ufeff,;}\]]*+")
 _NAMED: Final = re.compile(
     rf"(?:function\s*<\uff5ctool▁sep\uff5c>|functions\.)?({_NAME})(?::\d+)?\s*(?:\[CALL_ID\]\s*\w+)?\s*"
     r"(?:\[ARGS\]|<\uff5ctool▁sep\uff5c>|<\|tool_call_argument_begin\|>|Action Input:"
@@ -137,7 +136,6 @@ _CHILDREN: Final = re.compile(
 )
 _PYTHON: Final = re.compile(rf"\[?\s*(?:print\s*\(\s*)?{_NAME}\s*\(")
 _PYTHON_END: Final = re.compile(r"```|<\||</(?:tool|function)|\Z")
-_FENCED: Final = re.compile(r"\s*```[\w-]*\s(.*)```\s*", re.DOTALL)
 _JSON_BEGINS: Final = re.compile(r"(?:^[ \t]*|(?<=>))(?=[{\[])", re.MULTILINE)
 _ON_A_LINE: Final = re.compile(r"(?:^|```\w*[ \t]*\n?)[ \t\ufeff]*(?=[{\[])", re.MULTILINE)
 _REST_OF_LINE: Final = re.compile(r"[ \t,;]*(?:\r?\n)*(?:```)?[ \t]*(?:\r?\n|\Z)")
@@ -192,14 +190,14 @@ def read_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> WrittenCal
 def holes(text: str) -> Iterator[tuple[int, int]]:
     """Yield the places of calls and of JSON, where a tag is part of a value."""
     reader = _Reader(text, ())
-    starts = {_end(_LEAD, text, found.end()) for found in _OPEN.finditer(text)}
+    starts = {end_of(_LEAD, text, found.end()) for found in _OPEN.finditer(text)}
     behind = 0
     for at in sorted(starts | {found.end() for found in _JSON_BEGINS.finditer(text)}):
         if at < behind:
             continue
         try:
             is_json = text[at : at + 1] in ("{", "[")
-            behind = (_json_at(text, at, len(text)) if is_json else reader.payload(at))[0]
+            behind = (json_at(text, at, len(text)) if is_json else reader.payload(at))[0]
         except Unreadable:
             continue
         yield at, behind
@@ -216,27 +214,27 @@ class _Reader:
         }
 
     def section(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
-        """Read the calls behind an opening mark; return the place behind them, too."""
+        """Read the calls after an opening mark; return the offset after them, and the calls."""
         text, is_tag = self._text, found[0] == _TAG
         try:
-            begin = _end(_LEAD, text, found.end())
+            begin = end_of(_LEAD, text, found.end())
             is_bare = is_tag and not text[found.end() : begin].strip()
             end, calls = self.payload(begin, is_asked=is_bare)
             if is_tag:
-                end = _end(_STRAY, text, end)
+                end = end_of(STRAY, text, end)
                 if closes := _CLOSES.match(text, end):
                     return closes.end(), calls
                 calls = [WrittenCall(problem=f"there is more before {_END_TAG}")]
                 return self._behind(found), calls
         except Unreadable as error:
             return self._behind(found), [WrittenCall(problem=str(error))]
-        while text.startswith("{", at := _end(_SEPARATOR, text, end)) or _NAMED.match(text, at):
+        while text.startswith("{", at := end_of(_SEPARATOR, text, end)) or _NAMED.match(text, at):
             try:
                 end, more = self.payload(at)
             except Unreadable:
                 break
             calls += more
-        return _end(_TAIL, text, end), calls
+        return end_of(_TAIL, text, end), calls
 
     def _behind(self, found: re.Match[str]) -> int:
         """Return the place behind a call that cannot be read."""
@@ -253,7 +251,7 @@ class _Reader:
         start = before.find("{")
         with suppress(Unreadable):
             end, calls = self.payload(max(start, 0))
-            if _end(_UNFENCED, before, end) == len(before):
+            if end_of(_UNFENCED, before, end) == len(before):
                 return WrittenCalls(f"{before[:start]}{behind}".strip(), tuple(calls))
         return WrittenCalls(
             "", (WrittenCall(problem=f"a call stands between {_TAG} and {_END_TAG}"),)
@@ -267,11 +265,11 @@ class _Reader:
         text = self._text
         if not self._tools:
             return WrittenCalls(text.strip())
-        start = _end(_LEAD, text, 0)
+        start = end_of(_LEAD, text, 0)
         if _NAMED.match(text, start) or _PYTHON.match(text, start):
             with suppress(Unreadable):
                 end, calls = self.payload(start)
-                is_whole = _end(_UNFENCED, text, end) == len(text)
+                is_whole = end_of(_UNFENCED, text, end) == len(text)
                 if is_whole and all(one.name in self._tools for one in calls):
                     return WrittenCalls("", tuple(calls))
         parts, calls = list[str](), list[WrittenCall]()
@@ -304,14 +302,14 @@ class _Reader:
         return WrittenCalls(said, tuple(calls))
 
     def payload(self, at: int, *, is_asked: bool = False) -> tuple[int, list[WrittenCall]]:
-        """Read one call, or a list of calls, at a place; return the place behind it, too."""
+        """Read one call, or a list of calls, at an offset; return the offset after it, and them."""
         text = self._text
         if found := _FUNCTION.match(text, at):
             return self._between_tags(found)
         if found := _GEMMA.match(text, at):
             return found.end(), [self._call(found[1], _of_gemma(found[2]))]
         if found := _NAMED.match(text, at):
-            end, value = _json_at(text, found.end())
+            end, value = json_at(text, found.end())
             return end, [self._call(found[1], value)]
         if found := _CHILDREN.match(text, at):
             return found.end(), [self._call(found[1], found[3])]
@@ -320,7 +318,7 @@ class _Reader:
             if values or found[1] in self._tools:
                 return end, [self._call(found[1], values)]
         try:
-            end, value = _json_at(text, at)
+            end, value = json_at(text, at)
         except Unreadable:
             if _PYTHON.match(text, at):
                 return self._python(at)
@@ -335,11 +333,11 @@ class _Reader:
     def _between_tags(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
         text, name = self._text, found[1]
         if text.startswith("{", found.end()):
-            end, value = _json_at(text, found.end())
+            end, value = json_at(text, found.end())
         else:
             end, value = self._values(_VALUE, name, found.end())
         closed = _FUNCTION_END.match(text, end)
-        behind = _end(_UNFENCED, text, end)
+        behind = end_of(_UNFENCED, text, end)
         is_last = behind == len(text) or text.startswith("</", behind)
         if not closed and not (value and is_last):
             raise Unreadable(f"the tag of {name[:40]!r} is not closed")
@@ -392,160 +390,6 @@ class _Reader:
         short = name.removeprefix("functions.")
         name = short if name not in self._tools and short else name
         return WrittenCall(name, read_arguments(arguments), as_asked=as_asked)
-
-
-def read_arguments(written: Any) -> dict[str, Any]:
-    """Read arguments: an object, its JSON text (also encoded twice, or fenced), or nothing.
-
-    Raises:
-        Unreadable: They are something else.
-    """
-    for _ in range(3):
-        if not isinstance(written, str):
-            break
-        if len(written) > MAX_CALL_CHARS:
-            raise Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
-        text = _unfenced(written)
-        try:
-            end, written = _json_at(text, 0) if text else (0, None)
-        except Unreadable as error:
-            raise Unreadable(f"its arguments are a string that is no JSON: {error}") from error
-        if _end(_STRAY, text, end) < len(text):
-            raise Unreadable("there is more behind the JSON of its arguments")
-    if written is None:
-        return {}
-    if isinstance(written, list) and len(written) == 1:
-        (written,) = written
-    if not isinstance(written, dict):
-        raise Unreadable("its arguments are not a JSON object")
-    if too_deep(written):
-        raise Unreadable(f"its arguments are nested deeper than {MAX_DEPTH} levels")
-    return written
-
-
-def too_deep(value: Any) -> bool:
-    """Tell whether a JSON value is nested deeper than `MAX_DEPTH`."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _members(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _members(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [one for one in value.values() if isinstance(one, dict | list)]
-    if isinstance(value, list):
-        return [one for one in value if isinstance(one, dict | list)]
-    return []
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:80]} is too large a number")
-    return number
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
-
-
-# Built once: making a decoder takes longer than decoding a call.
-STRICT_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
-"""Reads what a model wrote as JSON; NaN and numbers without end are none."""
-
-
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return the place behind a match at a place; the place itself without one."""
-    found = pattern.match(text, at)
-    return found.end() if found else at
-
-
-def _unfenced(text: str) -> str:
-    """Return a text without a code fence, a byte order mark and blanks around it."""
-    fenced = _FENCED.fullmatch(text)
-    return (fenced[1] if fenced else text).strip(" \t\r\n\ufeff")
-
-
-def _json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
-    """Read a JSON value at a place; return the place behind it, too."""
-    try:
-        try:
-            value, end = STRICT_DECODER.raw_decode(text, at)
-        except ValueError:
-            if not (mended := _mended(text, at, most)):
-                raise
-            value, end = STRICT_DECODER.decode(mended[0]), mended[1]
-    except (ValueError, RecursionError) as error:
-        long = len(text) - at > most and text.startswith(("{", "["), at)
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise Unreadable(f"it is longer than {most} characters" if long else reason) from error
-    if end - at > most:
-        raise Unreadable(f"it is longer than {most} characters")
-    if too_deep(value):
-        raise Unreadable(f"it is nested deeper than {MAX_DEPTH} levels")
-    return end, value
-
-
-# What JSON is made of, as models write it.
-_TOKEN: Final = re.compile(
-    r"""(?P<string>"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|\u201c[^\u201c\u201d\\]*\u201d)(?=\s*[,:}\]]|\s*</)"""
-    r"""|(?P<none>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/|,(?=\s*(?:[}\]]|</)))"""
-    r"""|(?P<word>true|false|null|True|False|None)\b|(?P<key>[A-Za-z_]\w*)(?=\s*:)"""
-    r"""|-?\d[\d.eE+-]*|[][{}:,]""",
-    re.DOTALL,
-)
-_IN_STRING: Final = re.compile(r"\\.|[\"\n\r\t]", re.DOTALL)
-_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
-
-
-def _mended(text: str, at: int, most: int) -> tuple[str, int] | None:
-    """Return strict JSON for near JSON at a place, and the place behind it.
-
-    Mended are single and curled quotes, bare keys, comments, Python's constants, line breaks in
-    strings, commas before a closing bracket, brackets that are missing before a closing tag, and a
-    ``}`` too many in the outermost list.
-    """
-    made: list[str] = []
-    opened: list[str] = []
-    begun = at
-    while (found := _TOKEN.match(text, at)) and at - begun < most and len(opened) <= MAX_DEPTH:
-        token, at = found[0], found.end()
-        if found["string"]:
-            token = f'"{_IN_STRING.sub(_of_string, token[1:-1])}"'
-        elif found["key"]:
-            token = dumps(token)
-        elif found["none"]:
-            token = ""
-        elif token in "{[":
-            opened.append("}" if token == "{" else "]")
-        elif opened == ["]"] and token == "}":
-            token = ""
-        elif token in "}]" and (not opened or opened.pop() != token):
-            return None
-        made.append(_WORDS.get(token, token))
-        if not opened:
-            return "".join(made), at
-    if opened and text.startswith("</", at):
-        return "".join([*made, *reversed(opened)]), at
-    return None
-
-
-def _of_string(found: re.Match[str]) -> str:
-    if found[0] == r"\'":
-        return "'"
-    return found[0] if found[0][0] == "\\" else dumps(found[0])[1:-1]
-
-
-def is_strict(text: str) -> bool:
-    """Tell whether a text is strict JSON."""
-    try:
-        STRICT_DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _typed(written: str, schema: Mapping[str, Any] | None, about: str) -> Any:

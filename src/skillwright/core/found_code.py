@@ -52,7 +52,7 @@ def _text_of(code: Any) -> str:
     for one in (code, type(code)):
         with suppress(OSError, TypeError):
             return repr([inspect.getsource(one), closure])
-    compiled = getattr(code, "__code__", None)  # an interpreter prompt keeps no source
+    compiled = getattr(code, "__code__", None)  # no source: typed at an interpreter prompt
     if compiled is None:
         return repr(code)
     return repr((compiled.co_code, compiled.co_consts, compiled.co_names, closure))

@@ -18,7 +18,7 @@ from skillwright.core.calls import holds_mark, holes
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """An answer without what its server should have cut.
+    """An answer without the marks that its server should have removed.
 
     Attributes:
         text: The answer.

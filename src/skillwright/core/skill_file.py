@@ -17,7 +17,7 @@ from skillwright.core.skill import file_marker, split_files
 SKILL_FILE: Final = "SKILL.md"
 
 _FRONTMATTER = re.compile(
-    r"\ufeff?---[ \t]*\r?\n(?:.*\r?\n)*?---[ \t]*(?:\r?\n|\Z)(?:[ \t]*\r?\n)*"
+    r"\ufeff?---[ \t]*\r?\n(?:[^\n]*\n)*?---[ \t]*(?:\r?\n|\Z)(?:[ \t]*\r?\n)*"
 )
 _FIELD = re.compile(r"^(name|description)[ \t]*:", re.MULTILINE)
 _LINKED = re.compile(r"\]\(([^)\s#]+)[^)]*\)|`([\w./-]+)`")

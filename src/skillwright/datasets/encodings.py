@@ -144,7 +144,12 @@ def _checked(path: Path, named: str, first: bytes, marked: str | None) -> str:
             f"{str(path)!r} begins with the mark of {marked.upper()}, and encoding {named} would "
             "garble it; take env.data.encoding (or --encoding) out"
         )
-    if found.name.startswith("utf") or first.isascii():
+    is_wide = found.name.startswith(("utf-16", "utf-32"))
+    if (
+        marked
+        or found.name.startswith("utf-8")
+        or (b"\x00" in first if is_wide else first.isascii())
+    ):
         return marked or named
     try:
         # The sample may end inside a character.
@@ -154,7 +159,7 @@ def _checked(path: Path, named: str, first: bytes, marked: str | None) -> str:
     wrong = first.decode(named, "replace")
     at = next((at for at, one in enumerate(text) if not one.isascii()), 0)
     raise DataError(
-        f"{str(path)!r} is UTF-8: encoding {named} would make {_short(wrong[at:])!r} of "
+        f"{str(path)!r} is UTF-8: encoding {named} would make {_short(wrong[at:] or wrong)!r} of "
         f"{_short(text[at:])!r}. Take env.data.encoding (or --encoding) out"
     )
 

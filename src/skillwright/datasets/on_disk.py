@@ -36,6 +36,7 @@ MANIFEST_NAME = "split_manifest.json"
 ITEMS_NAME = "items.json"
 
 _DATA_SUFFIXES = (".json", ".jsonl")
+_MOST_CHARS = 8_000_000  # characters of an item; no model reads more
 
 
 def read_raw_items(path: Path) -> list[Any]:
@@ -52,27 +53,28 @@ def read_raw_items(path: Path) -> list[Any]:
     file = _single_file(path) if path.is_dir() else path
     if not file.is_file():
         raise SplitFileMissing(f"data_path {str(path)!r} does not exist")
-    match file.suffix.lower():
-        case ".jsonl":
-            return _read_lines(file)
-        case ".csv" | ".tsv" | ".parquet":
-            return list(Table(file).rows())
-        case _:
-            return _as_list(_read(file), file)
+    if file.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        return list(Table(file).rows())
+    items = _as_list(_read(file), file)
+    _refuse_long(items, file)
+    return items
 
 
 def read_split_folder(path: Path) -> tuple[list[Any], list[str]]:
-    """Read one split from the first ``.json``, or else ``.jsonl``, file of its folder, by name.
+    """Read a split from the alphabetically first ``.json`` file of a folder, or else ``.jsonl``.
 
     Returns:
         The items, and the names of further files, which are not read.
     """
     files = sorted(path.glob("*.json")) or sorted(path.glob("*.jsonl"))
     if not files:
-        raise SplitFileMissing(f"{str(path)!r} holds no .json file; put the items in items.json")
-    items = _read_lines(files[0]) if files[0].suffix == ".jsonl" else _read(files[0])
+        raise SplitFileMissing(
+            f"{str(path)!r} holds no .json or .jsonl file; put the items in items.json"
+        )
+    items = _read(files[0])
     if not isinstance(items, list):
         raise SplitError(f"{str(files[0])!r} holds a {_kind(items)}; a list of items is needed")
+    _refuse_long(items, files[0])
     return items, [file.name for file in files[1:]]
 
 
@@ -134,14 +136,30 @@ def _single_file(folder: Path) -> Path:
 
 
 def _read(file: Path) -> Any:
-    return _parse(read_text(file, "data file").removeprefix("\ufeff"), file, first_line=1)
+    """Return the value of a JSON file, or the list of those in a JSON Lines file."""
+    try:
+        text = read_text(file, "data file").removeprefix("\ufeff")
+        if file.suffix.lower() != ".jsonl":
+            return _parse(text, file, first_line=1)
+        # Not splitlines(): a line separator inside a JSON string does not end the line.
+        lines = enumerate(text.split("\n"), start=1)
+        return [_parse(line, file, first_line=number) for number, line in lines if line.strip()]
+    except MemoryError as error:
+        raise SplitError(
+            f"{str(file)!r} needs more memory than this process may take; take part of its items"
+        ) from error
 
 
-def _read_lines(file: Path) -> list[Any]:
-    text = read_text(file, "data file").removeprefix("\ufeff")
-    # Not splitlines(): a line separator inside a JSON string does not end the line.
-    lines = enumerate(text.split("\n"), start=1)
-    return [_parse(line, file, first_line=number) for number, line in lines if line.strip()]
+def _refuse_long(items: Sequence[Any], file: Path) -> None:
+    if file.stat().st_size <= _MOST_CHARS:
+        return
+    for number, item in enumerate(items, start=1):
+        size = len(json.dumps(item, ensure_ascii=False))
+        if size > _MOST_CHARS:
+            raise SplitError(
+                f"{str(file)!r}: item {number} has {size:,} characters, more than any model reads; "
+                "shorten it, or take it out"
+            )
 
 
 def _parse(text: str, file: Path, first_line: int) -> Any:

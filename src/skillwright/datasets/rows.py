@@ -32,6 +32,7 @@ _DEEPEST: Final = 100
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _UNNAMED: Final = "index"  # name for the index, which pandas writes first and without a name
 _NAMED_DELIMITER: Final = re.compile(r'\ufeff?"?sep=(.)"?[\r\n]*', re.IGNORECASE)
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _LAST_KEY: Final = re.compile(r'"((?:[^"\\]|\\.){1,200})"\s*:')
 
 
@@ -116,17 +117,27 @@ class Table:
             ) from error
         if not header:
             raise DataError(f"{str(self.path)!r} is empty; its first line names the columns")
+        width = len(header)
+        # Excel writes the separators of empty columns.
+        while not header[-1].strip():
+            header.pop()
         names = self._names(header)
         number = 1
         try:
             for line, cells in records:
-                if len(cells) != len(names):
+                if len(cells) != width:
                     raise DataError(
                         f"{str(self.path)!r}, line {line}: {len(cells)} cells under a header of "
-                        f"{len(names)} columns ({_listed(names)}). A cell that holds the separator "
+                        f"{width} columns ({_listed(names)}). A cell that holds the separator "
                         'or a line break must be in "double quotes"'
                     )
-                yield dict(zip(names, cells, strict=True))
+                for at, cell in enumerate(cells[len(names) :], start=len(names) + 1):
+                    if cell.strip():
+                        raise DataError(
+                            f"{str(self.path)!r}, line {line}: {_shown(cell)} is in column {at}, "
+                            "which has no name in the first line. Name the column, or empty it"
+                        )
+                yield dict(zip(names, cells, strict=False))
                 number += 1
         except _TooLong as error:
             raise self._too_long(error, names, number) from error
@@ -237,12 +248,20 @@ class Table:
 
     def _parsed(self, text: str, where: str) -> Any:
         try:
-            return json.loads(
+            found = json.loads(
                 text,
                 parse_constant=_refuse_constant,
                 parse_float=_finite,
                 object_pairs_hook=_each_key_once,
             )
+            if _SURROGATE.search(text):
+                json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = ascii(error.object[error.start]).strip("'")
+            raise DataError(
+                f"{str(self.path)!r}{where}: {half} is one half of a character, and the other half "
+                "is missing; correct it, or take it out"
+            ) from error
         except RecursionError as error:
             raise DataError(f"{str(self.path)!r}{where}: {_TOO_DEEP}") from error
         except ValueError as error:
@@ -251,6 +270,7 @@ class Table:
                 said = "an integer of more than 4,300 digits; write it as text, in quotes"
             is_json = "" if where else " is no JSON"
             raise DataError(f"{str(self.path)!r}{where}{is_json}: {said}") from error
+        return found
 
     def _object(self, row: Any, where: str, is_long: bool) -> Row:
         if not isinstance(row, dict):
@@ -327,6 +347,11 @@ class _Lines:
 def columns_of(rows: Sequence[Row]) -> list[str]:
     """Return the columns of rows, by first appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def chars_in(row: Row) -> int:
+    """Return the number of characters in a row's cells."""
+    return sum(len(one if isinstance(one, str) else json.dumps(one)) for one in row.values())
 
 
 def is_blank(value: Any) -> bool:

@@ -52,8 +52,8 @@ class _Pool:
         await anext(self._keeper)
 
     async def _keep(self) -> AsyncGenerator[None]:
-        # No episode knows whether it is the last one. But an event loop that ends closes its async
-        # generators, and this one then closes the connections.
+        # No episode knows whether it is the last one. When an event loop ends, it closes its async
+        # generators, and closing this one closes the connections.
         async with self.client:
             yield
 

@@ -115,8 +115,8 @@ class ReplyCache:
 
     def _unusable(self, error: Exception) -> ConfigError:
         return ConfigError(
-            f"{str(self._path)!r} cannot be the reply cache: {error}. Name a file that can be "
-            "written, on a local disk, or leave cache out."
+            f"{str(self._path)!r} cannot be used as the reply cache: {error}. Set cache to a "
+            "writable file on a local disk, or leave it out."
         )
 
 

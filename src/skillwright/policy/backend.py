@@ -176,6 +176,7 @@ class TokenBatch:
         logprobs: Log-probabilities under the current weights, with gradient.
         old_logprobs: Log-probabilities when sampled.
         mask: True for chosen tokens.
+        advantages: Advantages of the tokens.
         weights: Weights of the rows, shape ``[rows]``.
         reference: Log-probabilities under the frozen reference, or ``None``.
         entropy: Entropy of each token's distribution, in nats, or ``None``.

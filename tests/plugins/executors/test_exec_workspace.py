@@ -3,10 +3,11 @@
 import pytest
 import yaml
 
-from skillwright.core import DataError
+from skillwright.core import ConfigError, DataError
 from skillwright.models import render_skill_md
+from skillwright.plugins.executors.config import CodexExecConfig
 from skillwright.plugins.executors.model import render_prompt, without_mentions
-from skillwright.plugins.executors.workspace import is_live, mount_skill
+from skillwright.plugins.executors.workspace import find_program, is_live, mount_skill
 from skillwright.plugins.skillopt.workspace import prepare_workspace
 
 
@@ -155,3 +156,15 @@ def test_mentions_are_set_apart_and_addresses_stay():
     said = 'see @/etc/passwd (@notes.md) a@b.org @ 5 `@x` @"a b" \u3000@~/x'
     told = 'see @ /etc/passwd (@ notes.md) a@b.org @ 5 `@ x` @ "a b" \u3000@ ~/x'
     assert without_mentions(said) == told
+
+
+@pytest.mark.parametrize("path", ["./agent.sh", "tools/../agent.sh", "{here}/agent.sh"])
+def test_a_program_is_found_at_its_path(tmp_path, monkeypatch, path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "agent.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "agent.sh").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    config = CodexExecConfig(model="m", path=path.format(here=tmp_path))
+    assert find_program(config).samefile(tmp_path / "agent.sh")
+    with pytest.raises(ConfigError, match="is not there or cannot be run"):
+        find_program(CodexExecConfig(model="m", path="agent.sh"))

@@ -316,7 +316,7 @@ def test_weights_or_a_library_that_are_missing_are_named(weights, monkeypatch):
     client = HttpClient()
     with pytest.raises(DataError, match="neither a GGUF file nor an installed package"):
         make_model(LocalConfig(model="no-such-weights"), client)
-    with pytest.raises(ConfigError, match="trained for 64 tokens; lower it"):
+    with pytest.raises(ConfigError, match="supports at most 64 tokens; lower it"):
         make_model(LocalConfig(model=str(weights), context=128), client)
     for version in ("", "2025.12.1"):
         monkeypatch.setattr("skillwright.models.backends._installed", lambda _, v=version: v)

@@ -102,15 +102,15 @@ def skill_name(*words: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return a given folder name.
+    """Check a folder name, and return it unchanged.
 
     Raises:
         DataError: The name breaks the rules of the standard; the message proposes another.
     """
     if not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
         raise DataError(
-            f"{name!r} is no name of a skill: use 1 to {NAME_LIMIT} lowercase letters, digits and "
-            f"single hyphens between them, such as {skill_name(name)!r}"
+            f"{name!r} is not a valid skill name: use 1 to {NAME_LIMIT} lowercase letters, digits "
+            f"and single hyphens between them, such as {skill_name(name)!r}"
         )
     return name
 

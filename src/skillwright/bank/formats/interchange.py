@@ -220,7 +220,7 @@ def _id(written: str) -> str:
 
 def _kind(read: _Item) -> SkillKind:
     if read.kind not in ("skill", "lesson"):
-        raise ValueError(f"kind is {read.kind!r}; it is 'skill' or 'lesson'")
+        raise ValueError(f"kind is {read.kind!r}; it must be 'skill' or 'lesson'")
     if read.kind == "lesson":
         return SkillKind.LESSON
     return SkillKind.GENERAL if read.category is None else SkillKind.TASK_SPECIFIC

@@ -253,7 +253,7 @@ class Evolution:
     def candidate(
         self, bank: Bank, caps: GrowthCaps, is_near: IsNear = near_in_text
     ) -> tuple[Bank, ChangeReport]:
-        """Return the changed bank, and the outcome of each change within the limits."""
+        """Apply the changes up to ``caps``; return the new bank, and the outcome of each change."""
         return apply(bank, self.changes, caps, weakest=self.weakest, is_near=is_near)
 
 

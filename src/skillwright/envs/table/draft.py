@@ -10,7 +10,7 @@ from typing import Any, Final
 from skillwright.core import DataError, did_you_mean
 from skillwright.core.fence import one_line
 from skillwright.core.jsonio import dumps
-from skillwright.datasets.rows import Row, Table, columns_of, is_blank
+from skillwright.datasets.rows import Row, Table, chars_in, columns_of, is_blank
 from skillwright.envs.table.prompts import placeholder, quoted
 from skillwright.envs.table.scorers import as_number, as_text, listed
 
@@ -61,7 +61,7 @@ class Look:
 
     Attributes:
         table: The file.
-        rows: Number of all rows.
+        rows: Total number of rows.
         columns: Its columns, as seen in the first rows.
         head: The first rows.
     """
@@ -151,7 +151,7 @@ def look_at(table: Table) -> Look:
     names = columns_of(head)
     where = repr(str(table.path))
     if not head:
-        raise DataError(f"{where} holds no row below its header; add some")
+        raise DataError(f"{where} holds no rows; add some")
     if len(names) < 2:
         found = f"one column, {names[0]!r}" if names else "no column"
         raise DataError(
@@ -171,7 +171,7 @@ def _first(rows: Iterable[Row]) -> Iterator[Row]:
     size = 0
     for row in islice(rows, _LOOKED_AT):
         yield row
-        size += sum(len(cell) for cell in row.values() if isinstance(cell, str))
+        size += chars_in(row)
         if size > _LOOKED_AT_CHARS:
             return
 

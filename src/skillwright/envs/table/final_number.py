@@ -5,7 +5,9 @@ from typing import Final
 
 from skillwright.envs.table.numbers import LONGEST_READ, Read, cleaned, last_box, numbers_in
 
-_MARKED: Final = re.compile(r"^\s*####[^\w\n]*(?<!\w)([-+]?[^\w\n]?\d[^A-Za-z\n]*)$", re.MULTILINE)
+_MARKED: Final = re.compile(
+    r"^[^\S\n]*####[^\w\n]*(?<!\w)([-+]?[^\w\n]?\d[^A-Za-z\n]*)$", re.MULTILINE
+)
 _ANNOUNCED: Final = re.compile(
     r"(?:\b(?:answers?|results?|solution|antwort|ergebnis|r[e\u00e9]ponse|respuesta|resposta"
     r"|risposta|jawaban|cevap|odpowied\u017a|\u043e\u0442\u0432\u0435\u0442)\b"
@@ -22,6 +24,19 @@ _CORRECTED: Final = re.compile(
 _SENTENCE_END: Final = re.compile(r"[.!?\u3002](?=\W*(?:\s|$))|\n|\u3002")
 _BRACKETS: Final = re.compile(r"(?<=[\w\s])\([^()]*\)")
 _FEW_WORDS: Final = re.compile(r"\W*(?:[^\W\d]+\W+){0,2}(?:[^\w\s]|\s)*")
+_REMARK: Final = re.compile(
+    r"\n\W{0,6}(?:(?:note|confidence|source|hinweis|remarque|nota|\u6ce8)s?\W{0,3}:"
+    r"|(?:let me know|i hope|feel free|would you like)\b)[^=]*\Z"
+    r"|(?<=\d)\W{0,3}\n\W{0,6}(?:explanation|reasoning|because|since|this is because)\b.*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_ASIDE: Final = re.compile(
+    r"[,(]\s?(?:(?:(?:since|because|as of|weil|car|porque)\b|\u56e0\u4e3a|\u56e0\u70ba)"
+    r"(?:(?!\b(?:so|thus|therefore|hence|now)\b)[^,;\n])*"
+    r"|(?:after|before|within|in|out of|from|for|nach|apr\u00e8s)\s(?:only\s|just\s|about\s)?"
+    r"[^\s\w]?\d\S*(?:\s[^\W\d]+){0,2})\W{0,9}\Z",
+    re.IGNORECASE,
+)
 
 
 def final_number(reply: str, *, comma: bool = False) -> Read | None:
@@ -43,14 +58,23 @@ def final_number(reply: str, *, comma: bool = False) -> Read | None:
         found = _announced(text[starts[-1] :], comma)
         if found is not None:
             return found
-    return _last(text, comma)
+    return _last(_without_asides(text), comma)
+
+
+def _without_asides(text: str) -> str:
+    """Cut remarks at the end of a text, such as ``, after 3 years.``, that follow a number."""
+    for pattern in (_REMARK, _ASIDE):
+        found = pattern.search(text)
+        if found and re.search(r"\d", text[: found.start() + 1]):
+            text = text[: found.start() + 1]
+    return text
 
 
 def _announced(text: str, comma: bool) -> Read | None:
     """Return the number at the start of a sentence, or after an equals sign, or the last one."""
     text = text.lstrip(" \t\n*:_")
     end = _SENTENCE_END.search(text)
-    sentence = text if end is None else text[: end.start()]
+    sentence = _without_asides(text if end is None else text[: end.start()])
     if sentence.count("=") and (result := _last(_BRACKETS.sub("", sentence), comma)):
         return result
     found = list(numbers_in(sentence, comma=comma))

@@ -65,34 +65,50 @@ _SIGN: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_ANSWER: Final = re.compile(
-    r"(?:[A-Za-z]_\{?|\^\{?[-+]?|\u00b1\s*|\+/-\s*|\bper\s"
+    r"(?:[A-Za-z]_\{?|\^\{?[-+]?|\u00b1\s*|\+/-\s*|\bper\s|\d\s(?:out\s)?of\s(?:the\s)?"
     r"|(?:\b(?:not|nicht|pas|instead\sof|rather\sthan|anything\sbut)|n['\u2019]t)\W{1,4})$",
     re.IGNORECASE,
 )
+_RANGE: Final = re.compile(r"\bbetween\s(?:\S+\sand\s)?$", re.IGNORECASE)
 _CURRENCY: Final = re.compile(r"(?:USD|EUR|GBP|JPY|CNY|RMB|INR|CHF|AUD|CAD|Rs\.?|kr)$")
 _TAIL: Final = re.compile(
     r"\s?[x\u00d7*\u00b7]\s?10(?:\^(?P<ten>[-+]?\d{1,4})|[\u207a\u207b]?[\u00b2\u00b3\u00b9\u2070-\u2079]+)|[eE](?P<e>[-+]?\d{1,4})(?!\w)"
     r"|\^(?P<power>[-+]?\d{1,4})|\s?/\s?(?P<under>\d+(?:\.\d+)?)(?![\d/])"
 )
 _MIXED: Final = re.compile(r"\s+(?:and\s+)?(\d{1,3})\s?/\s?(\d{1,4})(?![\d/])")
-_TIMES: Final = re.compile(
-    r"\s?(?:thousand|million|billion|trillion|lakh|crore)s?\b|(?-i:k)(?![^\W\d_])"
-    r"|\s?(?:[\u4e07\u842c\u4ebf\u5104\ub9cc\uc5b5])",
-    re.IGNORECASE,
-)
+_NAMED_SIZES: Final = {
+    **dict.fromkeys(("thousand", "tausend", "ribu", "\u0442\u044b\u0441\u044f\u0447"), 10**3),
+    **dict.fromkeys(("million", "milion", "mill\u00f3n", "millon", "milh", "milyon"), 10**6),
+    **dict.fromkeys(
+        ("\u043c\u0438\u043b\u043b\u0438\u043e\u043d", "juta", "tri\u1ec7u", "mln", "mio", "mn"),
+        10**6,
+    ),
+    **dict.fromkeys(("billion", "milliard", "miliard", "miliar", "milyar", "mrd", "bn"), 10**9),
+    **dict.fromkeys(("\u043c\u0438\u043b\u043b\u0438\u0430\u0440\u0434", "t\u1ef7"), 10**9),
+    **{"trillion": 10**12, "lakh": 10**5, "crore": 10**7},
+}
 _SIZES: Final = {
-    **{"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12},
-    **{"lakh": 10**5, "crore": 10**7, "k": 10**3},
+    **_NAMED_SIZES,
+    **{"k": 10**3, "m": 10**6, "b": 10**9},
     **dict.fromkeys("\u4e07\u842c\ub9cc", 10**4),
     **dict.fromkeys("\u4ebf\u5104\uc5b5", 10**8),
 }
+_TIMES: Final = re.compile(
+    rf"\s?({'|'.join(sorted(_NAMED_SIZES, key=len, reverse=True))})"
+    r"(?:e?s|en?|i|o|a|y|\u00e3o|\u00f5es|\u00f3w|\u0430|\u0438|\u043e\u0432)?\b"
+    r"|((?-i:k))(?![^\W\d_])|\s?([\u4e07\u842c\u4ebf\u5104\ub9cc\uc5b5])",
+    re.IGNORECASE,
+)
+_MONEY: Final = re.compile(r"([mb])n?(?![^\W\d_])", re.IGNORECASE)
 _WITH_COMMA: Final = re.compile(
     r"(?<![\d,])(?:\d+|\d{1,3}(?:\.\d{3})+),(?:\d{1,2}|\d{4,})(?![\d,.])"
 )
 _WITH_POINT: Final = re.compile(
     r"(?<![\d.])(?:\d+|\d{1,3}(?:,\d{3})+)\.(?:\d{1,2}|\d{4,})(?![\d,.])"
 )
-_SHARE: Final = re.compile(r"\s?(?:%|percent\b|per\scent\b|pct\b)", re.IGNORECASE)
+_SHARE: Final = re.compile(
+    r"\s?(?:%|percent\b|per\scent\b|pct\b|pro[cz]ent\b|pour\scent\b|por\s?ciento\b)", re.IGNORECASE
+)
 
 
 class Read(NamedTuple):
@@ -101,7 +117,8 @@ class Read(NamedTuple):
     Attributes:
         start: Its first character, with the sign.
         end: The character after its last one.
-        value: ``None`` for text that only looks like a number: a time, a version, a dotted date.
+        value: ``None`` for text that only looks like a number: a time, a version, a dotted date, or
+            an end of a range "between 3 and 5".
         is_share: Whether a percent sign follows.
     """
 
@@ -111,12 +128,13 @@ class Read(NamedTuple):
     is_share: bool = False
 
 
-def numbers_in(text: str, *, comma: bool = False) -> Iterator[Read]:
-    """Yield the numbers of a text, in order; see `cleaned`, which should come first.
+def numbers_in(text: str, *, comma: bool = False, every: bool = False) -> Iterator[Read]:
+    """Yield the numbers of a text in order; apply `cleaned` first.
 
     Args:
         text: Any text.
         comma: Whether ``1,234`` has a decimal comma, as in a column with ``3,5``.
+        every: Whether to include those that answer nothing: an index, or the 3 of "not 3".
     """
     pos = 0
     while run := _RUN.search(text, pos):
@@ -127,8 +145,8 @@ def numbers_in(text: str, *, comma: bool = False) -> Iterator[Read]:
             pieces = _PIECE.finditer(text, run.start(), run.end())
             spans = [(one.start(), one.end(), _value(one[0], comma)[0]) for one in pieces]
         for start, end, plain in spans:
-            if (found := _read(text, start, end, plain)) is not None:
-                yield found
+            if every or not _answers_nothing(text[max(0, start - 24) : start]):
+                yield (found := _read(text, start, end, plain))
                 pos = max(pos, found.end)
 
 
@@ -206,12 +224,14 @@ def last_box(text: str) -> str | None:
     return None
 
 
-def _read(text: str, start: int, end: int, value: float | None) -> Read | None:
-    before = text[max(0, start - 16) : start]
-    glued = before[-1:].isalpha() and before[-1] < "\u0530"  # letters of Europe
-    if (glued and not _CURRENCY.search(before)) or _NO_ANSWER.search(before):
-        return None
-    if value is None:
+def _answers_nothing(before: str) -> bool:
+    is_glued = before[-1:].isalpha() and before[-1] < "\u0530"  # letters of Europe
+    return bool((is_glued and not _CURRENCY.search(before)) or _NO_ANSWER.search(before))
+
+
+def _read(text: str, start: int, end: int, value: float | None) -> Read:
+    before = text[max(0, start - 24) : start]
+    if value is None or _RANGE.search(before):
         return Read(start, end, None)
     if isinstance(value, int) and (mixed := _MIXED.match(text, end)):
         over, under = int(mixed[1]), int(mixed[2])
@@ -219,10 +239,11 @@ def _read(text: str, start: int, end: int, value: float | None) -> Read | None:
             value, end = value + over / under, mixed.end()
     elif (tail := _TAIL.match(text, end)) and not (tail["under"] and before.endswith("/")):
         value, end = _with_tail(value, tail), tail.end()
+    elif before[-1:] in set("$\u20ac\u00a3\u20b9") and (short := _MONEY.match(text, end)):
+        value, end = value * _SIZES[short[1].lower()], short.end()
     for _ in range(2):  # "thousand million", and no more, so that a number stays one
         if (times := _TIMES.match(text, end)) and value is not None:
-            size = _SIZES[times[0].strip().lower().removesuffix("s")]
-            value, end = value * size, times.end()
+            value, end = value * _SIZES[times[times.lastindex or 0].lower()], times.end()
     share = _SHARE.match(text, end)
     sign = _SIGN.search(before)
     if sign is not None:

@@ -24,7 +24,7 @@ import numpy as np
 from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
-from skillwright.datasets.rows import SUFFIXES, Row, Table, columns_of, is_blank
+from skillwright.datasets.rows import SUFFIXES, Row, Table, chars_in, columns_of, is_blank
 from skillwright.datasets.split import near_copies, near_key
 from skillwright.envs.about import TaskSplits
 from skillwright.envs.table.functions import refuse_unusable
@@ -187,7 +187,7 @@ class _Plan:
         for at, row in enumerate(self._rows()):
             if at in wanted or at in compared:
                 taken[at] = row
-                size += sum(len(cell) for cell in row.values() if isinstance(cell, str))
+                size += chars_in(row)
                 if size > _MOST_CHARS:
                     raise DataError(
                         f"{self._where}: the rows up to row {at + 1} have {size:,} characters, and "
@@ -206,7 +206,7 @@ class _Plan:
             where = str(table.path)
             head = table.head(_HEAD)
             if not head:
-                raise DataError(f"{where!r} holds no row below its header; add some")
+                raise DataError(f"{where!r} holds no rows; add some")
             columns = columns_of(head)
             refuse_other_columns(self.settings.prompt, columns, where)
             named = {

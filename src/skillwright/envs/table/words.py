@@ -11,7 +11,8 @@ _QUOTES: Final = "\"'`\u201c\u201d"
 _MOST_TRIED: Final = 2000
 _NEAR: Final = 30
 _WRAPPED: Final = (
-    re.compile(r"(\*{1,3})(?=[^*\s])([^*]*)\1"),
+    re.compile(r"(\*{1,3}|\${1,2})(?=[^*$\s])([^*$]*)\1"),
+    re.compile(r"()\\[(\[](.*)\\[)\]]"),
     re.compile(r"(\$*)(?:\\\(|\\\[)?\s*\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\s*(?:\\\)|\\\])?\1"),
     re.compile(r"()\\text(?:bf|rm)?\{([^{}]*)\}"),
 )
@@ -44,7 +45,7 @@ def unwrapped(text: str) -> str:
         before = bare
         bare = bare.strip(_QUOTES + " ").rstrip(_STOPS + _QUOTES + " ")
         for pattern in _WRAPPED:
-            if "{" in bare or "*" in bare:
+            if any(mark in bare for mark in "{*$\\"):
                 bare = found[2].strip() if (found := pattern.fullmatch(bare)) else bare
         if bare == before:
             break
@@ -56,7 +57,7 @@ def holds_words(text: str, wanted: str) -> bool:
 
     Scripts without blanks between words (Chinese, Japanese, Thai) have no word boundaries, except
     katakana words and Chinese numerals. ``can't`` does not hold ``can``, nor ``non-toxic``
-    ``toxic``.
+    ``toxic``, nor ``C++`` ``C``.
     """
     at = -1
     for _ in range(_MOST_TRIED):
@@ -68,8 +69,8 @@ def holds_words(text: str, wanted: str) -> bool:
             _is_joined(text[at - 1 : at], wanted[0])
             or (_is_joined(wanted[-1], text[end : end + 1]) and not _KOREAN.match(text, end))
             or (_SIGNED.match(wanted) and text[at - 1 : at].isalnum())
-            or text.startswith("'t", end)
-            or text[max(0, at - 4) : at] == "non-"
+            or text.startswith(("'t", "++", "#", "-free"), end)
+            or text.endswith(("non-", "anti-"), 0, at)
         )
         if not is_part and not _cuts_number(text, at, end):
             return True
@@ -84,7 +85,7 @@ def _cuts_number(text: str, start: int, end: int) -> bool:
     near = text[first : end + _NEAR]
     return any(
         one.start < start - first < one.end or one.start < end - first < one.end
-        for one in numbers_in(near)
+        for one in numbers_in(near, every=True)
     )
 
 

@@ -96,15 +96,16 @@ class Gate(OpenUnion):
         """Return the mean number of rollouts, both sides together, of a decision on ``tasks``."""
         return 2 * tasks * self.draws
 
-    def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
+    def ledger(self, alpha: float, decisions: int, *, second_release: bool = False) -> AlphaLedger:
         """Divide a run's alpha; by default evenly among its decisions.
 
         Args:
             alpha: Probability that a run releases a skill although its edits have no effect.
             decisions: Maximum number of judged candidates.
-            again: Whether a release test that is not significant may be repeated once.
+            second_release: Whether the run may make a second release test: a repetition of one
+                that was not significant, or one after skills are distilled into weights.
         """
-        del again
+        del second_release
         return AlphaLedger(alpha, max(1, decisions))
 
     def scores(self, terms: Terms) -> Metric:

@@ -38,9 +38,9 @@ class ExploreGate(Gate):
     """Accept likely gains during the run; prove all gains together at the release.
 
     The *current* skill, from which training continues, changes if a gain is more likely than not:
-    candidate and incumbent are compared after 1, 2, 4, ... draws per task, from the second look on
-    only on tasks whose results differ so far. An early look can accept or reject; the last one
-    accepts any mean gain above 0. A useless edit that is accepted costs only its length.
+    candidate and incumbent are compared after 1, 2, 4, ... draws per task. After the first look,
+    only tasks whose results differ so far are drawn. An early look can accept or reject; the last
+    one accepts any mean gain above 0. A useless edit that is accepted costs only its length.
 
     The *released* skill changes only by `ReleaseTest`, on fresh draws. The gains of all steps add
     up there, so it can be significant on tasks that are too few to prove a single step.
@@ -70,10 +70,10 @@ class ExploreGate(Gate):
             self.max_worse_tasks,
         )
 
-    def ledger(self, alpha: float, decisions: int, *, again: bool = False) -> AlphaLedger:
-        """Divide a run's alpha among its release tests only."""
+    def ledger(self, alpha: float, decisions: int, *, second_release: bool = False) -> AlphaLedger:
+        """Divide a run's alpha among its one or two release tests; steps use none of it."""
         del decisions
-        shares = RELEASE_SHARES if again else (1.0,)
+        shares = RELEASE_SHARES if second_release else (1.0,)
         return AlphaLedger(alpha, len(shares), shares=shares)
 
     def expected_rollouts(self, tasks: int) -> int:

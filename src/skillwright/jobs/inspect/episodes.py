@@ -129,7 +129,7 @@ def list_episodes(
         texts = texts_of(store)
 
         def place(one: EpisodeSummary) -> str | None:
-            return "" if query.grep is None else place_of(store.load_episode(one.id), query.grep)
+            return "" if query.grep is None else excerpt_of(store.load_episode(one.id), query.grep)
 
         found = tuple(
             described(one, threshold, texts, match)
@@ -335,8 +335,12 @@ def fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
     )
 
 
-def place_of(result: EpisodeResult, text: str) -> str | None:
-    """Return the text around a match in an episode, or ``None``."""
+def excerpt_of(result: EpisodeResult, text: str) -> str | None:
+    """Return the first match of a text in an episode, with some context, or ``None``.
+
+    Case is ignored. Task id and description, prompt, conversation, the agent's reasoning and the
+    failure's message are searched, in this order.
+    """
     pattern = re.compile(re.escape(text), re.IGNORECASE)
     for said in _said(result):
         if found := pattern.search(said):

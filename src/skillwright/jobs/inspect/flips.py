@@ -14,9 +14,9 @@ from skillwright.jobs.inspect.episodes import (
     FoundEpisode,
     Texts,
     described,
+    excerpt_of,
     find_folder,
     fits,
-    place_of,
     refuse_unknown,
     run_threshold,
     texts_of,
@@ -272,9 +272,9 @@ def _flip(pairs: Pairs, threshold: float, texts: Texts) -> Flip | None:
 
 
 def _place(store: RunStore, flip: Flip, text: str) -> str:
-    """Return the text around a match in one of the two episodes, or ""."""
+    """Return a match with its context, from the episode after the flip or before it, or ""."""
     places = (
-        place_of(store.load_episode(side.episode.summary.id), text)
+        excerpt_of(store.load_episode(side.episode.summary.id), text)
         for side in (flip.after, flip.before)
     )
     return next(filter(None, places), "")

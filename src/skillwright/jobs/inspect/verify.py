@@ -114,7 +114,8 @@ def _unreadable(text: str, where: str) -> Iterator[str]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         yield f"clients drop it, as they cannot read its frontmatter: {error}"
         return
-    for key, value in getattr(yaml.compose(written, yaml.SafeLoader), "value", []):
+    root = yaml.compose(written, yaml.SafeLoader)
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
         cut = re.match(r"[ \t]+#[^\n]*", written[value.end_mark.index :])
         if key.value == "description" and getattr(value, "style", None) is None and cut:
             yield (

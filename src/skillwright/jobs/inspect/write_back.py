@@ -49,7 +49,7 @@ class FolderExport:
             UsageError: The folder cannot be written.
         """
         try:
-            if self.copied_from is not None and self.copied_from.is_dir():
+            if self.copied_from is not None:
                 ignored = shutil.ignore_patterns(*_NOT_COPIED)
                 shutil.copytree(
                     self.copied_from, self.folder, symlinks=True, ignore=ignored, dirs_exist_ok=True
@@ -97,6 +97,11 @@ def plan_folder_export(skill: StoredSkill, folder: Path) -> FolderExport:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{str(folder)!r} holds no skill, and other files; name a new folder")
         copied_from = folder_of(skill.run)
+        if not copied_from.is_dir():
+            raise UsageError(
+                f"{str(copied_from)!r}, whose other files would be copied, is gone; restore it, or "
+                "export the skill alone with --name NAME"
+            )
         now = {name: _content(skill.run / KEPT_SKILL / name) for name in new}
     diff = "".join(_diff(name, now[name] or "", text) for name, text in new.items())
     changed = {name: text for name, text in new.items() if copied_from or text != now[name]}

@@ -43,17 +43,24 @@ def consumed(result: EpisodeResult) -> dict[str, Usage]:
 
 
 class StoredEpisodes:
-    """The engine's recorder over a run's store."""
+    """The engine's recorder, which writes to a run's store.
+
+    Args:
+        store: The run's store.
+        agent_identity: Identity of the agent, stored with each episode.
+        settle: Called after each stored episode, to store the usage of other models (embedder).
+        earlier: Stores of other runs, whose episodes are reused.
+    """
 
     def __init__(
         self,
         store: RunStore,
         agent_identity: str,
-        also: Callable[[], None] = lambda: None,
+        settle: Callable[[], None] = lambda: None,
         earlier: Sequence[RunStore] = (),
     ) -> None:
         self._store = store
-        self._also = also
+        self._settle = settle
         self._earlier = earlier
         self._agent = agent_identity
         self._lone_failures: set[str] | None = None  # read when the first episode fails
@@ -78,12 +85,14 @@ class StoredEpisodes:
         return key in self._lone_failures
 
     def record(self, result: EpisodeResult) -> EpisodeResult:
-        """Store a finished episode, and return it with known secrets redacted.
+        """Store a finished episode; return it, if scored, with known secrets redacted.
 
-        So the optimizer gets the same text after a resume, and no endpoint gets another one's key.
+        So the optimizer gets the same text after a resume, and no endpoint receives the key of
+        another one. An episode whose prompt, actions and observations hold no secret is returned
+        unchanged.
         """
         self._store.record_episode(result, agent=self._agent, usage=consumed(result))
-        self._also()
+        self._settle()
         self._remember(result)
         trajectory = result.trajectory
         said = (part for turn in trajectory.turns for part in (turn.act.written, turn.observation))

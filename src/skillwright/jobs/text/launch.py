@@ -125,7 +125,7 @@ def start_run(
     """
     refuse_unasked_data(config.env)
     # An adapter that imports from skillopt uses the run's models; any other uses its own.
-    plays_itself = config.env.compat is None and is_adapter(config.env)
+    has_own_models = config.env.compat is None and is_adapter(config.env)
 
     def first(path: Path, store: RunStore) -> dict[str, Any]:
         store.add_skill_version(skill, origin="initial_skill", step=0)
@@ -136,8 +136,8 @@ def start_run(
         keep_skill_file(config, path)
         facts |= mode_of(config).facts | keep_bank(config, path)
         return facts | {
-            "adapter": plays_itself,
-            "scripted": _is_scripted(config, plan, plays_itself),
+            "adapter": has_own_models,
+            "scripted": _is_scripted(config, plan, has_own_models),
             "two_levels": bool(config.ledger(1).shares),
         }
 
@@ -210,12 +210,13 @@ def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | Non
         store: The run's store, which tells whether an adapter plays without ``models.target``.
         plan: The plan of an evaluation, which has no optimizer; ``None`` for a training.
     """
-    plays_itself = any(event.payload.get("adapter", False) for event in store.events(MADE))
-    return _is_scripted(config, plan, plays_itself)
+    has_own_models = any(event.payload.get("adapter", False) for event in store.events(MADE))
+    return _is_scripted(config, plan, has_own_models)
 
 
-def _is_scripted(config: RunConfig, plan: EvalPlan | None, plays_itself: bool) -> bool:
+def _is_scripted(config: RunConfig, plan: EvalPlan | None, has_own_models: bool) -> bool:
+    """Return whether a model in use is scripted; an adapter may use its own, not the target."""
     llms = [] if plan else [config.models.optimizer]
-    if not plays_itself:
+    if not has_own_models:
         llms.append(config.models.target)
     return any(llm.is_scripted for llm in llms)

@@ -25,10 +25,10 @@ def ends_policy_step(run: RlParts, iteration: int) -> bool:
 async def judge_policy(
     run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, checkpoints: Checkpoints
 ) -> RlState:
-    """Have the gate judge the weights, unless it has; weights that lose are taken back.
+    """Judge the weights by the gate, unless this was done; roll rejected weights back.
 
-    Both sides get the skills of the latest iteration. The gate takes fresh draws after each change
-    that it accepts.
+    Both sides get the skills of the latest iteration. After each accepted change, the gate takes
+    fresh draws.
     """
     if iteration not in state.policy_steps:
         state = await _judged(run, state, policy, iteration, checkpoints)

@@ -3,7 +3,7 @@
     base trajectories -> distilled bank
     expert, with the bank's skills -> solved episodes -> cold start: the reference
     [ groups of rollouts with the same skills -> advantages -> update
-      every m iterations, optional: gate -> weights that lose are taken back
+      every m iterations, optional: gate -> rejected weights are rolled back
       every n iterations: failures of the evolution split -> teacher -> gate -> next bank
       every k iterations: val ] x iterations
     release test: the selected policy and its bank against the cold start and the first bank

@@ -191,7 +191,7 @@ class ClaudeCliConfig(ExecConfig):
 
     @classmethod
     def of(cls, config: ClaudeChatConfig) -> "ClaudeCliConfig":
-        """Take over what the program has."""
+        """Convert endpoint settings to those of the program; refuse any that it does not have."""
         vain = [name for name in _WITHOUT_EFFECT if name in config.model_fields_set]
         if vain:
             raise ConfigError(
@@ -248,7 +248,7 @@ class ClaudeCli(ClaudeProgram[ClaudeCliConfig]):
 
 
 def _split(messages: Sequence[Message]) -> tuple[str, list[Message]]:
-    """Part the system messages that open a conversation from the rest of it."""
+    """Return the opening system messages as one text, and the other messages."""
     opening = 0
     while opening < len(messages) and messages[opening]["role"] == "system":
         opening += 1

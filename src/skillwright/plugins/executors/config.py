@@ -215,5 +215,5 @@ class ClaudeCodeExecConfig(ExecConfig):
 
     @property
     def reports_cost(self) -> bool:
-        """Whether it does: for another address it would use its vendor's prices."""
+        """Whether its reported cost is valid; with ``base_url``, it uses its vendor's prices."""
         return self.base_url is None

@@ -318,7 +318,9 @@ def child_env(config: ExecConfig, home: Path, temporary: Path) -> dict[str, str]
 
 def find_program(config: ExecConfig) -> Path:
     """Find a program on the ``PATH``, or at its path."""
-    found = shutil.which(Path(config.path).expanduser())
+    path = Path(config.path).expanduser()
+    # Path drops "./", without which `which` searches the PATH.
+    found = shutil.which(path if path.name == config.path else path.absolute())
     if found is None:
         raise ConfigError(
             f"backend {config.backend!r} runs the program {config.path!r}, which is not "

@@ -130,17 +130,17 @@ def make_local(config: LocalConfig, client: HttpClient, **timing: Any) -> Endpoi
 
 
 def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:
-    """Return the client for the server of a local model; the server ends with ``client``."""
+    """Return a client of a local model's server, which ends when all its clients are closed."""
     path = find_weights(config.model)
     header = read_gguf(path)
     most = header.context_length
     if config.context and most and config.context > most:
         raise ConfigError(
-            f"context is {config.context}, and {path.name} was trained for {most} tokens; lower it"
+            f"context is {config.context}, and {path.name} supports at most {most} tokens; lower it"
         )
     if header.chat_template is None:
         raise ConfigError(
-            f"{path} has no chat template, so it is no model for conversations. Take the "
+            f"{path} has no chat template, so it is not a chat model. Use the "
             "instruction-tuned weights, or write tokenizer.chat_template into the file"
         )
     served = Served(

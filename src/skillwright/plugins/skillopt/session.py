@@ -95,11 +95,16 @@ class Hearing:
         self._again[get_ident()] = (key, mark)
         self.doubt()
 
-    def doubt(self, said: str = "") -> None:
-        """Mark the folder in a file as affected by errors; with a text, permanently."""
+    def doubt(self, error: str = "") -> None:
+        """Write the file that marks the folder's scores as affected by errors.
+
+        Args:
+            error: The error of a forked process, which shares no memory with this one; `sift`
+                raises it, so the rollout fails. Without one, `trust` can remove the mark.
+        """
         if self.folder is not None:
             with _doubt(self.folder).open("a", encoding="utf-8") as file:
-                file.write(said)
+                file.write(error)
 
     def is_reported(self, error: Exception) -> bool:
         """Return whether an adapter's error reports a model error, which is no score."""

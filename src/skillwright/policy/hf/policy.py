@@ -416,7 +416,7 @@ class HfPolicy:
         return logits
 
     def _begin(self, lane: Lane) -> Steady | None:
-        """Return replayed passes for a lane: on a GPU, if its attention is supported."""
+        """Return a lane's decoder by CUDA graph, or ``None`` where that is not supported."""
         if not self._recording.is_possible or not self._mode.packed or lane.shared is not None:
             return None
         return Steady(lane, self._read_steady, self._recording)

@@ -235,7 +235,7 @@ class CommandScorer(nn.Module):
         return equal
 
     def _commands(self, tokens: Tensor, commands: Tensor) -> Tensor:
-        """Sum each command's token vectors, depending on their slot, ``[B, commands, width]``."""
+        """Sum a command's token vectors, each times its slot's matrix: ``[B, commands, width]``."""
         turns = torch.arange(len(commands)).view(-1, 1, 1)
         picked = tokens[turns, commands.clamp(min=0)] * (commands >= 0).unsqueeze(-1)
         return picked.flatten(2) @ self.slots.flatten(0, 1)

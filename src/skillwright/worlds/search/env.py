@@ -23,12 +23,13 @@ class QaEnv(TextEnv):
     """One question.
 
     Args:
-        env_config: ``metric``, the reward: ``em`` (exact match, the default) or ``f1`` (of words);
+        env_config: ``metric``, the reward: ``em`` (exact match, the default) or ``f1``
+            (word overlap);
             ``max_context_chars``, the maximum characters of passages in the prompt (default 6000).
         extras: The question, as in `read_question`.
 
     Raises:
-        DataError: A setting is unknown or wrong, or ``extras`` is no question.
+        DataError: A setting is unknown or wrong, or ``extras`` holds no valid question.
     """
 
     version = "2"

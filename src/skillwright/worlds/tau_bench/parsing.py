@@ -9,17 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillwright.core import ToolCall
-from skillwright.core.calls import MAX_CALL_CHARS as MAX_CALL_CHARS
-from skillwright.core.calls import MAX_DEPTH as MAX_DEPTH
-from skillwright.core.calls import (
-    WRITTEN,
-    Unreadable,
-    WrittenCall,
-    WrittenCalls,
-    is_strict,
-    read_arguments,
-    read_calls,
-)
+from skillwright.core.call_json import MAX_CALL_CHARS as MAX_CALL_CHARS
+from skillwright.core.call_json import MAX_DEPTH as MAX_DEPTH
+from skillwright.core.call_json import Unreadable, is_strict, read_arguments
+from skillwright.core.calls import WRITTEN, WrittenCall, WrittenCalls, read_calls
 from skillwright.core.marks import spoken as visible_text
 from skillwright.worlds.tau_bench.tau_core.store import RESPOND, Store
 

@@ -1,4 +1,4 @@
-"""Import the data of tau-bench, and its words for the user, from a download or a copy.
+"""Import tau-bench's data, and its prompts for the simulated user, from a download or a copy.
 
 Its Python files are parsed, never executed. The result is compared with known checksums, so its
 source does not matter.
@@ -212,7 +212,7 @@ def _convert(checkout: Path, into: Path, domain: Domain) -> None:
 
 
 def _refuse_leaving(checkout: Path, domain: Domain) -> None:
-    """Refuse links to files outside the checkout, which would be copied."""
+    """Refuse links to files outside the checkout; their content would be copied."""
     ours, root = checkout / _ENVS / domain.name, checkout.resolve()
     files = [
         checkout / "LICENSE",

@@ -149,7 +149,7 @@ class AdapterMemory:
     def keep_batch(
         self, key: str, read: ReadBatch, *, skill: str, whole: str = "", about: Mapping[str, Any]
     ) -> None:
-        """Store all episodes of a batch; without any score, a resume rolls it out again."""
+        """Store all episodes of a batch; a resume rolls out again a batch without scores."""
         with self.store.transaction(durable=True):
             numbers = [
                 self.store.record_episode(result, agent=self.agent, skill=skill)

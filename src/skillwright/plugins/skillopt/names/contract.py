@@ -186,7 +186,7 @@ _READING: Final = "skillwright.plugins.skillopt.config.reading:NAMES"
 
 
 def _configuration(name: str) -> Any:
-    """Import a function that reads configurations, lazily."""
+    """Return a function of ``skillopt.config``, which is imported on first use."""
     if name in CONFIGURATION:
         return find_code(_READING, "skillopt.config")[name]
     raise AttributeError(f"skillopt.config has no {name!r}")

@@ -375,7 +375,7 @@ class TauEnv:
 
     @property
     def user(self) -> Any:
-        """The simulated user; replaceable."""
+        """The simulated user, made at the first read; it can be replaced."""
         if self._user is None and self._make_user is not None:
             self._user = self._make_user()
         return self._user
