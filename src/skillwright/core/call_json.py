@@ -19,10 +19,13 @@ class Unreadable(ValueError):
 
 _FENCED: Final = re.compile(r"\s*```[\w-]*\s(.*)```\s*", re.DOTALL)
 STRAY: Final = re.compile(r"[\s`\ufeff,;}\]]*+")
+"""Matches what models leave after a call: blanks, the end of a fence, brackets too many."""
 
 
 def read_arguments(written: Any) -> dict[str, Any]:
-    """Read arguments: an object, its JSON text (also encoded twice, or fenced), or nothing.
+    """Read arguments: an object, its JSON text (encoded twice, fenced or malformed too), or nothing.
+
+    A list of one object is that object.
 
     Raises:
         Unreadable: They are something else.
@@ -102,9 +105,9 @@ def json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
         try:
             value, end = STRICT_DECODER.raw_decode(text, at)
         except ValueError:
-            if not (mended := _mended(text, at, most)):
+            if not (repaired := _repaired(text, at, most)):
                 raise
-            value, end = STRICT_DECODER.decode(mended[0]), mended[1]
+            value, end = STRICT_DECODER.decode(repaired[0]), repaired[1]
     except (ValueError, RecursionError) as error:
         long = len(text) - at > most and text.startswith(("{", "["), at)
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
@@ -128,12 +131,12 @@ _IN_STRING: Final = re.compile(r"\\.|[\"\n\r\t]", re.DOTALL)
 _WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 
 
-def _mended(text: str, at: int, most: int) -> tuple[str, int] | None:
-    """Return strict JSON for near JSON at a place, and the place behind it.
+def _repaired(text: str, at: int, most: int) -> tuple[str, int] | None:
+    """Rewrite malformed JSON at an offset as strict JSON; return it and the offset after it.
 
-    Mended are single and curled quotes, bare keys, comments, Python's constants, line breaks in
-    strings, commas before a closing bracket, brackets that are missing before a closing tag, and a
-    ``}`` too many in the outermost list.
+    Repairs single and curled quotes, bare keys, comments, Python's constants, line breaks in
+    strings, commas before a closing bracket, missing brackets before a closing tag, and an
+    extra ``}`` in the outermost list.
     """
     made: list[str] = []
     opened: list[str] = []

@@ -298,7 +298,7 @@ class _Reader:
                 behind = line.end()
         said = "".join([*parts, text[behind:]]).strip()
         if calls and "?" in said:
-            calls = [WrittenCall(problem="the text beside it asks something")]
+            calls = [WrittenCall(problem="the text around it asks something")]
         return WrittenCalls(said, tuple(calls))
 
     def payload(self, at: int, *, is_asked: bool = False) -> tuple[int, list[WrittenCall]]:
