@@ -199,6 +199,11 @@ def test_utf8_is_not_read_as_a_wide_encoding(tmp_path, encoding):
     assert list(wide.rows()) == ROWS
 
 
+def test_a_workbook_is_refused_with_the_next_move(tmp_path):
+    with pytest.raises(DataError, match="Save the sheet as CSV"):
+        table(tmp_path, b"PK", "rows.xlsx")
+
+
 def test_a_column_may_be_called_like_a_kind_of_file(tmp_path):
     assert table(tmp_path, "par1,arrow1\na,b\n").head(1) == [{"par1": "a", "arrow1": "b"}]
     assert "is a web page" in refused(tmp_path, "\n<!DOCTYPE HTML>\n<p>Sign in</p>\n")
