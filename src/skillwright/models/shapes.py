@@ -190,8 +190,6 @@ def _converted(old: Any, detail: ErrorDetails) -> Any:
     match detail["type"], old:
         case "list_type", dict():
             return as_list(old)
-        case "list_type", int() if not isinstance(old, bool):
-            return [old]
         case "list_type", str():
             found = as_json(old)
             return as_list(found) if isinstance(found, dict) else found
@@ -213,12 +211,12 @@ def _converted(old: Any, detail: ErrorDetails) -> Any:
 
 
 def has_nothing(value: dict[str, Any], key: str, remarks: Collection[str] = ()) -> bool:
-    """Return whether a key has null, or nothing in it, and no other key a list or an object.
+    """Return whether the value of a key is null or empty, and no other key has a list or an object.
 
     Args:
         value: A reply.
-        key: The key of what was asked for.
-        remarks: Other keys that may have a list.
+        key: A key; if it is missing, the result is false.
+        remarks: Other keys that may have a list or an object.
     """
     if value.get(key, key) not in (None, [], {}):
         return False

@@ -57,11 +57,11 @@ def extract_json_array(text: str) -> list[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class ReadReply(Generic[Reply]):
-    """A reply in the form that was asked for.
+    """A reply in the requested form.
 
     Attributes:
         value: The reply.
-        repairs: What was done to read it, a note each; empty for a reply that had the form.
+        repairs: Notes on how it was repaired; empty if it had the form.
     """
 
     value: Reply
@@ -76,19 +76,18 @@ def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply
 def read_reply(
     text: str, finish_reason: str, reply_type: type[Reply], *, as_written: bool = False
 ) -> ReadReply[Reply]:
-    """Read a model's reply: strict JSON in the form asked for, or else what can only mean that.
+    """Read a model's reply: strict JSON in the requested form if possible.
 
-    Then the reply is repaired, or read in the shape that it has, in YAML or in XML.
+    Else the reply is repaired, or read in another shape or notation of the same meaning.
 
     Args:
         text: The reply.
         finish_reason: Why it ended.
-        reply_type: The form that was asked for.
-        as_written: Nothing but strict JSON in that form is read.
+        reply_type: The requested form.
+        as_written: Whether only strict JSON in that form is read.
 
     Raises:
-        ReplyInvalid: It has no such reading; the message says why, in words that also instruct the
-            model.
+        ReplyInvalid: It cannot be read; the message says why, and what the model should do.
     """
     found = extract_json(text)
     # A complete object before a truncated one may be its draft.
