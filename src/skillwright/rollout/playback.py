@@ -191,7 +191,7 @@ def _without(metrics: Mapping[str, float], names: frozenset[str]) -> dict[str, f
 
 
 def _outcome(attempt: Attempt) -> EpisodeResult:
-    return attempt.result(attempts=1, started_at=0.0, lost=Usage(), beside={})
+    return attempt.result(attempts=1, started_at=0.0, lost=Usage(), lost_side={})
 
 
 _ABSENT: Final = object()

@@ -155,13 +155,12 @@ def look_at(table: Table) -> Look:
     if len(names) < 2:
         found = f"one column, {names[0]!r}" if names else "no column"
         raise DataError(
-            f"{where} has {found}; a table to train on has what is asked and the right answer in "
-            "two"
+            f"{where} has {found}; training needs two, the question and the right answer"
         )
     if len(names) > _MOST_COLUMNS:
         raise DataError(
-            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Take "
-            "those out of the file that no agent reads"
+            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Remove "
+            "those that no agent needs"
         )
     return Look(table, table.count(), tuple(_column(name, head) for name in names), head)
 
@@ -280,6 +279,7 @@ def _column(name: str, head: Iterable[Row]) -> Column:
 
 
 def _kind(values: Sequence[Any]) -> str:
+    """Return the kind of a column by its non-blank values; see `Column`."""
     if not values:
         return "text"
     if all(isinstance(value, list) or listed(value) for value in values):

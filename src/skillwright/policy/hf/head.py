@@ -70,10 +70,10 @@ class Head:
         if columns is not None:
             weight = weight.index_select(0, columns)
             bias = None if bias is None else bias.index_select(0, columns)
-        return self.finished(exact(functional.linear(hidden, weight, bias)))
+        return self.transformed(exact(functional.linear(hidden, weight, bias)))
 
-    def finished(self, logits: torch.Tensor) -> torch.Tensor:
-        """Apply the model's transformations to the last layer's output."""
+    def transformed(self, logits: torch.Tensor) -> torch.Tensor:
+        """Scale the last layer's output, and bound it by ``cap``."""
         if self.scale != 1.0:
             logits = logits * self.scale
         return torch.tanh(logits / self.cap) * self.cap if self.cap else logits

@@ -131,7 +131,7 @@ class _Stage:
         self._shut = rng.random() < SHUT
 
     def choose(self) -> Wanted | None:
-        """Choose the task's classes, with the wanted doors if possible."""
+        """Draw the task's classes; prefer doors as drawn. ``None`` if the furniture allows none."""
         found, best = None, -1
         for _ in range(_TASK_DRAWS):
             obj = self._draw_object()

@@ -91,6 +91,7 @@ def _found(named: str, data: str, domain: str) -> UserWords:
 
 
 def _source_in(folder: Path) -> Path:
+    """Return the source file in a checkout of tau-bench or in its installed package."""
     places = [folder / "tau_bench" / SOURCE, folder / SOURCE]
     for place in places:
         if place.is_file():

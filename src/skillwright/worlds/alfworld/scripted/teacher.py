@@ -142,9 +142,9 @@ class Storage:
 
 
 def learn_storage(episodes: Sequence[Episode], known_habits: Iterable[Habit] = ()) -> list[Storage]:
-    """Find classes that were seen repeatedly and mostly in one place.
+    """Find object classes that were seen repeatedly, and mostly in one place of a room.
 
-    A known habit counts once more for a place where its class was seen at least once.
+    A known habit adds one sighting to its place, if its class was seen there.
     """
     known = {(one.room, one.object_class, place) for one in known_habits for place in one.places}
 
