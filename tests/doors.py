@@ -212,7 +212,13 @@ def write_tasks(folder: Path, train: int = 12, val: int = 24, test: int = 12) ->
     """Write tasks as a folder that is split already; the rooms take turns."""
     for split, count in {"train": train, "val": val, "test": test}.items():
         items = [
-            {"id": f"{split}-{index:02d}", "task_type": room, "room": room, "door": ROOMS[room]}
+            {
+                "id": f"{split}-{index:02d}",
+                "task_type": room,
+                "room": room,
+                "door": ROOMS[room],
+                "visit": f"{split} {index}",  # no task repeats one of another split
+            }
             for index, room in ((index, list(ROOMS)[index % len(ROOMS)]) for index in range(count))
         ]
         (folder / split).mkdir(parents=True, exist_ok=True)

@@ -59,6 +59,7 @@ def near(value):
                 {"skills": json.dumps([SKILL])},
                 {"general_skills": [SKILL]},
                 {"Skills": [{name.title(): part for name, part in SKILL.items()}]},
+                {"skills": [{**SKILL, "name": None, "title": SKILL["name"]}]},
                 {"skills": [{**SKILL, "evidence": {"id": "T0", "turns": ["1", "2"]}}]},
             )
         ),
@@ -66,6 +67,14 @@ def near(value):
             json.dumps({"skills": [OTHER_NAMES]}),
             {"skills": [{**SKILL, "evidence": [{"id": "T0"}]}]},
         ),
+        *(
+            (
+                json.dumps({"skills": [{**SKILL, "evidence": [{"id": "T0", "turns": turns}]}]}),
+                {"skills": [{**SKILL, "evidence": [{"id": "T0", "turns": read}]}]},
+            )
+            for turns, read in ((None, []), (2, [2]))
+        ),
+        (json.dumps({"reasoning": "r", "changes": None}), {"reasoning": "r", "changes": []}),
         (f"<|channel|>final<|message|>{near(LESSONS)}<|return|>", LESSONS),
         (json.dumps([LESSON]), LESSONS),
         (near(EVOLVED), EVOLVED),
@@ -98,6 +107,7 @@ def test_a_form_of_one_meaning_is_read_and_noted(text, wanted):
     [
         "[]",
         json.dumps({"changes": []}),
+        json.dumps({"reasoning": "r", "changes": None, "notes": [{"rule": "x"}]}),
         json.dumps({"reasoning": "r", "changes": [{"op": "merge", "id": "s1", "reason": "x"}]}),
         json.dumps({"reasoning": "r", "changes": "none"}),
     ],

@@ -29,7 +29,7 @@ def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):
     assert again == report
     seed = cli("runs", "show", "doors/seed_42").stdout
     assert "How it differs from SkillOpt" in seed
-    assert "default mode: 12 settings differ" in seed
+    assert "default mode: 13 settings differ" in seed
     assert "evaluation.gate.kind explore (there strict)" in seed
 
 
@@ -46,7 +46,7 @@ def test_a_count_of_seeds_that_is_no_study_is_refused(cli, write_config):
 def test_parity_is_said_and_a_setting_by_name_has_the_last_word(cli, write_config):
     path = write_config()
     said = cli("train", path, "--parity", "--set", "optimizer.gate_slow_update=true").stdout
-    mode = "parity mode: SkillOpt's defaults (13 settings); 13 deliberate differences remain, "
+    mode = "parity mode: SkillOpt's defaults (14 settings); 13 deliberate differences remain, "
     assert f"{mode}1 overridden" in said
     assert "optimizer.gate_slow_update" not in said  # one line at the start; the list is below
     again = cli("train", path, "--parity", "--set", "run.parity=false").stdout

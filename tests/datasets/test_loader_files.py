@@ -296,7 +296,7 @@ def test_a_split_folder_without_its_parts_is_refused(tmp_path):
         loader.setup({})
     (tmp_path / "val").mkdir()
     (tmp_path / "test").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"val.* holds no \.json file"):
+    with pytest.raises(FileNotFoundError, match=r"val.* holds no \.json or \.jsonl file"):
         loader.setup({})
     write(tmp_path / "val" / "items.json", {"id": 1})
     with pytest.raises(ValueError, match="holds a JSON object; a list of items is needed"):

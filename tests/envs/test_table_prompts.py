@@ -111,6 +111,45 @@ BOMBS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("template", "asked"),
+    [
+        ("{{ n | string }} {{ n | int }} {{ n | abs }}", "1400000000 1400000000 1400000000"),
+        ("{{ '{:,}'.format(n) }} {{ n | filesizeformat }}", "1,400,000,000 1.4 GB"),
+        ("{{ '%d' % n }} {{ '%5d' | format(n) }} {{ n % 7 }}", "1400000000 1400000000 0"),
+        (
+            "{{ n | default(2000000000) }}{{ [n] | select('gt', 2000000000) | list }}",
+            "1400000000[]",
+        ),
+        ("{{ text | trim }}", "50% off order 1234567890 {a: 123456}"),
+        (
+            "{{ '%05.1f|%-4s|{:>4}' % (2.25, 'a') }}{{ '{:>4}|'.format('b') }}",
+            "002.2|a   |{:>4}   b|",
+        ),
+    ],
+)
+def test_large_numbers_are_no_bombs(template, asked):
+    row = {"n": 1_400_000_000, "text": "50% off order 1234567890 {a: 123456}"}
+    assert render_prompt(template, row) == asked
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ '{:1000000000}'.format('x') }}",
+        "{{ '{0:{1[0]}}'.format('x', [1000000000]) }}",
+        "{{ '{x:1000000000}'.format_map({'x': 1}) }}",
+        "{{ '%*d' % (1000000000, 5) }}",
+        "{{ '%.*f' % (1000000000, 1.5) }}",
+        "{{ '%(x)1000000000s' | format(x=1) }}",
+        "{{ '%.1000000000f' % 5 }}",
+    ],
+)
+def test_a_format_that_pads_to_a_gigabyte_is_refused(template):
+    with pytest.raises(DataError, match="pads a value to more than 999 characters"):
+        render_prompt(template, {"q": "x"})
+
+
 @pytest.mark.parametrize("template", BOMBS, ids=range(len(BOMBS)))
 def test_a_template_that_loops_recurses_or_builds_a_gigabyte_is_refused(template):
     began = time.process_time()

@@ -199,6 +199,11 @@ def test_utf8_is_not_read_as_a_wide_encoding(tmp_path, encoding):
     assert list(wide.rows()) == ROWS
 
 
+def test_a_column_may_be_called_like_a_kind_of_file(tmp_path):
+    assert table(tmp_path, "par1,arrow1\na,b\n").head(1) == [{"par1": "a", "arrow1": "b"}]
+    assert "is a web page" in refused(tmp_path, "\n<!DOCTYPE HTML>\n<p>Sign in</p>\n")
+
+
 def test_empty_columns_without_names_at_the_end_are_left_out(tmp_path):
     rows = list(table(tmp_path, "text,label,, \na,b,,\n c ,d,, \n").rows())
     assert rows == [{"text": "a", "label": "b"}, {"text": " c ", "label": "d"}]
@@ -225,14 +230,14 @@ def test_half_of_a_character_is_refused_with_its_place(tmp_path, name, body, whe
 def test_a_damaged_place_in_utf8_is_no_reason_for_another_encoding(tmp_path):
     body = "text,label\nCaf\u00e9,a\n".encode() * 2 + b"bad \xff place,b\n"
     said = refused(tmp_path, body)
-    assert "line 5 on, is not UTF-8 (byte 0xff), although what stands before is" in said
+    assert "line 5 on, is not UTF-8 (byte 0xff), although the text before it is" in said
     assert "bad" in said
 
 
 @pytest.mark.parametrize(
     ("name", "body", "said"),
     [
-        ("a.csv", '{"x": 1}\n{"x": 2}\n', "holds JSON Lines, not what its name says"),
+        ("a.csv", '{"x": 1}\n{"x": 2}\n', "holds JSON Lines; rename it so that it ends in .jsonl"),
         ("a.csv", '[\n{"x": 1}]', "rename it so that it ends in .json"),
         ("a.json", '{"x": 1}\n{"x": 2}\n', "rename it so that it ends in .jsonl"),
         ("a.jsonl", '[{"x": 1},\n{"x": 2}]', "rename it so that it ends in .json"),

@@ -132,7 +132,7 @@ def test_a_folder_has_one_file_for_each_split_and_no_other_way_to_split(tmp_path
     with pytest.raises(DataError, match=r"has two files for val: dev\.csv, val\.csv"):
         split(str(tmp_path))
     (tmp_path / "val.csv").unlink()
-    with pytest.raises(DataError, match="ratio says another split; take one of them out"):
+    with pytest.raises(DataError, match="ratio names another split; take one of them out"):
         split(str(tmp_path), {"ratio": "1:1:1"})
 
 
@@ -166,7 +166,7 @@ def test_a_column_of_ids_names_the_tasks(tmp_path):
     ("config", "said"),
     [
         ({"prompt": "Answer!"}, "names no column, so that all rows ask the same"),
-        ({"prompt": "{{ txt }}"}, "names the column 'txt', and"),
+        ({"prompt": "{{ txt }}"}, "names the column 'txt', which"),
         ({"prompt": "{{ txt }}"}, "Did you mean 'text'?"),
         ({"prompt": '{{ row["txt"] }}'}, "Did you mean 'text'?"),
         ({"prompt": "{{ text"}, "template, line 1"),
@@ -389,3 +389,10 @@ def test_rows_that_would_fill_the_memory_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("skillwright.envs.table.splits._MOST_CHARS", 200)
     said = refused(write(tmp_path / "a.csv", rows(90)))
     assert "all of them would be kept in memory. Take part of each split" in said
+
+
+def test_a_split_without_rows_is_refused_with_its_own_next_move(tmp_path):
+    marked = [(f"t{n}", "ab"[n % 2], ("train", "test")[n % 2]) for n in range(6)]
+    path = write(tmp_path / "a.csv", marked, ("text", "label", "part"))
+    said = refused(path, {"split_column": "part"})
+    assert "Add rows whose 'part' is val, or take env.data.split_column out" in said

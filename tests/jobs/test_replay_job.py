@@ -172,7 +172,7 @@ async def test_an_agent_that_would_now_speak_to_the_user_is_a_difference(tmp_pat
     turns = [tool_call("think", thought="?"), "Bye."]
     path, _ = await tau_evaluated(config, EvalPlan("test", 1), Clerk(turns=turns))
     parse = env.parse
-    monkeypatch.setattr(env, "parse", lambda text, mode: parse(text.replace("<", ""), mode))
+    monkeypatch.setattr(env, "parse", lambda text, *rest: parse(text.replace("<", ""), *rest))
     (found, _) = replay_run(path).differences
     assert found.difference.field == "environment"
     assert "speak to the user where it called a tool" in found.difference.now

@@ -7,11 +7,13 @@ from rich.console import Console
 
 from doors import Coach, Notebook, evaluated, look, trained
 from skillwright.cli.live import narrate
-from skillwright.cli.tables import show_evaluation
+from skillwright.cli.tables import show_evaluation, show_state
 from skillwright.config.run import validated
 from skillwright.core import Completion
+from skillwright.dashboard.report import html_report, markdown_report
 from skillwright.jobs.run import Scored
 from skillwright.jobs.text import EvalPlan
+from skillwright.jobs.text.history import past_events
 
 MODELS = {
     "target": {"backend": "scripted", "model": "clerk"},
@@ -88,7 +90,15 @@ async def test_an_evaluation_above_0_says_no_such_thing(tmp_path):
 async def test_a_baseline_at_0_says_it_before_anything_is_trained(tmp_path):
     watch = Notebook()
     config = config_of(tmp_path, [("Yes!", "yes")], copies=60)
-    await trained(config, Replies(), Coach([]), callback=watch)
+    path, report = await trained(config, Replies(), Coach([]), callback=watch)
     (baseline,) = watch.of(Scored)[:1]
     assert "differ from the answer only in case or punctuation" in baseline.hints[0]
     assert "scorer f1 ignores punctuation" in "\n".join(narrate(baseline))
+    console = Console(width=300, record=True)
+    show_state(console, report.state)
+    for shown in (console.export_text(), html_report(path), markdown_report(path)):
+        assert "differ from the answer only in case or punctuation" in shown
+        assert "0% of val solved" in shown
+    with look(path) as store:
+        again = next(one for one in past_events(config, store) if isinstance(one, Scored))
+    assert again == baseline

@@ -66,6 +66,8 @@ def show_state(console: Console, state: TrainState) -> None:
 
 def _endings(state: TrainState) -> Iterator[str]:
     """Yield messages about an unusual state or end of a run."""
+    for hint in state.hints:
+        yield f"[yellow]0% of val solved without training[/]: {escape(hint)}"
     if unusable := state.all_replies.line:
         yield f"[yellow]{unusable}[/]; the steps above say why"
     if state.ran_out_of_patience:

@@ -15,7 +15,7 @@ from skillwright.dashboard.ablation import read_ablation
 from skillwright.dashboard.charts import Mark
 from skillwright.dashboard.heat_map import HeatMap, heat_map
 from skillwright.dashboard.pace import pace_of, status_of
-from skillwright.dashboard.reading import Filter, RunReader, reading
+from skillwright.dashboard.reading import INITIAL, Filter, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.dashboard.timeline import alpha_left, course, in_order
 from skillwright.jobs.inspect import RunSummary, blame, compare_runs, read_episode, read_side
@@ -238,7 +238,11 @@ def costs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         return "costs.html", {
             "faults": reader.faults(),
             "again": sum(one.failed_calls for one in asked),
-            "remarked": [one for one in reader.remarks() if one[2] != (summary.stopped,)],
+            "remarked": [
+                (place, outcome, said)
+                for place, outcome, said in reader.remarks()
+                if said != (summary.stopped,) and place != INITIAL
+            ],
             "stopped": summary.stopped,
             "usage": summary.usage,
             "total": sum(summary.usage.values(), Usage()),

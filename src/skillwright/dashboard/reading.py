@@ -37,6 +37,8 @@ _TESTED = f"""(SELECT each.value FROM events v, json_each(v.payload, '$.{TEST_EP
 _IN_OTHER_SCOPE = (
     f"e.key IN {_TESTED % _OTHER_SCOPE} AND e.key NOT IN {_TESTED % 'final'} THEN '{_OTHER_SCOPE}'"
 )
+INITIAL = "initial skill"
+"""The place of remarks on the score before training."""
 _STAGES = ("proposed", "dropped", "merged", "selected", "applied")
 """Stages of an edit, in order."""
 _FAULTS, _MESSAGE = 50, 400
@@ -334,7 +336,7 @@ class RunReader:
         )
 
     def remarks(self) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Return (step or epoch, outcome, remarks) of those with remarks or a skipped update."""
+        """Return (place, outcome, remarks) of steps and epochs with remarks or a skipped update."""
         found = []
         for event in self.store.events():
             one = event.payload
@@ -343,6 +345,8 @@ class RunReader:
                 case Kind.STEP | Kind.EPOCH if said or one["action"].startswith("skip"):
                     place = f"{event.kind} {one[event.kind]}"
                     found.append((place, _outcome(one["action"], said), said))
+                case Kind.BASELINE if one.get("hints"):
+                    found.append((INITIAL, "0% of val solved", tuple(one["hints"])))
                 case _ if event.kind == UNUSABLE:
                     found.append(("", "the run stopped", (one["message"],)))
         return found

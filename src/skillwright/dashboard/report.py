@@ -95,14 +95,14 @@ def markdown_report(folder: Path) -> str:
 
 
 def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
-    """Yield why a run stopped, remarks on the optimizer's replies, and failures."""
+    """Yield why a run stopped, remarks on scores and replies, and failures."""
     if summary.stopped:
         yield f"**Stopped:** {_words(summary.stopped)}"
     remarked = [one for one in reader.remarks() if one[2] != (summary.stopped,)]
     if remarked:
         lines = [(f"{place}: {outcome}".strip(": "), said) for place, outcome, said in remarked]
         yield "\n".join(
-            ["The optimizer's replies:", ""]
+            ["Remarks:", ""]
             + [
                 f"- {head}" + "".join(f"\n  - {_words(one)}" for one in said)
                 for head, said in lines

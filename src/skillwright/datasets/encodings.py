@@ -62,7 +62,7 @@ _SAMPLE_BYTES: Final = 4096
 
 
 def refuse_other_kind(path: Path) -> None:
-    """Refuse a file whose first bytes belong to another kind than its suffix.
+    """Refuse a file whose content is of another kind than its suffix.
 
     Raises:
         DataError: It is another kind; the message says which, and what to do.
@@ -70,23 +70,21 @@ def refuse_other_kind(path: Path) -> None:
     with path.open("rb") as file:
         first = file.read(_LOOKED_AT)
     if path.suffix.lower() == ".parquet":
-        if first and not first.startswith(b"PAR1") and _is_text(first):
+        if first and b"\x00" not in first and not first.startswith((b"PAR1", b"PK\x03\x04")):
             raise DataError(
                 f"{str(path)!r} cannot be read as Parquet: it is text. Rename it so that it ends "
                 "in .csv or .jsonl, whichever it is"
             )
         return
+    head = first[:64].lstrip()
     for mark, kind, move in _KINDS:
-        if first[:64].lstrip().lower().startswith(mark.lower()):
+        if (head.lower() if mark.startswith(b"<") else head).startswith(mark):
             raise DataError(f"{str(path)!r} is {kind}; {move}")
     form = _json_form(first)
     is_cells = path.suffix.lower() in (".csv", ".tsv")
     if form and (is_cells or form != path.suffix.lower().replace("ndjson", "jsonl")):
         name = "JSON Lines" if form == ".jsonl" else "JSON"
-        raise DataError(
-            f"{str(path)!r} holds {name}, not what its name says; rename it so that it ends in "
-            f"{form}"
-        )
+        raise DataError(f"{str(path)!r} holds {name}; rename it so that it ends in {form}")
 
 
 def encoding_of(path: Path, named: str | None) -> str:
@@ -104,20 +102,14 @@ def encoding_of(path: Path, named: str | None) -> str:
     zeros = first.count(b"\x00")
     if marked is None and 0 < zeros < len(first) // 50 and not re.search(rb"\n\x00|\x00\n", first):
         line = first[: first.index(b"\x00")].count(b"\n") + 1
-        raise DataError(f"{str(path)!r}, line {line}, holds a zero byte: it is damaged. Mend it")
+        raise DataError(f"{str(path)!r}, line {line}, holds a zero byte; correct it")
     if marked is None and (zeros or b"\x1b$" in first):
         raise DataError(f"{str(path)!r} is not UTF-8. {_advice(first)}")
     return marked or "utf-8"
 
 
 def not_decodable(path: Path, encoding: str, error: UnicodeError) -> DataError:
-    """Return the error that a file is not in its encoding, with its text in likely encodings.
-
-    Args:
-        path: The file.
-        encoding: The encoding that failed.
-        error: The decoder's error.
-    """
+    """Return the error that a file is not in an encoding, with its text in likely ones."""
     line, before, sample = _around_the_fault(path, encoding)
     said = f"{str(path)!r}, from line {line} on, is not {encoding.upper()}"
     if isinstance(error, UnicodeDecodeError):
@@ -125,8 +117,8 @@ def not_decodable(path: Path, encoding: str, error: UnicodeError) -> DataError:
     if encoding.startswith("utf-8") and not before.isascii():
         shown = sample.decode("utf-8", "replace")
         return DataError(
-            f"{said}, although what stands before is: the file is damaged there, or a part in "
-            f"another encoding was put in. Mend {_short(shown)!r}"
+            f"{said}, although the text before it is: the file is damaged there, or holds a part "
+            f"in another encoding. Correct {_short(shown)!r}"
         )
     return DataError(f"{said}. {_advice(sample)}")
 
@@ -249,10 +241,6 @@ def _foreign_part(text: str) -> str:
 
 def _short(text: str) -> str:
     return " ".join(text[:_SAMPLE_CHARS].split())
-
-
-def _is_text(first: bytes) -> bool:
-    return b"\x00" not in first and first[:4] not in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 
 def _json_form(first: bytes) -> str:

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from skillwright.core import DataError
 
 INSTALL_PARQUET: Final = "pip install 'skillwright[parquet]'"
@@ -59,6 +57,7 @@ class _Reading:
     def __init__(self, arrow: Any, parquet: Any, path: Path, most_chars: int) -> None:
         self.arrow, self.types, self.path, self.most_chars = arrow, arrow.types, path, most_chars
         self.compute: Any = importlib.import_module("pyarrow.compute")
+        self.numpy: Any = importlib.import_module("numpy")  # loaded for Parquet files alone
         self.facts = parquet.read_metadata(path)
         leaves = [self.facts.schema.column(at) for at in range(self.facts.num_columns)]
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
@@ -130,7 +129,7 @@ class _Reading:
         if not self.types.is_dictionary(column.type):
             return column
         indices = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        used, at = np.unique(indices, return_inverse=True)
+        used, at = self.numpy.unique(indices, return_inverse=True)
         taken = self.arrow.array(used, mask=used < 0)
         return self.arrow.DictionaryArray.from_arrays(at, column.dictionary.take(taken))
 
@@ -144,21 +143,21 @@ class _Reading:
             texts = column.dictionary
             is_text = types.is_string(texts.type) or types.is_large_string(texts.type)
             count = self.compute.utf8_length if is_text else self.compute.binary_length
-            lengths = np.append(count(texts).fill_null(0).to_numpy(zero_copy_only=False), 0)
+            lengths = self.numpy.append(count(texts).fill_null(0).to_numpy(zero_copy_only=False), 0)
             # The length of a null is the appended one.
             return lengths[column.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
         if types.is_struct(kind):
             parts = [self._sizes_or_4(column.field(at)) for at in range(kind.num_fields)]
-            return np.sum(parts, axis=0) if parts else None
+            return self.numpy.sum(parts, axis=0) if parts else None
         if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
             inner = column.items if types.is_map(kind) else column.values
-            ends = np.append(0, np.cumsum(self._sizes_or_4(inner)))
-            return np.diff(ends[column.offsets.to_numpy()])
+            ends = self.numpy.append(0, self.numpy.cumsum(self._sizes_or_4(inner)))
+            return self.numpy.diff(ends[column.offsets.to_numpy()])
         return None
 
     def _sizes_or_4(self, column: Any) -> Any:
         sizes = self._sizes(column)
-        return np.full(len(column), 4, np.int64) if sizes is None else sizes + 4
+        return self.numpy.full(len(column), 4, self.numpy.int64) if sizes is None else sizes + 4
 
     def _values(self, column: Any) -> list[Any]:
         kind, types = column.type, self.types
@@ -186,8 +185,8 @@ class _Reading:
             if value != value or abs(value) == float("inf"):
                 return None
             if types.is_float32(kind):
-                return float(str(np.float32(value)))
-            return float(str(np.float16(value))) if types.is_float16(kind) else value
+                return float(str(self.numpy.float32(value)))
+            return float(str(self.numpy.float16(value))) if types.is_float16(kind) else value
         if isinstance(value, bytes):
             return value.decode("utf-8")
         if isinstance(value, Mapping):

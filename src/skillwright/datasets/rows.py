@@ -60,7 +60,7 @@ class Table:
         if suffix not in SUFFIXES:
             packed = "Unpack it. " if suffix in (".gz", ".zip", ".bz2", ".zst", ".xz") else ""
             raise DataError(
-                f"{str(self.path)!r} is no table: its name ends in {suffix or 'nothing'!r}. "
+                f"{str(self.path)!r} is not read as a table: it ends in {suffix or 'nothing'!r}. "
                 f"{packed}Give a file that ends in {', '.join(SUFFIXES)}"
             )
         if not self.path.is_file():

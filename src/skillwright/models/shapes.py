@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -146,6 +146,9 @@ def _fix(root: dict[str, Any], detail: ErrorDetails) -> bool:
         old = owner[last]
     except (LookupError, TypeError):
         return False
+    if old is None and isinstance(owner, dict):
+        del owner[last]  # null for a field that may be absent
+        return True
     new = _converted(old, detail)
     if new is None:
         return False
@@ -165,6 +168,8 @@ def _converted(old: Any, detail: ErrorDetails) -> Any:
     match detail["type"], old:
         case "list_type", dict():
             return as_list(old)
+        case "list_type", int() if not isinstance(old, bool):
+            return [old]
         case "list_type", str():
             found = as_json(old)
             return as_list(found) if isinstance(found, dict) else found
@@ -183,6 +188,23 @@ def _converted(old: Any, detail: ErrorDetails) -> Any:
             return new if new != old else None
         case _:
             return None
+
+
+def has_nothing(value: dict[str, Any], key: str, remarks: Collection[str] = ()) -> bool:
+    """Return whether a key has null, or nothing in it, and no other key a list or an object.
+
+    Args:
+        value: A reply.
+        key: The key of what was asked for.
+        remarks: Other keys that may have a list.
+    """
+    if value.get(key, key) not in (None, [], {}):
+        return False
+    others = (item for name, item in value.items() if name not in remarks)
+    return not any(
+        as_json(item) if isinstance(item, str) else isinstance(item, list | dict) and item
+        for item in others
+    )
 
 
 def as_list(value: dict[str, Any]) -> list[Any]:

@@ -11,9 +11,10 @@ from skillwright.asking import Answer, Question, ask
 from skillwright.core import ChatModel, ConfigError, Purpose, Sampling, did_you_mean
 from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
-from skillwright.models.shapes import LENIENT, as_json, as_list
+from skillwright.models.shapes import LENIENT, as_json, as_list, has_nothing
 from skillwright.rollout.transcript import estimate_tokens
-from skillwright.textopt.proposal import UpdateMode, is_item
+from skillwright.textopt.edit_shapes import is_item
+from skillwright.textopt.proposal import UpdateMode
 
 # Only the required part of a reply is checked here: a reply without it is requested once more, and
 # then is a fault. Stages drop and report single invalid edits of a valid reply.
@@ -28,25 +29,12 @@ Remarks = Annotated[
 _REMARKS = ("failure_summary", "success_patterns", "appendix_notes")
 
 
-def _proposes_nothing(value: Any, key: str) -> bool:
-    """Return whether a reply has null or nothing under a key, and no other list or object."""
-    return (
-        isinstance(value, dict)
-        and value.get(key, key) in (None, [], {})
-        and not any(
-            isinstance(value[name], list | dict) and value[name]
-            for name in value
-            if name not in _REMARKS
-        )
-    )
-
-
 def _as_edits(value: Any, info: ValidationInfo) -> Any:
     """Read the items of every update mode under one name; leniently, other lists of items too."""
     if isinstance(value, dict) and "edits" not in value:
         key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), None)
         value = value if key is None else {**value, "edits": value[key]}
-    if _proposes_nothing(value, "edits"):
+    if isinstance(value, dict) and has_nothing(value, "edits", _REMARKS):
         return {**value, "edits": []}
     if info.context is not LENIENT:
         return value
@@ -96,14 +84,14 @@ class AnalystReply(_Reply):
     def _bare_patch(cls, value: Any, info: ValidationInfo) -> Any:
         """Accept ``edits`` at the top level, as the documented raw patches allow."""
         value = _as_edits(value, info)
-        if _proposes_nothing(value, "patch"):
+        if isinstance(value, dict) and has_nothing(value, "patch", _REMARKS):
             return {**value, "patch": {"edits": []}}
         if info.context is LENIENT and isinstance(value, dict):
             patch = value.get("patch")
             patch = as_json(patch) if isinstance(patch, str) else patch
             patch = _as_edits(patch, info) if isinstance(patch, dict | list) else None
             value = {**value, "patch": patch} if patch else value
-        if isinstance(value, dict) and not value.get("patch") and "edits" in value:
+        if isinstance(value, dict) and not value.get("patch") and value.get("edits") is not None:
             return {**value, "patch": {"edits": value["edits"]}}
         return value
 

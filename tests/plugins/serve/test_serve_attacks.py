@@ -241,6 +241,8 @@ def test_a_changed_value_changes_no_other(before, key, value, indent):
     text = json.dumps(before, indent=indent)
     assert patched(f" {text}", before, after).lstrip() == patched(text, before, after)
     assert json.loads(patched(text, before, after)) == after
+    two = {**after, f"{key}1": value, f"{key}2": value}
+    assert json.loads(patched(text, before, two)) == two
 
 
 @given(st.lists(JSON), JSON, st.booleans())

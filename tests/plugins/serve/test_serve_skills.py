@@ -211,6 +211,8 @@ async def test_equal_questions_are_kept_apart_by_their_answers(clients, tmp_path
                 await feedback(address, episode=names[1], reward=0)
             with pytest.raises(openai.BadRequestError, match="0 to 1"):
                 await feedback(address, reward=2)
+            with pytest.raises(openai.BadRequestError, match="0 to 1"):
+                await feedback(address, reward=10**400)
             with pytest.raises(openai.AuthenticationError):
                 await feedback(address, "somebody's", reward=1)
     found = {one.task_id: one for one in stored(served.run)}

@@ -40,7 +40,7 @@ from skillwright.core.concurrency import together
 from skillwright.core.fence import attribute, plain_text
 from skillwright.core.seeds import derive_seed
 from skillwright.models.repairs import restored_latex
-from skillwright.models.shapes import LENIENT
+from skillwright.models.shapes import LENIENT, has_nothing
 from skillwright.rollout.transcript import (
     Cut,
     Skipped,
@@ -222,8 +222,11 @@ class EvolveReply(_Strict):
         if info.context is not LENIENT:
             return value
         found = {"changes": value} if isinstance(value, list) else value
-        has_changes = isinstance(found, dict) and bool(found.get("changes"))
-        return {"reasoning": NONE, **found} if has_changes else found
+        if not isinstance(found, dict):
+            return found
+        if has_nothing(found, "changes"):
+            return {**found, "changes": []}
+        return {"reasoning": NONE, **found} if found.get("changes") else found
 
 
 TaskName = Callable[[Task], str]

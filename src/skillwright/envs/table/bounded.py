@@ -21,9 +21,15 @@ _PER_OPERATION: Final = 100
 _PER_CALL: Final = 1000
 _PER_ITEM: Final = 50
 _LONGEST_NUMBER: Final = 10_000
-_DIGITS: Final = re.compile(r"\d{4,}")
+_WIDEST: Final = 999  # characters to which a format pads a value
+_WIDER: Final = re.compile(  # than that, or as wide as another value says
+    r"%(?:\([^)]*\))?[-#0 +]*(?:\d*\.)?(?:\d{4}|\*)|\{[^{}]*:[^{}]*(?:\d{4}|\{)"
+)
 _CHARGE, _COUNT = "_charged", "_counted"
-_SHORTENS: Final = frozenset({"truncate", "first", "last", "length", "count", _CHARGE, _COUNT})
+_FREE: Final = frozenset(  # filters that return a part of what they get
+    {"truncate", "first", "last", "length", "count", "default", "d", _CHARGE, _COUNT}
+    | {"select", "reject", "selectattr", "rejectattr"}
+)
 
 _left: ContextVar[list[int]] = ContextVar("left")
 _source_chars: ContextVar[int] = ContextVar("source_chars", default=0)
@@ -81,8 +87,10 @@ class BoundedTemplates(ImmutableSandboxedEnvironment):
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Compute an operation whose result may be large."""
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
-        if operator == "%" or not numbers:
-            _spend(_product([left, right]) if operator in "*%" else _size(left) + _size(right))
+        if operator == "%" and isinstance(left, str):
+            _spend(_formatted(left, right))
+        elif not numbers:
+            _spend(_product([left, right]) if operator == "*" else _size(left) + _size(right))
         elif operator in ("*", "**") and isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * abs(right) if operator == "**" else _bits(left, right)
             if bits > _LONGEST_NUMBER:
@@ -90,9 +98,13 @@ class BoundedTemplates(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, called: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: D102
+        # Jinja wraps the methods that format.
+        own = getattr(getattr(called, "__wrapped__", called), "__self__", "")
+        given = [*args, *kwargs.values()]
+        is_format = getattr(called, "__name__", "") in ("format", "format_map")
         # A method may repeat its own text.
-        given = [getattr(called, "__self__", ""), *args, *kwargs.values()]
-        _spend(_product(given) + _PER_CALL + _source_chars.get())
+        cost = _formatted(own, given) if is_format else _product([own, *given])
+        _spend(cost + _PER_CALL + _source_chars.get())
         return super().call(context, called, *args, **kwargs)
 
     def _charge_items(self, node: nodes.Expr) -> None:
@@ -140,12 +152,17 @@ def _counted(values: Iterable[Any]) -> Iterator[Any]:
 
 def _charging(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
     """Return a filter that is charged before it runs."""
-    if name in _SHORTENS:
+    if name in _FREE:
         return made
+    begin = int(hasattr(made, "jinja_pass_arg"))  # such filters get an object of Jinja first
 
     @wraps(made)
     def charged(*args: Any, **kwargs: Any) -> Any:
-        _spend(_product([*args, *kwargs.values()]))
+        value, *others = *args[begin:], *kwargs.values()
+        if name == "format":
+            _spend(_formatted(value, others))
+        else:  # a number that is filtered is no count, such as a width
+            _spend(_product([str(value) if isinstance(value, int) else value, *others]))
         if name == "join":
             args = tuple(_without_none(one) for one in args)
         return made(*args, **kwargs)
@@ -174,16 +191,20 @@ def _spend(cost: int) -> None:
 
 
 def _product(values: Iterable[Any]) -> int:
-    """Return an upper bound of the size of a result: the product of the two largest values."""
-    sizes = sorted(_extent(value) for value in values)[-2:]
-    return math.prod(sizes)
+    """Return an upper bound of the size of a result: the product of the two largest values.
+
+    An integer counts as itself, because it may be a width or a number of repetitions.
+    """
+    sizes = (abs(one) if isinstance(one, int) else _size(one) for one in values)
+    return math.prod(sorted(max(one, 1) for one in sizes)[-2:])
 
 
-def _extent(value: Any) -> int:
-    if isinstance(value, int):
-        return max(abs(value), 1)
-    digits = _DIGITS.findall(value[:_ALLOWANCE]) if isinstance(value, str) and "%" in value else ()
-    return max(_size(value), *(int(one[:18]) for one in digits), 1)
+def _formatted(text: Any, values: Any) -> int:
+    """Return an upper bound of the size of a format string that is filled in."""
+    if _WIDER.search(str(text)):
+        raise TooMuchWork(f"a format pads a value to more than {_WIDEST} characters")
+    fields = str(text).count("%") + str(text).count("{")
+    return _size(text) + fields * (_WIDEST + _size(values))
 
 
 def _bits(*numbers: int) -> int:

@@ -31,6 +31,7 @@ _ANSWER_NAMES: Final = (
 )
 _ID_NAMES: Final = re.compile(r"(.*[_ ])?(id|uuid|index|key|nr|no)", re.IGNORECASE)
 _SPLIT_NAMES: Final = ("split", "subset")
+_YAML_WORDS: Final = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
 _SPLIT_VALUES: Final = frozenset({"train", "training", "val", "valid", "validation", "dev", "test"})
 
 
@@ -155,7 +156,8 @@ def look_at(table: Table) -> Look:
     if len(names) < 2:
         found = f"one column, {names[0]!r}" if names else "no column"
         raise DataError(
-            f"{where} has {found}; training needs two, the question and the right answer"
+            f"{where} has {found}; a table to train on has one for the question and one for the "
+            "right answer"
         )
     if len(names) > _MOST_COLUMNS:
         raise DataError(
@@ -308,17 +310,7 @@ def _mapping(values: dict[str, Any]) -> str:
 
 def _scalar(value: Any) -> str:
     """Write a value so that YAML reads it back as it is."""
-    is_word = isinstance(value, str) and re.fullmatch(r"[A-Za-z_./][\w./ -]*", value)
-    if is_word and value.lower() not in (
-        "yes",
-        "no",
-        "on",
-        "off",
-        "true",
-        "false",
-        "null",
-        "y",
-        "n",
-    ):
+    is_word = isinstance(value, str) and re.fullmatch(r"(\.{0,2}/)?[A-Za-z_][\w./ -]*", value)
+    if is_word and value.lower() not in _YAML_WORDS:
         return value if value == value.strip() else quoted(value)
     return quoted(value) if isinstance(value, str) else json.dumps(value)

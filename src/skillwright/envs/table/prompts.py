@@ -77,8 +77,8 @@ def refuse_other_columns(source: str, columns: Sequence[str], where: str) -> Non
 def no_column(what: str, name: str, columns: Sequence[str], where: str) -> DataError:
     """Return the error that something names a missing column."""
     return DataError(
-        f"{what} names the column {name!r}, and {where} has none. {did_you_mean(name, columns)} "
-        f"Its first line names the columns: {_listed(columns)}"
+        f"{what} names the column {name!r}, which {where} lacks. {did_you_mean(name, columns)} "
+        f"Its columns are {_listed(columns)}"
     )
 
 

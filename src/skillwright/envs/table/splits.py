@@ -83,7 +83,7 @@ def _files(data: Mapping[str, Any]) -> list[Path]:
         if data[other] is not None:
             raise DataError(
                 f"env.data.path is the folder {str(folder)!r}, with a file per split, and "
-                f"env.data.{other} says another split; take one of them out"
+                f"env.data.{other} names another split; take one of them out"
             )
     return [_file_of(folder, split) for split in range(len(NAMES))]
 
@@ -209,28 +209,21 @@ class _Plan:
                 raise DataError(f"{where!r} holds no rows; add some")
             columns = columns_of(head)
             refuse_other_columns(self.settings.prompt, columns, where)
-            named = {
-                "env.config.task_type": self.settings.task_type,
-                "env.data.split_column": self.data["split_column"],
+            named: dict[str, Sequence[str | None]] = {
+                "env.config.answer": self.settings.hidden,
+                "env.config.task_type": [self.settings.task_type],
+                "env.data.split_column": [self.data["split_column"]],
             }
-            needs_answers = not self.settings.may_lack_answers
-            for name in self.settings.answer_columns:
-                # The default is not an explicit request.
-                if needs_answers or "answer" in self.settings.model_fields_set:
-                    self._refuse_missing("env.config.answer", name, columns, where)
-            for what, column in named.items():
-                if column is not None:
-                    self._refuse_missing(what, column, columns, where)
+            for what, names in named.items():
+                for name in names:
+                    if name is not None and name not in columns:
+                        raise no_column(what, name, columns, where)
             leaked = set(self.settings.hidden) & set(columns_in(self.settings.prompt))
             if leaked:
                 raise DataError(
                     f"env.config.prompt shows the column {min(leaked)!r}, which is the answer; "
                     "take it out of the prompt, or name another env.config.answer"
                 )
-
-    def _refuse_missing(self, what: str, name: str, columns: Sequence[str], where: str) -> None:
-        if name not in columns:
-            raise no_column(what, name, columns, where)
 
     def _index(self) -> _Index:
         settings, data = self.settings, self.data
@@ -361,10 +354,14 @@ class _Plan:
                 "500, test: 1000}"
             )
         if 0 in sizes:
-            empty = NAMES[sizes.index(0)]
+            empty, column = NAMES[sizes.index(0)], self.data["split_column"]
+            move = "Add rows, or divide them by another env.data.ratio, such as 1:1:1"
+            if column is not None:
+                move = f"Add rows whose {column!r} is {empty}, or take env.data.split_column out"
+            elif len(self.tables) > 1:
+                move = "Add rows that no other file has"
             raise DataError(
-                f"{where}: no row is left for {empty} ({counts}, of {len(index)} rows). "
-                "Add rows, or share them out by another env.data.ratio, such as 1:1:1"
+                f"{where}: no row is left for {empty} ({counts}, of {len(index)} rows). {move}"
             )
 
     def _names(self, rows: Mapping[int, Row], starts: Sequence[int]) -> dict[int, str]:
@@ -442,7 +439,7 @@ def _refuse_blank(path: Path, rows: Sequence[int], problem: str) -> None:
 
 
 def _with_columns(row: Row, names: Sequence[str]) -> Row:
-    """Return a row with all columns of a table; missing ones have no value."""
+    """Return a row with all of these columns; missing ones have no value."""
     return row if row.keys() >= set(names) else {**dict.fromkeys(names), **row}
 
 

@@ -94,7 +94,7 @@ async def _checks(path: Path) -> list[Checked]:
 
 
 def _unreadable(text: str, where: str) -> Iterator[str]:
-    """Yield what makes clients drop a skill, as they read YAML strictly, or read less of it."""
+    """Yield reasons why clients, which read YAML strictly, drop a skill or read a part of it."""
     if text.startswith("\ufeff"):
         yield "it begins with a byte order mark, so clients find no frontmatter; save it without"
     written, _ = split_frontmatter(text, where)

@@ -273,7 +273,7 @@ def read_initial_skill(config: RunConfig) -> str:
     Raises:
         DataError: The file is missing, or is not UTF-8.
     """
-    section = config.skill
-    if not section.init or config.run.parity:
-        return read_text(Path(section.init), "skill") if section.init else ""
-    return read_skill_file(section.init).text(references=section.train != "body")
+    init = config.skill.init
+    if not init or config.run.parity:
+        return read_text(Path(init), "skill") if init else ""
+    return read_skill_file(init).text(references=config.skill.train != "body")

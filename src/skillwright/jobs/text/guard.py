@@ -14,7 +14,7 @@ _SAMPLE, _QUOTED = 160, 40
 def stop_if_unusable(
     run: TrainParts, state: TrainState, account: Account, what: str, *, is_last: bool = False
 ) -> None:
-    """Stop before a step, or an epoch's update, is decided if too few replies can be used.
+    """Stop before the decision on a step, or an epoch's update, if too few replies are usable.
 
     The replies are forgotten, so that a resumed run asks again. Under ``run.parity`` a run
     continues as SkillOpt does.
@@ -39,9 +39,9 @@ def _message(run: TrainParts, state: TrainState, account: Account, what: str) ->
     cached = f", remove the reply cache {str(cache)!r}, which holds these replies," if cache else ""
     return (
         f"{what} is not decided: {account.why_unusable}{in_run}.{_sample(run, account)} "
-        f"The test stays sealed. Mend the optimizer's model or its server{cached} and resume: it "
-        "is asked again, and nothing is played again. Another model, or other settings, need a "
-        "new run."
+        f"The test stays sealed. Correct the optimizer's model or its server{cached} and resume: "
+        "it is asked again, and no episode is repeated. Another model, or other settings, need "
+        "a new run."
     )
 
 

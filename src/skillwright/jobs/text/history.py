@@ -79,7 +79,7 @@ def past_events(config: RunConfig, store: RunStore) -> Iterator[Event]:
         state = state.after(event.kind, event.payload)
         match event.kind:
             case Kind.BASELINE if state.baseline is not None:
-                yield Scored("initial skill", "val", state.baseline.overall)
+                yield Scored("initial skill", "val", state.baseline.overall, state.hints)
             case Kind.STEP:
                 yield step_decided(state.steps[-1], state)
             case Kind.EPOCH:

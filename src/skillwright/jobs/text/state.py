@@ -159,6 +159,7 @@ class TrainState:
         idle_steps: Steps since the last accept.
         replies: The optimizer's replies since the start, or since the run stopped for them.
         baseline: The initial skill's score on val.
+        hints: What to change where that score is 0%.
         met_best: The latest candidate that was judged against a best skill other than the current.
         final: The gate's verdict on the last skill against the best, if it was asked.
         sealed: Whether the test split is still closed.
@@ -175,6 +176,7 @@ class TrainState:
     idle_steps: int = 0
     replies: Replies = field(default=Replies())
     baseline: ScoreTable | None = None
+    hints: tuple[str, ...] = ()
     steps: tuple[StepRecord, ...] = ()
     epochs: tuple[EpochRecord, ...] = ()
     met_best: MetBest | None = None
@@ -268,7 +270,8 @@ class TrainState:
         """Return the state after one more event; events of other kinds change nothing."""
         match kind:
             case Kind.BASELINE:
-                return replace(self, baseline=ScoreTable.from_dict(payload))
+                hints = tuple(payload.get("hints", ()))
+                return replace(self, baseline=ScoreTable.from_dict(payload), hints=hints)
             case Kind.STEP:
                 return self._after_step(StepRecord.from_dict(payload))
             case Kind.EPOCH:

@@ -75,7 +75,8 @@ async def _measure_first(run: TrainParts, state: TrainState, started: asyncio.Ev
         found = env_findings(run.config, "val", 1, results)
     hints = tuple(found.facts.get("hints", ())) if found else ()
     run.callback.on_event(Scored("initial skill", "val", table.overall, hints))
-    return write_down(run.store, state, Kind.BASELINE, table.to_dict())
+    about = {"hints": hints} if hints else {}
+    return write_down(run.store, state, Kind.BASELINE, table.to_dict() | about)
 
 
 async def _learn(

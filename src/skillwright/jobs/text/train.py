@@ -211,4 +211,4 @@ def _introduce(run: TrainParts, state: TrainState, folder: RunFolder) -> None:
         )
     )
     if state.baseline is not None:
-        run.callback.on_event(Scored("initial skill", "val", state.baseline.overall))
+        run.callback.on_event(Scored("initial skill", "val", state.baseline.overall, state.hints))

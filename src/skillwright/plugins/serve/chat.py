@@ -250,7 +250,9 @@ class PolicyChat:
             raise Refused(400, "messages is a list with a role in each, and it is not empty")
         parts = [part for one in sent for part in sequence(one.get("content"))]
         if not all(mapping(part).get("type", "text") == "text" for part in parts):
-            raise Refused(400, "a message holds what is no text, which a policy cannot read")
+            raise Refused(
+                400, "a message holds something other than text, which a policy cannot read"
+            )
         messages = OPENAI.conversation(body)
         for one in messages:
             one["role"] = "system" if one["role"] == "developer" else one["role"]

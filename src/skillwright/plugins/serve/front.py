@@ -345,15 +345,16 @@ class Front:
         if self._conversations is None:
             raise Refused(404, "nothing is recorded here: leave --no-record out")
         body = _parsed(raw) or {}
-        name, said = body.get("episode", ""), body.get("reward")
-        is_flag = isinstance(said, bool)
-        reward = float(said) if isinstance(said, int | float) and not is_flag else -1.0
-        if not isinstance(name, str) or not 0 <= reward <= 1:
+        name = body.get("episode", "")
+        said: Any = body.get("reward")
+        is_number = isinstance(said, int | float) and not isinstance(said, bool)
+        if not (isinstance(name, str) and is_number and 0 <= said <= 1):
             raise Refused(
                 400,
                 'send {"reward": 0 to 1}, with "episode": ID for another conversation than the '
                 f"one that was answered last; ids are in the answers' header {EPISODE}",
             )
+        reward = float(said)
         try:
             judged = await self._conversations.judge(name, reward)
         except RunError as error:

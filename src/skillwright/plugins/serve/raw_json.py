@@ -51,12 +51,10 @@ def _edits(text: str, start: int, before: Any, after: Any) -> Iterator[_Edit]:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         places = dict(_members(text, start))  # of equal keys the last counts, as everywhere
-        for key, value in after.items():
-            if key in before:
-                yield from _edits(text, places[key], before[key], value)
-            else:
-                comma = "," if before else ""
-                yield start + 1, start + 1, f"{json.dumps(key)}: {json.dumps(value)}{comma}"
+        for key, old in before.items():
+            yield from _edits(text, places[key], old, after[key])
+        if added := {key: after[key] for key in after if key not in before}:
+            yield start + 1, start + 1, json.dumps(added)[1:-1] + "," * bool(before)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _list_edits(text, start, before, after)
     else:
