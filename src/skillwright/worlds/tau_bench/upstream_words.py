@@ -104,6 +104,7 @@ def _source_in(folder: Path) -> Path:
 
 
 def _installed() -> Path | None:
+    """Return the source file of the installed tau-bench package, or ``None``."""
     # Found, not imported: its import loads a model client, and our folders of that name (examples)
     # are not its package.
     try:

@@ -354,7 +354,7 @@ class HouseholdUpdate:
     def _kept(
         self, storage: Storage, task_type: str, place: str, sought: Counter[str]
     ) -> Iterator[Needed]:
-        """Add for a category what it sought in one receptacle, if no skill says it."""
+        """Yield the sought classes that a receptacle holds, unless a skill of the category has them."""
         named = [
             (skill, kept)
             for skill in self._asked.skills
