@@ -17,7 +17,6 @@ from skillwright.bank import (
     BankMoved,
     BankStore,
     CountedEpisode,
-    Decision,
     GrowthCaps,
     LogEvent,
     Refine,
@@ -99,7 +98,7 @@ def test_the_log_has_each_change_with_its_reason_and_verdict(store):
         1000.0,
     )
     assert [one["decision"] for one in log[1].outcomes] == ["merged", "added", "refused"]
-    assert log[1].with_decision(Decision.ADDED)[0]["skill"] == "t002"
+    assert log[1].outcomes[1]["skill"] == "t002"
     assert "no skill 't009'" in log[1].outcomes[2]["because"]
     assert log[3].outcomes[0]["draft"]["title"] == "Rule 7"
     assert log[3].verdict == {"accept": False}
@@ -200,7 +199,8 @@ def test_a_candidate_is_adopted_only_onto_the_version_it_was_made_of(store, path
     late, _ = apply(base, adds([3]))
     kept = store.adopt(candidate, report, reason="it won", verdict={"accept": True})
     assert kept == candidate == loaded(path)
-    assert store.log()[-1].with_decision(Decision.ADDED)[0]["skill"] == "t002"
+    added = [one for one in store.log()[-1].outcomes if one["decision"] == "added"]
+    assert added[0]["skill"] == "t002"
     with pytest.raises(BankMoved, match="made of version 1, and the newest is 2"):
         store.adopt(late, reason="it won too")
     assert store.newest == 2

@@ -7,7 +7,8 @@ import pytest
 
 from skillwright.core import Act, Completion, Lapse
 from skillwright.core.agent import sendable
-from skillwright.core.calls import MAX_CALL_CHARS, Unreadable, read_arguments, read_calls
+from skillwright.core.call_json import MAX_CALL_CHARS, Unreadable, read_arguments
+from skillwright.core.calls import read_calls
 from written_calls import CALL, FORMS, ORDER, TOOLS, UNREADABLE, J
 
 
@@ -172,6 +173,7 @@ def test_native_arguments_are_read_as_those_in_a_text(written):
         *("<function=a><parameter=b>", "<|python_tag|>f(", "</think>", "<|a|>", "<think></think>"),
         *("<|tool_call>call:a{", "to=functions.a<|message|>", "<tool_call>a<arg_key>", "\n{"),
         *("<function=a><parameter=b>x</parameter>", "<tool_use><name>a</name><input>", "</s> "),
+        *("\n{'a': ", "\n{a: 1,", "\n{/*", "\n{//", "\n[{}, ", "<tools>[", "\nAction: {"),
         *("<|channel|>a<|message|>", "<|im_start|>assistant", "<|im_end|><|im_start|>", "`", "<s>"),
     ],
 )

@@ -50,7 +50,7 @@ def holder(tmp_path):
 def test_a_new_run_has_its_configuration_and_places_for_the_rest(tmp_path, run):
     assert run.path == tmp_path / "runs" / "demo"
     assert run.name == "demo"
-    assert run.config_text() == CONFIG
+    assert (run.path / "config.yaml").read_text(encoding="utf-8") == CONFIG
     assert run.store_path == run.path / "run.sqlite"
     assert run.write_best_skill("- best\r\n").read_bytes() == b"- best\r\n"
     assert run.write_skill_version(3, "- a") == run.path / "skills" / "skill_v0003.md"
@@ -83,7 +83,7 @@ model:
   headers: {x-custom: tr0ub4dor}
 """
     folder = RunFolder.create(tmp_path, "demo", config, Redactor(["tr0ub4dor"]))
-    stored = yaml.safe_load(folder.config_text())
+    stored = yaml.safe_load((folder.path / "config.yaml").read_text(encoding="utf-8"))
     folder.close()
     assert stored == {
         "model": {
@@ -100,7 +100,9 @@ model:
 
 def test_a_secret_in_a_comment_is_taken_out_and_the_comments_stay(tmp_path):
     folder = RunFolder.create(tmp_path, "demo", "seed: 1  # mine: sk-abcdefgh12345678\n")
-    assert folder.config_text() == "seed: 1  # mine: <redacted>\n"
+    assert (folder.path / "config.yaml").read_text(
+        encoding="utf-8"
+    ) == "seed: 1  # mine: <redacted>\n"
     folder.close()
 
 
@@ -108,7 +110,7 @@ def test_a_run_is_never_overwritten(tmp_path, run):
     run.close()
     with pytest.raises(RunError, match=r"is there already.*`skillwright resume .*demo`.*'demo-1'"):
         RunFolder.create(tmp_path / "runs", "demo", "seed: 2")
-    assert run.config_text() == CONFIG
+    assert (run.path / "config.yaml").read_text(encoding="utf-8") == CONFIG
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path):
@@ -158,7 +160,7 @@ def test_a_second_process_is_refused_and_may_still_look(tmp_path, holder):
     with pytest.raises(RunError, match="is there already"):
         RunFolder.create(tmp_path / "runs", "demo", CONFIG)
     folder = RunFolder.look(path)
-    assert folder.config_text() == CONFIG
+    assert (folder.path / "config.yaml").read_text(encoding="utf-8") == CONFIG
     with pytest.raises(RunError, match="opened to look at"):
         folder.write_best_skill("mine")
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, Self
 
-from skillwright.core.calls import (
+from skillwright.core.call_json import (
     MAX_CALL_CHARS,
     STRICT_DECODER,
-    WRITTEN,
     Unreadable,
     read_arguments,
-    read_calls,
     too_deep,
 )
+from skillwright.core.calls import WRITTEN, read_calls
 from skillwright.core.chat import Completion, Message, ToolCall, Usage
 from skillwright.core.jsonio import dumps
 from skillwright.core.marks import spoken

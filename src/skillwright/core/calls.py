@@ -13,8 +13,6 @@ and JSON alone.
 """
 
 import ast
-import json
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,19 +20,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from skillwright.core.call_json import (
+    MAX_CALL_CHARS,
+    STRAY,
+    STRICT_DECODER,
+    Unreadable,
+    end_of,
+    is_strict,
+    json_at,
+    read_arguments,
+)
 from skillwright.core.chat import ToolCall
 from skillwright.core.jsonio import dumps
 
-MAX_CALL_CHARS: Final = 65_536
-"""A call with a longer name and arguments is not carried out."""
-MAX_DEPTH: Final = 32
-"""Nor is one whose arguments are nested deeper."""
 WRITTEN: Final = "written_"
 """Beginning of the ids of calls that were read out of a text."""
-
-
-class Unreadable(ValueError):
-    """A call has no meaning, or several; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +80,27 @@ _END_XML = r"</(?:\uff5cDSML\uff5c)?(?:function|invoke)>"
 _PARAMETER = r"(?:\uff5cDSML\uff5c)?(?:parameter|param)"
 _TO = rf"to=(?:functions\.)?(?={_NAME}[^{{}}]{{0,80}}<\|message\|>)"
 # The marks that begin a call; a call between XML tags begins at its own tag.
-_CALLS = r"(?:\w+[:_])?(?:tool|function|action)s?_?(?:calls?|use|code|request|start|begin)"
+_CALLS = r"(?:\w+[:_])?(?:tool|function|action)s?_?(?:calls?|use|code|request|start|begin|prefix)"
 _MARK = rf"<\|?{_CALLS}(?!\w*(?:end|argument|response))\w*\|?>"
 _OPEN: Final = re.compile(
-    rf"(?i:{_MARK}|\[TOOL_?(?:CALLS?|REQUEST)\])|<\uff5cDSML\uff5cfunction_calls>|<\|python_tag\|>"
+    rf"(?i:{_MARK}|\[(?:TOOL|FUNCTION)_?(?:CALLS?|REQUEST)\])|<\uff5cDSML\uff5cfunction_calls>"
+    r"|<\|python_tag\|>|<(?:tools?|call|function)>(?=\s*(?:```\w*\s*)?[\[{])"
+    r"|^>>>\s*(?=[\w.]+\s*\{)|(?i:^[ \t#*]*(?:tool|function)[ _]call|^[ \t*]*action)"
+    r"\W{0,3}:\W{0,3}?\s*(?:```\w*\s*)?(?=[\[{])"
     r"|<start_function_call>|<\|START_ACTION\|>|<\uff5ctool▁calls?▁begin\uff5c>|\bfunctools(?=\s*\[)"
     rf"|```tool_(?:code|calls?|use)\b|(?={_XML}{_NAME})|\bAction:\s*(?={_NAME}\s+Action Input:)"
-    rf"|(?:<\|start\|>\s*assistant\s*)?(?:<\|channel\|>\w+\s*)?{_TO}"
+    rf"|(?:<\|start\|>\s*assistant\s*)?(?:<\|channel\|>\w+\s*)?{_TO}",
+    re.MULTILINE,
 )
 _FENCE = r"```(?:json|python|xml|tool_\w+)?"
 _LEAD: Final = re.compile(
-    rf"(?:[\s\ufeff]|{_FENCE}|<\uff5ctool▁call▁begin\uff5c>|<\|plugin\|>|(?i:<\|{_CALLS}(?:_begin)?\|>))*+"
+    rf"(?:[\s\ufeff]|{_FENCE}|<tool_call>(?=\s*[\[{{])|<\uff5ctool▁call▁begin\uff5c>|<\|plugin\|>|(?i:<\|{_CALLS}(?:_begin)?\|>))*+"
 )
 _TAIL: Final = re.compile(
-    r"(?:[\s,;]|```|<\uff5ctool▁calls?▁end\uff5c>|<tool_call\|>|<\|(?:call|eom_id|END_ACTION)\|>"
-    r"|(?i:<\|/?(?:tool|function|action)\w*?(?:end)?\|>(?<=end\|>)|<\|/(?:tool|function)_calls?\|>)"
+    r"(?:[\s,;}\]]|```|<\uff5ctool▁calls?▁end\uff5c>|<tool_call\|>|<\|(?:call|eom_id|END_ACTION)\|>"
+    r"|(?i:<\|/?(?:tool|function|action)\w*?(?:end|suffix)\|>|<\|/(?:tool|function)_calls?\|>)"
     r"|(?i:</(?:\uff5cDSML\uff5c|\w+:)?\w*(?:tool|function|call)\w*>|<end_function_call>)"
-    r"|\[(?:/|END_)TOOL_\w+\])*+"
+    r"|(?i:\[(?:/|END_)(?:TOOL|FUNCTION)_\w+\]))*+"
 )
 _CLOSES: Final = re.compile(r"</tool_calls?>|</\w*\Z|<tool_call>\s*\Z|\Z")
 _SEPARATOR: Final = re.compile(r"[\s,;]*+")
@@ -119,9 +123,10 @@ _VALUE: Final = re.compile(
     rf"((?:(?!{_XML}).)*?)(?:</{_PARAMETER}>|(?=<{_PARAMETER}[\s=]|{_END_XML}))",
     re.DOTALL,
 )
-_GLM: Final = re.compile(rf"({_NAME})\s*(?=<arg_key>|</tool_call>)")
+_GLM: Final = re.compile(rf"({_NAME})\s*(?=<(?:\w+_)?arg_key>|</(?:\w+_)?tool_call>)")
 _GLM_VALUE: Final = re.compile(
-    r"\s*<arg_key>\s*([^<]*?)\s*</arg_key>()\s*<arg_value>((?:(?!<arg_key>).)*?)</arg_value>",
+    r"\s*<(?:\w+_)?arg_key>\s*([^<]*?)\s*</\w*?arg_key>()\s*<(?:\w+_)?arg_value>"
+    r"((?:(?!arg_key>).)*?)</\w*?arg_value>",
     re.DOTALL,
 )
 _CHILDREN: Final = re.compile(
@@ -130,8 +135,7 @@ _CHILDREN: Final = re.compile(
     re.DOTALL,
 )
 _PYTHON: Final = re.compile(rf"\[?\s*(?:print\s*\(\s*)?{_NAME}\s*\(")
-_PYTHON_END: Final = re.compile(r"```|<\||</tool|\Z")
-_FENCED: Final = re.compile(r"\s*```[\w-]*\s(.*)```\s*", re.DOTALL)
+_PYTHON_END: Final = re.compile(r"```|<\||</(?:tool|function)|\Z")
 _JSON_BEGINS: Final = re.compile(r"(?:^[ \t]*|(?<=>))(?=[{\[])", re.MULTILINE)
 _ON_A_LINE: Final = re.compile(r"(?:^|```\w*[ \t]*\n?)[ \t\ufeff]*(?=[{\[])", re.MULTILINE)
 _REST_OF_LINE: Final = re.compile(r"[ \t,;]*(?:\r?\n)*(?:```)?[ \t]*(?:\r?\n|\Z)")
@@ -145,7 +149,11 @@ _ARGUMENTS: Final = (
     "tool_input",
     "action_input",
 )
-_HAS_ARGUMENTS: Final = re.compile(rf"\"(?:{'|'.join(_ARGUMENTS)})\"\s*:")
+_HAS_ARGUMENTS: Final = re.compile(rf"[\"'](?:{'|'.join(_ARGUMENTS)})[\"']\s*:")
+_BROKEN: Final = re.compile(
+    rf"\{{\s*[\"'](?:name|tool)[\"']\s*:\s*[\"']({_NAME})[\"']\s*,\s*(?={_HAS_ARGUMENTS.pattern})"
+)
+_WRAPPERS: Final = ("tool_calls", "tool_call", "function_call", "functionCall")
 _NAMES: Final = ("name", "tool_name", "function_name", "tool", "function", "action")
 _BESIDE: Final = frozenset({*_NAMES, "id", "type", "index", "call_id", "tool_call_id"})
 
@@ -182,14 +190,14 @@ def read_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> WrittenCal
 def holes(text: str) -> Iterator[tuple[int, int]]:
     """Yield the places of calls and of JSON, where a tag is part of a value."""
     reader = _Reader(text, ())
-    starts = {_end(_LEAD, text, found.end()) for found in _OPEN.finditer(text)}
+    starts = {end_of(_LEAD, text, found.end()) for found in _OPEN.finditer(text)}
     behind = 0
     for at in sorted(starts | {found.end() for found in _JSON_BEGINS.finditer(text)}):
         if at < behind:
             continue
         try:
             is_json = text[at : at + 1] in ("{", "[")
-            behind = (_json_at(text, at, len(text)) if is_json else reader.payload(at))[0]
+            behind = (json_at(text, at, len(text)) if is_json else reader.payload(at))[0]
         except Unreadable:
             continue
         yield at, behind
@@ -209,24 +217,24 @@ class _Reader:
         """Read the calls after an opening mark; return the offset after them, and the calls."""
         text, is_tag = self._text, found[0] == _TAG
         try:
-            begin = _end(_LEAD, text, found.end())
+            begin = end_of(_LEAD, text, found.end())
             is_bare = is_tag and not text[found.end() : begin].strip()
             end, calls = self.payload(begin, is_asked=is_bare)
             if is_tag:
-                end = _end(_UNFENCED, text, end)
+                end = end_of(STRAY, text, end)
                 if closes := _CLOSES.match(text, end):
                     return closes.end(), calls
                 calls = [WrittenCall(problem=f"there is more before {_END_TAG}")]
                 return self._behind(found), calls
         except Unreadable as error:
             return self._behind(found), [WrittenCall(problem=str(error))]
-        while text.startswith("{", at := _end(_SEPARATOR, text, end)) or _NAMED.match(text, at):
+        while text.startswith("{", at := end_of(_SEPARATOR, text, end)) or _NAMED.match(text, at):
             try:
                 end, more = self.payload(at)
             except Unreadable:
                 break
             calls += more
-        return _end(_TAIL, text, end), calls
+        return end_of(_TAIL, text, end), calls
 
     def _behind(self, found: re.Match[str]) -> int:
         """Return the place behind a call that cannot be read."""
@@ -243,7 +251,7 @@ class _Reader:
         start = before.find("{")
         with suppress(Unreadable):
             end, calls = self.payload(max(start, 0))
-            if _end(_UNFENCED, before, end) == len(before):
+            if end_of(_UNFENCED, before, end) == len(before):
                 return WrittenCalls(f"{before[:start]}{behind}".strip(), tuple(calls))
         return WrittenCalls(
             "", (WrittenCall(problem=f"a call stands between {_TAG} and {_END_TAG}"),)
@@ -252,39 +260,48 @@ class _Reader:
     def alone(self) -> WrittenCalls:
         """Read calls without a mark: JSON on lines of its own that names a tool and its arguments.
 
-        Where the tools are not known, nothing else may be in the text.
+        Text that asks something may show the call to a customer, so that it is not carried out.
         """
-        text, known = self._text, bool(self._tools)
-        start = _end(_LEAD, text, 0)
-        if known and (_NAMED.match(text, start) or _PYTHON.match(text, start)):
+        text = self._text
+        if not self._tools:
+            return WrittenCalls(text.strip())
+        start = end_of(_LEAD, text, 0)
+        if _NAMED.match(text, start) or _PYTHON.match(text, start):
             with suppress(Unreadable):
                 end, calls = self.payload(start)
-                is_whole = _end(_UNFENCED, text, end) == len(text)
+                is_whole = end_of(_UNFENCED, text, end) == len(text)
                 if is_whole and all(one.name in self._tools for one in calls):
                     return WrittenCalls("", tuple(calls))
-        said, calls = list[str](), list[WrittenCall]()
+        parts, calls = list[str](), list[WrittenCall]()
         behind = 0
         for found in _ON_A_LINE.finditer(text):
             at = found.end()
             if at < behind:
                 continue
             try:
-                end, read = self.payload(at, is_python=known)
-            except Unreadable:
-                continue
+                end, read = self.payload(at)
+            except Unreadable as error:
+                broken = _BROKEN.match(text, at)
+                if not broken or broken[1] not in self._tools:
+                    continue
+                end, read = len(text), [WrittenCall(problem=str(error))]
             line = _REST_OF_LINE.match(text, end)
-            is_all = line and not text[: found.start()].strip() and not text[line.end() :].strip()
-            is_meant = all(one.name in self._tools for one in read) if known else is_all
-            is_json = text[at:end].lstrip("[ \t\r\n").startswith("{")
-            if line and is_meant and (not is_json or _HAS_ARGUMENTS.search(text, at, end)):
-                said.append(text[behind : found.start()])
+            is_meant = all(one.name in self._tools or one.problem for one in read)
+            is_alone = not (text[: found.start()] + text[end:]).strip(" \t\r\n`")
+            has_arguments = _HAS_ARGUMENTS.search(text, at, end) or (
+                is_alone and any(one.arguments for one in read)
+            )
+            is_object = text[at:end].lstrip("[ \t\r\n").startswith("{")
+            if line and is_meant and (not is_object or has_arguments):
+                parts.append(text[behind : found.start()])
                 calls += read
                 behind = line.end()
-        return WrittenCalls("".join([*said, text[behind:]]).strip(), tuple(calls))
+        said = "".join([*parts, text[behind:]]).strip()
+        if calls and "?" in said:
+            calls = [WrittenCall(problem="the text around it asks something")]
+        return WrittenCalls(said, tuple(calls))
 
-    def payload(
-        self, at: int, *, is_asked: bool = False, is_python: bool = True
-    ) -> tuple[int, list[WrittenCall]]:
+    def payload(self, at: int, *, is_asked: bool = False) -> tuple[int, list[WrittenCall]]:
         """Read one call, or a list of calls, at an offset; return the offset after it, and them."""
         text = self._text
         if found := _FUNCTION.match(text, at):
@@ -292,7 +309,7 @@ class _Reader:
         if found := _GEMMA.match(text, at):
             return found.end(), [self._call(found[1], _of_gemma(found[2]))]
         if found := _NAMED.match(text, at):
-            end, value = _json_at(text, found.end())
+            end, value = json_at(text, found.end())
             return end, [self._call(found[1], value)]
         if found := _CHILDREN.match(text, at):
             return found.end(), [self._call(found[1], found[3])]
@@ -301,23 +318,26 @@ class _Reader:
             if values or found[1] in self._tools:
                 return end, [self._call(found[1], values)]
         try:
-            end, value = _json_at(text, at)
+            end, value = json_at(text, at)
         except Unreadable:
-            if is_python and _PYTHON.match(text, at):
+            if _PYTHON.match(text, at):
                 return self._python(at)
             raise
-        inner = value.get("tool_calls") if isinstance(value, dict) else value
-        items = inner if isinstance(inner, list) and inner else [value]
-        return end, [self._named(item, is_asked=is_asked and item is value) for item in items]
+        inner = value
+        if isinstance(value, dict):
+            inner = next((value[key] for key in _WRAPPERS if key in value), value)
+        is_asked = is_asked and inner is value and is_strict(text[at:end])
+        items = inner if isinstance(inner, list) and inner else [inner]
+        return end, [self._named(item, is_asked=is_asked) for item in items]
 
     def _between_tags(self, found: re.Match[str]) -> tuple[int, list[WrittenCall]]:
         text, name = self._text, found[1]
         if text.startswith("{", found.end()):
-            end, value = _json_at(text, found.end())
+            end, value = json_at(text, found.end())
         else:
             end, value = self._values(_VALUE, name, found.end())
         closed = _FUNCTION_END.match(text, end)
-        behind = _end(_UNFENCED, text, end)
+        behind = end_of(_UNFENCED, text, end)
         is_last = behind == len(text) or text.startswith("</", behind)
         if not closed and not (value and is_last):
             raise Unreadable(f"the tag of {name[:40]!r} is not closed")
@@ -349,107 +369,27 @@ class _Reader:
             return self._named(inner)
         key = next((key for key in _NAMES if isinstance(call.get(key), str) and call[key]), None)
         if key is None:
+            (only,) = call if len(call) == 1 else ("",)
+            if only in self._tools and isinstance(call[only], dict):
+                return self._call(only, call[only])
             raise Unreadable("it has no name")
         keys = [one for one in _ARGUMENTS if one in call]
         filled = [one for one in keys if call[one] not in (None, "", {})]
         if len(filled) > 1:
             raise Unreadable(f"it has arguments under {' and '.join(map(repr, filled))}")
+        given = call[filled[0]] if filled else None
+        if isinstance(given, dict) and {"type", "properties"} <= given.keys():
+            raise Unreadable("it defines a tool, and does not call it")
         others = [one for one in call if one not in _BESIDE]
         if not keys and others:
             raise Unreadable(f"its key {others[0][:40]!r} is unknown; arguments go in 'arguments'")
         asked = is_asked and key == "name" and keys in ([], ["arguments"])
-        return self._call(call[key], call[filled[0]] if filled else None, as_asked=asked)
+        return self._call(call[key], given, as_asked=asked)
 
     def _call(self, name: str, arguments: Any, *, as_asked: bool = False) -> WrittenCall:
         short = name.removeprefix("functions.")
         name = short if name not in self._tools and short else name
         return WrittenCall(name, read_arguments(arguments), as_asked=as_asked)
-
-
-def read_arguments(written: Any) -> dict[str, Any]:
-    """Read arguments: an object, its JSON text (also encoded twice, or fenced), or nothing.
-
-    Raises:
-        Unreadable: They are something else.
-    """
-    for _ in range(3):
-        if not isinstance(written, str):
-            break
-        if len(written) > MAX_CALL_CHARS:
-            raise Unreadable(f"it is longer than {MAX_CALL_CHARS} characters")
-        text = _unfenced(written)
-        try:
-            written = STRICT_DECODER.decode(text) if text else None
-        except (ValueError, RecursionError) as error:
-            raise Unreadable(f"its arguments are a string that is no JSON: {error}") from error
-    if written is None:
-        return {}
-    if not isinstance(written, dict):
-        raise Unreadable("its arguments are not a JSON object")
-    if too_deep(written):
-        raise Unreadable(f"its arguments are nested deeper than {MAX_DEPTH} levels")
-    return written
-
-
-def too_deep(value: Any) -> bool:
-    """Tell whether a JSON value is nested deeper than `MAX_DEPTH`."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _members(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _members(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [one for one in value.values() if isinstance(one, dict | list)]
-    if isinstance(value, list):
-        return [one for one in value if isinstance(one, dict | list)]
-    return []
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:80]} is too large a number")
-    return number
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
-
-
-# Built once: making a decoder takes longer than decoding a call.
-STRICT_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
-"""Reads what a model wrote as JSON; NaN and numbers without end are none."""
-
-
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return the offset after a match at an offset, or that offset without one."""
-    found = pattern.match(text, at)
-    return found.end() if found else at
-
-
-def _unfenced(text: str) -> str:
-    """Return a text without a code fence, a byte order mark and blanks around it."""
-    fenced = _FENCED.fullmatch(text)
-    return (fenced[1] if fenced else text).strip(" \t\r\n\ufeff")
-
-
-def _json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
-    """Read the JSON value at an offset; return the offset after it, and the value."""
-    try:
-        value, end = STRICT_DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError) as error:
-        long = len(text) - at > most and text.startswith(("{", "["), at)
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise Unreadable(f"it is longer than {most} characters" if long else reason) from error
-    if end - at > most:
-        raise Unreadable(f"it is longer than {most} characters")
-    if too_deep(value):
-        raise Unreadable(f"it is nested deeper than {MAX_DEPTH} levels")
-    return end, value
 
 
 def _typed(written: str, schema: Mapping[str, Any] | None, about: str) -> Any:
@@ -494,7 +434,11 @@ def _of_python(written: str) -> Iterator[tuple[str, str]]:
 def _of_python_call(call: ast.expr | None) -> tuple[str, str]:
     if isinstance(call, ast.Call) and ast.unparse(call.func) == "print":
         (call,) = call.args
-    if not isinstance(call, ast.Call) or call.args:
-        raise ValueError("no call with named arguments")
+    if not isinstance(call, ast.Call):
+        raise TypeError("it is no call")
     name = ast.unparse(call.func).removesuffix(".call")
+    if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Dict):
+        return name, dumps(ast.literal_eval(call.args[0]))
+    if call.args:
+        raise ValueError("its values have no names")
     return name, dumps({str(one.arg): ast.literal_eval(one.value) for one in call.keywords})

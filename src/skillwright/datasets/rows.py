@@ -212,7 +212,12 @@ class Table:
                 f"{str(self.path)!r} is larger than {_JSON_BYTES // 1_000_000} MB and would be "
                 "read at once. Write it as JSON Lines, an object per line, which is read row by row"
             )
-        found = self._parsed(self._text(), "")
+        encoding = encoding_of(self.path, self.encoding)
+        try:
+            text = self.path.read_text(encoding=encoding)
+        except UnicodeError as error:
+            raise not_decodable(self.path, encoding, error) from error
+        found = self._parsed(text, "")
         rows = found.get("data") if isinstance(found, Mapping) else found
         if not isinstance(rows, list):
             raise DataError(
@@ -285,13 +290,6 @@ class Table:
                 if size > self.most_chars:
                     raise cell_too_long(self.path, where.split()[-1], name, size)
         return row
-
-    def _text(self) -> str:
-        encoding = encoding_of(self.path, self.encoding)
-        try:
-            return self.path.read_text(encoding=encoding)
-        except UnicodeError as error:
-            raise not_decodable(self.path, encoding, error) from error
 
 
 _TOO_DEEP: Final = f"lists or objects within each other, more than {_DEEPEST} deep; flatten them"

@@ -24,7 +24,7 @@ from typing import Any, Self
 import yaml
 
 from skillwright.core import RunError, did_you_mean
-from skillwright.core.jsonio import dumps, read_text, write_text
+from skillwright.core.jsonio import dumps, write_text
 from skillwright.core.secrets import Redactor
 
 # One process at a time may write a run.
@@ -250,14 +250,6 @@ class RunFolder:
     def best_skill_path(self) -> Path:
         """Path of the best skill."""
         return self.path / BEST_SKILL_NAME
-
-    def config_text(self) -> str:
-        """Return the configuration that the run was made with, as YAML without secrets.
-
-        Raises:
-            DataError: It is missing, or not UTF-8.
-        """
-        return read_text(self.path / CONFIG_NAME, "run configuration")
 
     def write_best_skill(self, text: str) -> Path:
         """Write the best skill so far, and return its path.

@@ -7,7 +7,7 @@ import pytest
 from skillwright.core import Act, Completion, ToolCall
 from skillwright.worlds.tau_bench import TauBenchEnv
 from tau_store import OPENING, make_env, write_store
-from written_calls import FORMS, ORDER, UNREADABLE, J
+from written_calls import FORMS, MESSAGES, ORDER, UNREADABLE, J
 
 MODES = ("tags", "native", "native, read by the agent")
 
@@ -86,3 +86,42 @@ def test_counts_tell_other_notations_from_the_one_that_was_asked_for(shop):
         for form in ("Hermes", "Mistral's name", "kwargs", "JSON alone")
     }
     assert suspects == {"Hermes": 0, "Mistral's name": 1, "kwargs": 1, "JSON alone": 1}
+
+
+RESPOND = '{"name": "respond", "arguments": {"content": "Hi there"}}'
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        RESPOND,
+        f"Action:\n{RESPOND}",
+        f"Thought:\nI greet.\n\nAction:\n{RESPOND}",
+        f"<tool_call>{RESPOND}</tool_call>",
+    ],
+)
+def test_the_action_respond_of_tau_bench_says_its_content_alone(shop, mode, text):
+    env, _ = played(shop, mode, text)
+    assert env.tau_env.said == ["Hi there"]
+
+
+@pytest.mark.parametrize("arguments", ["{'order_id': '#W1'}", '{"order_id": "#W1",}', f"{J}}}"])
+def test_native_arguments_are_repaired_and_counted_unless_parsing_is_strict(shop, arguments):
+    call = ToolCall("a", "get_order_details", arguments)
+    for parsing, actions in (("default", 1), ("strict", 0)):
+        env = make_env(shop, tools="native", parsing=parsing)
+        env.init([])
+        env.step_native("", [call])
+        assert len(env.tau_env.actions) == actions
+        metrics = env.get_metrics()
+        assert (metrics["suspect_tool_text"], metrics["parse_errors"]) == (actions, 1 - actions)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("text", MESSAGES)
+def test_a_message_with_json_code_prices_or_markup_reaches_the_customer_as_it_is(shop, text, mode):
+    env, output = played(shop, mode, text)
+    assert env.tau_env.said == [text]
+    assert output["metadata"]["source"] == "user"
+    assert env.get_metrics()["parse_errors"] == 0

@@ -384,10 +384,6 @@ class LogEntry:
     outcomes: tuple[Mapping[str, Any], ...]
     time: float
 
-    def with_decision(self, decision: Decision) -> tuple[Mapping[str, Any], ...]:
-        """Return the outcomes with a decision."""
-        return tuple(one for one in self.outcomes if one["decision"] == decision)
-
 
 def entry_of(row: sqlite3.Row) -> LogEntry:
     """Read an entry from its row."""

@@ -14,7 +14,7 @@ _ANNOUNCED: Final = re.compile(
     r"|\u7b54\u6848|\u7b54\u3048|\ub2f5|\u0909\u0924\u094d\u0924\u0930"
     r"|\u062c\u0648\u0627\u0628|\u0625\u062c\u0627\u0628\u0629|\u0111\u00e1p \u00e1n)"
     r"[^.?!\n\u3002]{0,60}?"
-    r"(?:\b(?:is|ist|est|es|equals|adalah)\b|\u00e9\b|\u00e8\b|[:=\uff1a]"
+    r"(?<!\bno\s)(?<!\bnon\s)(?<!\bn\u00e3o\s)(?<!\u4e0d)(?:\b(?:is|ist|est|es|equals|adalah)\b|\u00e9\b|\u00e8\b|[:=\uff1a]"
     r"|\u662f|\u4e3a|\u70ba|\u306f|\uc740|\ub294|\u0939\u0948|\u0647\u0648|\u0647\u064a|l\u00e0)",
     re.IGNORECASE,
 )
@@ -24,15 +24,19 @@ _CORRECTED: Final = re.compile(
 _SENTENCE_END: Final = re.compile(r"[.!?\u3002](?=\W*(?:\s|$))|\n|\u3002")
 _BRACKETS: Final = re.compile(r"(?<=[\w\s])\([^()]*\)")
 _FEW_WORDS: Final = re.compile(r"\W*(?:[^\W\d]+\W+){0,2}(?:[^\w\s]|\s)*")
+_CONCLUSION: Final = r"\b(?:so|thus|therefore|hence|final|now|wait|actually)\b"
 _REMARK: Final = re.compile(
     r"\n\W{0,6}(?:(?:note|confidence|source|hinweis|remarque|nota|\u6ce8)s?\W{0,3}:"
     r"|(?:let me know|i hope|feel free|would you like)\b)[^=]*\Z"
-    r"|(?<=\d)\W{0,3}\n\W{0,6}(?:explanation|reasoning|because|since|this is because)\b.*\Z",
+    r"|\n\W{0,6}(?:check|verification|proof)\W{0,3}:"
+    rf"(?:(?!{_CONCLUSION})[^\n])*\s{{0,9}}\Z"
+    r"|(?<=\d)[^\d\n]{0,12}\n\W{0,6}(?:explanation|reasoning|because|since|this is because)\b"
+    rf"(?:(?!{_CONCLUSION}).)*\Z",
     re.IGNORECASE | re.DOTALL,
 )
 _ASIDE: Final = re.compile(
     r"[,(]\s?(?:(?:(?:since|because|as of|weil|car|porque)\b|\u56e0\u4e3a|\u56e0\u70ba)"
-    r"(?:(?!\b(?:so|thus|therefore|hence|now)\b)[^,;\n])*"
+    rf"(?:(?!{_CONCLUSION})[^,;\n])*"
     r"|(?:after|before|within|in|out of|from|for|nach|apr\u00e8s)\s(?:only\s|just\s|about\s)?"
     r"[^\s\w]?\d\S*(?:\s[^\W\d]+){0,2})\W{0,9}\Z",
     re.IGNORECASE,

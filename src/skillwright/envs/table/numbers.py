@@ -66,8 +66,14 @@ _SIGN: Final = re.compile(
 )
 _NO_ANSWER: Final = re.compile(
     r"(?:[A-Za-z]_\{?|\^\{?[-+]?|\u00b1\s*|\+/-\s*|\bper\s|\d\s(?:out\s)?of\s(?:the\s)?"
-    r"|(?:\b(?:not|nicht|pas|instead\sof|rather\sthan|anything\sbut)|n['\u2019]t)\W{1,4})$",
+    r"|(?:\b(?:not|cannot|nicht|pas|niet|inte|ikke|bukan|\u043d\u0435|no\ses|n\u00e3o\s\u00e9|non\s\u00e8|except"
+    r"|instead\sof|rather\sthan|anything\sbut)|n['\u2019]t)\W{1,4}(?:be\s)?"
+    r"|(?:\u4e0d\u662f|\u4e0d\u7b49\u4e8e|\u5e76\u975e|\u800c\u975e)\W{0,3})$",
     re.IGNORECASE,
+)
+_DENIED: Final = re.compile(
+    r"\s?(?:(?:is|was)\s(?:wrong|incorrect)\b|(?:\u3067\u306f|\u3058\u3083)(?:\u306a|\u3042\u308a\u307e\u305b\u3093)"
+    r"|[\uac00\uc774]\s?\uc544[\ub2c8\ub2d9])"
 )
 _RANGE: Final = re.compile(r"\bbetween\s(?:\S+\sand\s)?$", re.IGNORECASE)
 _CURRENCY: Final = re.compile(r"(?:USD|EUR|GBP|JPY|CNY|RMB|INR|CHF|AUD|CAD|Rs\.?|kr)$")
@@ -145,7 +151,7 @@ def numbers_in(text: str, *, comma: bool = False, every: bool = False) -> Iterat
             pieces = _PIECE.finditer(text, run.start(), run.end())
             spans = [(one.start(), one.end(), _value(one[0], comma)[0]) for one in pieces]
         for start, end, plain in spans:
-            if every or not _answers_nothing(text[max(0, start - 24) : start]):
+            if every or not _answers_nothing(text, start, end):
                 yield (found := _read(text, start, end, plain))
                 pos = max(pos, found.end)
 
@@ -224,9 +230,11 @@ def last_box(text: str) -> str | None:
     return None
 
 
-def _answers_nothing(before: str) -> bool:
+def _answers_nothing(text: str, start: int, end: int) -> bool:
+    before = text[max(0, start - 24) : start]
     is_glued = before[-1:].isalpha() and before[-1] < "\u0530"  # letters of Europe
-    return bool((is_glued and not _CURRENCY.search(before)) or _NO_ANSWER.search(before))
+    is_part = is_glued and not _CURRENCY.search(before)
+    return is_part or bool(_NO_ANSWER.search(before) or _DENIED.match(text, end))
 
 
 def _read(text: str, start: int, end: int, value: float | None) -> Read:

@@ -246,7 +246,7 @@ class _Plan:
                     asked = [row.get(name) for name in named]
                     if all(map(is_blank, asked)):
                         unasked.append(number)
-                questions.append(_digest(asked, seed))
+                questions.append(_digest(_text_of(asked), seed))
                 if len(questions) > _MOST_ROWS:
                     raise _too_many(table.path)
                 kind = row.get(settings.task_type) if settings.task_type else None
@@ -453,11 +453,6 @@ def _split_of(row: Row, column: str | None, path: Path, number: int) -> int:
     return _SPLIT_WORDS[word]
 
 
-def _digest(value: Any, key: bytes) -> int:
-    found = blake2b(_text_of(value).encode(errors="replace"), digest_size=8, key=key)
-    return int.from_bytes(found.digest())
-
-
 def _text_of(value: Any) -> str:
     """Return the canonical JSON of a value, with a fast path for lists of texts."""
     if isinstance(value, list) and all(type(one) is str for one in value):
@@ -465,7 +460,9 @@ def _text_of(value: Any) -> str:
     return canonical(value)
 
 
-@lru_cache(maxsize=4096)
-def _stratum(text: str) -> int:
-    found = blake2b(text.encode(errors="replace"), digest_size=8, key=b"0")
+def _digest(text: str, key: bytes = b"0") -> int:
+    found = blake2b(text.encode(errors="replace"), digest_size=8, key=key)
     return int.from_bytes(found.digest())
+
+
+_stratum = lru_cache(maxsize=4096)(_digest)

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from skillwright.core import EnvError, Message, ToolCall, Trajectory, did_you_mean
-from skillwright.core.calls import Unreadable, read_arguments, read_calls
+from skillwright.core.call_json import Unreadable, read_arguments
+from skillwright.core.calls import read_calls
 from skillwright.core.jsonio import dumps
 from skillwright.core.marks import spoken
 from skillwright.envs.table.tool_server import (

@@ -217,7 +217,6 @@ PLACES: Final[dict[str, Path]] = {
 _MOST_TASKS = 200
 _MOST_TYPES = 8
 _ANSWER_TOKENS = 2_048
-_GENERIC = frozenset({"bank", "skills", "best_skill", "current_skill"})
 _FORM_OF_DOCUMENTS = frozenset({"too_long", "line_break"})
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 

@@ -439,11 +439,6 @@ class IterationEnded:
         """Episodes per second of rollouts and update together."""
         return self.record.episodes / max(self.rollout_s + self.learning_s, 1e-9)
 
-    @property
-    def tokens_per_s(self) -> float:
-        """Tokens, or choices of a scorer, per second of the rollouts."""
-        return self.record.tokens * self.record.episodes / max(self.rollout_s, 1e-9)
-
 
 @dataclass(frozen=True, slots=True)
 class BankEvolved:

@@ -31,7 +31,7 @@ from skillwright.core import (
     ToolCall,
     Trajectory,
 )
-from skillwright.core.calls import Unreadable, read_arguments
+from skillwright.core.call_json import Unreadable, read_arguments
 from skillwright.core.jsonio import canonical, dumps, read_text, text_digest
 from skillwright.datasets import parse_ratio
 from skillwright.envs import StepOutput, TextEnv

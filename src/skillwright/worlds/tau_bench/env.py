@@ -102,7 +102,7 @@ class TauBenchEnv(TextEnv):
     ``broken``). At the opening both raise the error of a refused key or model.
     """
 
-    version = f"1.{GRADER_VERSION}"
+    version = f"2.{GRADER_VERSION}"
     outside_metrics = frozenset({"user_calls", "user_tokens", "user_time_s"})
 
     def __init__(

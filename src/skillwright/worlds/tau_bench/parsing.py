@@ -9,18 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skillwright.core import ToolCall
-from skillwright.core.calls import MAX_CALL_CHARS as MAX_CALL_CHARS
-from skillwright.core.calls import MAX_DEPTH as MAX_DEPTH
-from skillwright.core.calls import (
-    WRITTEN,
-    Unreadable,
-    WrittenCall,
-    WrittenCalls,
-    read_arguments,
-    read_calls,
-)
+from skillwright.core.call_json import MAX_CALL_CHARS as MAX_CALL_CHARS
+from skillwright.core.call_json import MAX_DEPTH as MAX_DEPTH
+from skillwright.core.call_json import Unreadable, is_strict, read_arguments
+from skillwright.core.calls import WRITTEN, WrittenCall, WrittenCalls, read_calls
 from skillwright.core.marks import spoken as visible_text
-from skillwright.worlds.tau_bench.tau_core.store import Store
+from skillwright.worlds.tau_bench.tau_core.store import RESPOND, Store
 
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
@@ -29,6 +23,8 @@ EMPTY: Final = "Error: the message is empty. Call a tool, or write to the user."
 _IN_TAGS: Final = f"a call stands between {OPEN} and {CLOSE}"
 _IN_TEXT: Final = "tools are called natively, and not in the text"
 _SHOWN_CHARS: Final = 80
+_RESPOND: Final = {"function": {"name": RESPOND}}
+"""tau-bench's action that writes to the user; its ReAct and act agents call it as a tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ def parse(
     action: str, mode: str = "default", tools: Sequence[Mapping[str, Any]] = ()
 ) -> Call | Speech | Misfit:
     """Parse a turn of an agent that writes its calls; ``tools`` are those of the system prompt."""
-    found = read_calls(visible_text(action), tools)
+    found = read_calls(visible_text(action), (*tools, _RESPOND))
     return _first(found, mode, _IN_TAGS) if found.calls else _speech(found.said, mode)
 
 
@@ -80,7 +76,7 @@ def parse_native(
     if calls:
         others = (WrittenCall(),) * (len(calls) - 1)
         return _first(WrittenCalls(visible, (_read(calls[0]), *others)), mode, _IN_TEXT)
-    found = read_calls(visible, tools)
+    found = read_calls(visible, (*tools, _RESPOND))
     if not found.calls:
         return _speech(visible, mode)
     if mode == "strict":
@@ -98,7 +94,8 @@ def _read(call: ToolCall) -> WrittenCall:
         problem = str(error)
     if problem:
         return WrittenCall(problem=problem)
-    return WrittenCall(call.name, arguments, as_asked=not call.id.startswith(WRITTEN))
+    is_asked = not call.id.startswith(WRITTEN) and is_strict(call.arguments or "{}")
+    return WrittenCall(call.name, arguments, as_asked=is_asked)
 
 
 def _first(found: WrittenCalls, mode: str, asked: str) -> Call | Misfit:
