@@ -354,7 +354,7 @@ class HouseholdUpdate:
     def _kept(
         self, storage: Storage, task_type: str, place: str, sought: Counter[str]
     ) -> Iterator[Needed]:
-        """Yield the sought classes that a receptacle holds, unless a skill of the category has them."""
+        """Yield the sought classes that a receptacle holds and no skill of the category has."""
         named = [
             (skill, kept)
             for skill in self._asked.skills
