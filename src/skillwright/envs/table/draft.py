@@ -154,8 +154,8 @@ def look_at(table: Table) -> Look:
         )
     if len(names) > _MOST_COLUMNS:
         raise DataError(
-            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Take "
-            "those out of the file that no agent reads"
+            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Remove "
+            "those that no agent needs"
         )
     columns = tuple(_column(name, head) for name in names)
     count = table.count()
@@ -293,6 +293,7 @@ def _column(name: str, head: Iterable[Row]) -> Column:
 
 
 def _kind(values: Sequence[Any]) -> str:
+    """Return the kind of a column by its non-blank values; see `Column`."""
     if not values:
         return "text"
     if all(isinstance(value, list) or listed(value) for value in values):
