@@ -23,7 +23,7 @@ STRAY: Final = re.compile(r"[\s`\ufeff,;}\]]*+")
 
 
 def read_arguments(written: Any) -> dict[str, Any]:
-    """Read arguments: an object, its JSON text (even encoded twice, fenced or malformed), or none.
+    """Read arguments: an object, its JSON text (encoded twice, fenced or malformed), or nothing.
 
     A list of one object is that object.
 
