@@ -237,6 +237,7 @@ def test_a_gate_that_nothing_could_pass_is_refused_before_a_game_is_played(
 LIMITED = """
 import resource, sys
 limit = int(sys.argv.pop(1))
+sys.dont_write_bytecode = True  # a compiled module that is cut off would break later processes
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 from skillwright.cli import main
 main()
