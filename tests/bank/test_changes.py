@@ -294,7 +294,7 @@ def test_an_unknown_id_names_the_nearest_one():
     bank, _ = apply(Bank(), adds([1, 2]))
     with pytest.raises(UnknownSkill, match=r"no skill 't01'\. Did you mean 't001'"):
         bank.get("t01")
-    with pytest.raises(ValueError, match="two skills of the id 't001'"):
+    with pytest.raises(ValueError, match="two skills with the id 't001'"):
         Bank(1, (bank.skills[0], bank.skills[0]))
 
 

@@ -309,6 +309,17 @@ def test_a_column_that_says_the_split_is_used(cli, tmp_path):
     assert "split" not in load_config(tmp_path / "train.yaml").env.config["prompt"]
 
 
+def test_a_split_column_is_found_in_a_long_file_that_is_sorted_by_it(cli, tmp_path):
+    parts = ["train"] * 5500 + ["validation"] * 300 + ["test"] * 300
+    rows = [(f"text {n}", "ab"[n % 2], part) for n, part in enumerate(parts)]
+    _write(tmp_path / "rows.csv", [("text", "label", "split"), *rows])
+    made = json.loads(cli("init", "rows.csv", "--json").stdout)
+    assert made["tasks"] == {"train": 300, "val": 200, "test": 300}
+    config = load_config(tmp_path / "train.yaml")
+    assert config.env.data.split_column == "split"
+    assert "split" not in config.env.config["prompt"]
+
+
 @pytest.mark.parametrize(
     "names", [("in", "true"), ("not", "{{ x }} {#"), ("\U0001f600", "a\u00e9")]
 )

@@ -84,10 +84,10 @@ class Bank:
     def __post_init__(self) -> None:
         for skill in self.skills:
             if not is_id(skill.id):
-                raise ValueError(f"a bank has a skill of the id {skill.id!r}, not {ID_FORM}")
+                raise ValueError(f"a bank has a skill with the id {skill.id!r}; an id is {ID_FORM}")
         if len(self._by_id) != len(self.skills):
             twice = Counter(skill.id for skill in self.skills).most_common(1)[0][0]
-            raise ValueError(f"a bank has two skills of the id {twice!r}; ids are unique")
+            raise ValueError(f"a bank has two skills with the id {twice!r}; ids must be unique")
 
     @cached_property
     def active(self) -> tuple[BankSkill, ...]:

@@ -509,7 +509,8 @@ class _Update:
         return ""
 
     def _take_slot(self, category: str) -> None:
-        # The extra slots of the weakest category take nothing from the others.
+        """Count an addition: within its category's limit, else as an extra one of the weakest."""
+        # Extra additions do not reduce the slots of other categories.
         if self._caps is not None and self._no_slot(category, self._caps):
             self._extra += 1
         else:

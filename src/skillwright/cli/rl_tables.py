@@ -473,7 +473,7 @@ class _TaskType(NamedTuple):
 
 
 def _types(tally: RlTally, most: int, width: int) -> list[RenderableType]:
-    """Return success by task type in a table, or in lines on a narrow terminal."""
+    """Show success for up to ``most`` task types: a table, or lines on a narrow terminal."""
     rows, left_out = _task_types(tally, most if width >= _WIDE else max(most // 2, _FEWEST))
     more = [f"and {left_out} more"] if left_out else []
     if width < _WIDE:

@@ -75,9 +75,9 @@ class Watch:
             elif self._is_paused or not found:
                 self._take_away()
             elif self._live is None:
-                self._live = self._started()
+                self._live = self._start_display()
 
-    def _started(self) -> object:
+    def _start_display(self) -> object:
         # Imported only for a long wait, so that quick commands start fast.
         from rich.live import Live
 

@@ -96,7 +96,7 @@ class Patch:
 
 
 def refuse_other(data: object, what: str) -> None:
-    """Raise a ContractError where what should be an object of a model's or an adapter's is not."""
+    """Raise a ContractError if a value of a model or an adapter is not a mapping."""
     if not isinstance(data, Mapping):
         raise ContractError(f"{what} must be a mapping of its fields, not {_shown(data)}")
 
@@ -116,7 +116,7 @@ def apply_patch(skill: str, patch: Patch) -> str:
 
 
 def apply_patch_with_report(skill: str, patch: Patch) -> tuple[str, list[dict[str, Any]]]:
-    """Apply a patch's edits in order to the evolving text, and say what became of each.
+    """Apply a patch's edits in order to the evolving text, and report the status of each.
 
     Matching is exact, with no normalization of white space. The first occurrence counts: where it
     lies in a protected region, the edit is skipped.

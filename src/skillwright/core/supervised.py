@@ -90,7 +90,7 @@ def _become(argv: list[str]) -> NoReturn:
 
 
 def _prctl(option: int, value: int) -> None:
-    """Set a property of this process; only Linux has these."""
+    """Set a property of this process on Linux; do nothing elsewhere."""
     if sys.platform == "linux":
         import ctypes
 

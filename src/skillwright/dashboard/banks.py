@@ -191,6 +191,7 @@ def _search(index: BankIndex, query: str, settings: BankSection, env: str, scope
     scored |= {one.skill.id: one for one in (*real.task_specific, *real.lessons)}
 
     def outcome(skill: BankSkill, score: float) -> str:
+        """Return whether a skill is injected, or why not."""
         if skill.id in injected:
             return "injected"
         if skill.id in retrieved:

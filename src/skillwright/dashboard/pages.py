@@ -116,7 +116,7 @@ def side_by_side(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def between_runs(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
-    """Show the first scored attempts of two runs at a task."""
+    """Show the first scored attempts at a task, one per run, side by side."""
     asked, pair = request.query_params, []
     for label, side in (("A", "a"), ("B", "b")):
         name, task = asked.get(side, ""), asked.get("task", "")
@@ -416,7 +416,7 @@ def _age_s(one: RunSummary, now: float) -> float | None:
 
 
 def gain_of(one: RunSummary) -> Any:
-    """Return the gain of the released artifact on test, or ``None``."""
+    """Return the test gain of the best artifact, else of the last one; ``None`` without a test."""
     report = _report(one)
     if report is None:
         return None

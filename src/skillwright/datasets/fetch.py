@@ -156,7 +156,7 @@ class _Fetching:
         if found != self.sha256:
             self.part.unlink()
             raise self._fault(
-                f"it is not what it must be: SHA-256 {found}, expected {self.sha256}. It was "
+                f"its content is wrong: SHA-256 {found}, expected {self.sha256}. It was "
                 "changed at its source, or damaged on the way; nothing of it was kept"
             )
         self.part.replace(self.target)
@@ -169,6 +169,7 @@ class _Fetching:
         self.part.unlink(missing_ok=True)
 
     def _take_leftover(self) -> bool:
+        """Continue with an earlier call's partial download; return whether there is one."""
         leftover = self.leftover
         if leftover is None:
             return False

@@ -28,7 +28,7 @@ class PlannedBatch(Generic[T]):
 
 
 def shuffled(values: Sequence[T], seed: int) -> list[T]:
-    """Return the values in seeded order."""
+    """Return a shuffled copy of the values."""
     order = list(values)
     random.Random(seed).shuffle(order)
     return order
@@ -406,7 +406,7 @@ class EvolutionTasks:
             DataError: There are no study tasks, or ``nth`` is below 1.
         """
         if nth < 1:
-            raise DataError(f"every {nth}th task is no part of the study tasks; give 1 or more")
+            raise DataError(f"every {nth}th study task cannot be taken; give 1 or more")
         met: Counter[str] = Counter()
         ids = []
         for task in study.tasks:

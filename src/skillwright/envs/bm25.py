@@ -43,7 +43,7 @@ _STOP_WORDS: Final = frozenset(_STOPPED_WORDS.split())
 
 
 def best(scores_N: FloatArray, most: int) -> list[int]:
-    """Return up to ``most`` places of the highest scores above 0; of equal ones the first.
+    """Return the indices of up to ``most`` highest scores above 0, best first; ties by index.
 
     Args:
         scores_N: Scores, shape ``[texts]``, at least 0.

@@ -55,7 +55,7 @@ async def step_env(env: TextEnv, action: str) -> Reply:
 
 
 async def step_env_native(env: TextEnv, said: str, calls: Sequence[ToolCall]) -> Reply:
-    """Take a turn of an agent that is offered tools natively."""
+    """Send the text and native tool calls of a turn; refuse results of other calls."""
     reply = _read(await env.astep_native(said, calls))
     if not reply.done:
         _refuse_strange_answers(reply.messages, [call.id for call in calls])

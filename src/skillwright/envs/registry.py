@@ -109,7 +109,7 @@ def spec(name: str) -> EnvSpec:
     if name not in known:
         raise DataError(
             f"no environment {name!r}. {did_you_mean(name, known)} "
-            "An own one is named by import path ('package.module:Class') or file ('env.py:Class')."
+            "Name your own by import path ('package.module:Class') or file ('env.py:Class')."
         )
     return known[name]
 

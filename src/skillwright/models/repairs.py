@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import yaml
 
-from skillwright.models.shapes import as_json
+from skillwright.models.shapes import as_json, end_of_json
 
 MOST_CHARS: Final = 200_000
 """Longer texts are not repaired."""
@@ -243,17 +243,9 @@ def _is_inside(rest: str) -> bool:
 
 
 def _end(text: str, start: int) -> int | None:
-    """Return the position behind the bracket that closes the one at ``start``, or ``None``."""
-    depth = 0
+    """Return the end of near JSON, or ``None``; comments and strings in its quotes are skipped."""
     tokens = re.compile(f"{_STRINGS[_quote(text, start)]}|{_COMMENT}|[][{{}}]", re.DOTALL)
-    for token in tokens.finditer(text, start):
-        if token.group() in "{[":
-            depth += 1
-        elif token.group() in "}]":
-            depth -= 1
-            if depth == 0:
-                return token.end()
-    return None
+    return end_of_json(text, start, tokens)
 
 
 def _quote(text: str, start: int = 0) -> str:

@@ -13,6 +13,9 @@ Reply = TypeVar("Reply", bound=BaseModel)
 LENIENT: Final = {"lenient": True}
 """The validation context in which a form may also accept unambiguous other shapes."""
 
+# A string is one token, closed or not, so that a scan takes linear time.
+TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+
 _DEEPEST: Final = 7
 _MOST_FIXES: Final = 12
 _SAME: Final = (
@@ -79,6 +82,25 @@ def as_json(text: str, kind: type | tuple[type, ...] = (dict, list)) -> Any:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, kind) else None
+
+
+def end_of_json(text: str, start: int, tokens: re.Pattern[str] = TOKENS) -> int | None:
+    """Return the position after the bracket that closes the one at ``start``, or ``None``.
+
+    Args:
+        text: A text.
+        start: The position of an opening bracket.
+        tokens: A pattern of strings, in which brackets do not count, and of brackets.
+    """
+    depth = 0
+    for token in tokens.finditer(text, start):
+        if token.group() in "{[":
+            depth += 1
+        elif token.group() in "}]":
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    return None
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -168,8 +190,6 @@ def _converted(old: Any, detail: ErrorDetails) -> Any:
     match detail["type"], old:
         case "list_type", dict():
             return as_list(old)
-        case "list_type", int() if not isinstance(old, bool):
-            return [old]
         case "list_type", str():
             found = as_json(old)
             return as_list(found) if isinstance(found, dict) else found
@@ -191,12 +211,12 @@ def _converted(old: Any, detail: ErrorDetails) -> Any:
 
 
 def has_nothing(value: dict[str, Any], key: str, remarks: Collection[str] = ()) -> bool:
-    """Return whether a key has null, or nothing in it, and no other key a list or an object.
+    """Return whether the value of a key is null or empty, and no other key has a list or an object.
 
     Args:
         value: A reply.
-        key: The key of what was asked for.
-        remarks: Other keys that may have a list.
+        key: A key; if it is missing, the result is false.
+        remarks: Other keys that may have a list or an object.
     """
     if value.get(key, key) not in (None, [], {}):
         return False

@@ -27,7 +27,7 @@ from skillwright.models.repairs import (
     other_notations,
     with_doubled_backslashes,
 )
-from skillwright.models.shapes import as_json, fit
+from skillwright.models.shapes import as_json, end_of_json, fit
 from skillwright.models.validation import explain_validation_error
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,6 @@ Reply = TypeVar("Reply", bound=BaseModel)
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-# A string is one token, closed or not, so that a scan takes linear time.
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 # Distinguishes the start of JSON from a brace in prose.
 _OBJECT = re.compile(r'\{\s*["}]')
 _CONTAINER = re.compile(r'\{\s*["}]|\[\s*[{[]')
@@ -59,11 +57,11 @@ def extract_json_array(text: str) -> list[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class ReadReply(Generic[Reply]):
-    """A reply in the form that was asked for.
+    """A reply in the requested form.
 
     Attributes:
         value: The reply.
-        repairs: What was done to read it, a note each; empty for a reply that had the form.
+        repairs: Notes on how it was repaired; empty if it had the form.
     """
 
     value: Reply
@@ -78,19 +76,18 @@ def parse_reply(text: str, finish_reason: str, reply_type: type[Reply]) -> Reply
 def read_reply(
     text: str, finish_reason: str, reply_type: type[Reply], *, as_written: bool = False
 ) -> ReadReply[Reply]:
-    """Read a model's reply: strict JSON in the form asked for, or else what can only mean that.
+    """Read a model's reply: strict JSON in the requested form if possible.
 
-    Then the reply is repaired, or read in the shape that it has, in YAML or in XML.
+    Else the reply is repaired, or read in another shape or notation of the same meaning.
 
     Args:
         text: The reply.
         finish_reason: Why it ended.
-        reply_type: The form that was asked for.
-        as_written: Nothing but strict JSON in that form is read.
+        reply_type: The requested form.
+        as_written: Whether only strict JSON in that form is read.
 
     Raises:
-        ReplyInvalid: It has no such reading; the message says why, in words that also instruct the
-            model.
+        ReplyInvalid: It cannot be read; the message says why, and what the model should do.
     """
     found = extract_json(text)
     # A complete object before a truncated one may be its draft.
@@ -299,7 +296,7 @@ def _strict_values(text: str) -> list[Found]:
     start = 0
     opening, lists_left = _CONTAINER, 8  # lists tried, to stay linear
     while found := opening.search(text, start):
-        end = _end(text, found.start())
+        end = end_of_json(text, found.start())
         is_list = found.group().startswith("[")
         if end is None and not is_list:
             break
@@ -362,7 +359,7 @@ def _breaks_off(text: str) -> bool:
     """Return whether a text ends inside a JSON object."""
     start = 0
     while found := _OBJECT.search(text, start):
-        end = _end(text, found.start())
+        end = end_of_json(text, found.start())
         if end is None:
             return True
         start = end
@@ -371,24 +368,11 @@ def _breaks_off(text: str) -> bool:
 
 def _first(text: str, start: int, opening: re.Pattern[str], wanted: type[Json]) -> Json | None:
     while found := opening.search(text, start):
-        end = _end(text, found.start())
+        end = end_of_json(text, found.start())
         if end is None:
             return None  # truncated: complete objects inside are not the answer
         value: Json | None = as_json(text[found.start() : end], wanted)
         if value is not None:
             return value
         start = end
-    return None
-
-
-def _end(text: str, start: int) -> int | None:
-    """Return the position of the bracket that closes the one at ``start``, or ``None``."""
-    depth = 0
-    for token in _TOKEN.finditer(text, start):
-        if token.group() in "{[":
-            depth += 1
-        elif token.group() in "}]":
-            depth -= 1
-            if depth == 0:
-                return token.end()
     return None

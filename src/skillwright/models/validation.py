@@ -80,7 +80,7 @@ def _explain(detail: ErrorDetails, root: dict[str, Any], where: str) -> str:
 
 
 def _find(location: Sequence[int | str], root: dict[str, Any], where: str) -> _Node:
-    """Follow a pydantic location; skip tags of unions and names of validators."""
+    """Return schema and written path of a pydantic location, without union tags and validators."""
     place = _Node(where, _deref(root, root))
     for key in location:
         found = _descend(place.schema, key, root)

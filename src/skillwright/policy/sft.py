@@ -177,7 +177,7 @@ def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[
 
 
 def _dealt_by_episode(rows: Sequence[Row], size: int, seed: int) -> Iterator[list[Row]]:
-    """Shuffle episodes and split their rows into batches that differ by at most one row."""
+    """Shuffle the episodes; split their rows into batches of about ``size`` rows, all but equal."""
     episodes: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         episodes.setdefault((row.group, row.episode), []).append(row)

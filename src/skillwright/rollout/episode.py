@@ -225,10 +225,17 @@ class Attempt:
         attempts: int,
         started_at: float,
         lost: Usage,
-        beside: Mapping[str, Usage],
+        lost_side: Mapping[str, Usage],
     ) -> EpisodeResult:
-        """Return the result: the sum of the step rewards, or the failure."""
-        side_usage = dict(beside)
+        """Return the result: the sum of the step rewards, or the failure.
+
+        Args:
+            attempts: Number of attempts with this one.
+            started_at: Time of the event loop, in seconds, when the first one started.
+            lost: Usage of the agent in earlier attempts.
+            lost_side: Usage of other models in earlier attempts, by purpose.
+        """
+        side_usage = dict(lost_side)
         for purpose, spent in self._side_usage.items():
             side_usage[purpose] = side_usage.get(purpose, Usage()) + spent
         return EpisodeResult(
@@ -296,6 +303,7 @@ class Attempt:
             raise self._charge(fault, where) from fault
 
     def _charge(self, fault: Exception, where: str) -> EnvError | ContractError:
+        """Convert an environment's exception to our error, with environment, task and method."""
         env = self._task.env
         place = f"environment {env!r}, task {self._task.id!r}, {where}"
         match fault:

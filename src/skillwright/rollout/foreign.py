@@ -198,9 +198,9 @@ class ForeignAdapter:
             return await result if inspect.isawaitable(result) else result
 
     async def listed(self, method: Callable[..., Any], /, *args: Any, **optional: Any) -> Any:
-        """Call a method, and return as a list what it hands out piece by piece.
+        """Call a method; return the items of an iterator or async generator as a list.
 
-        A generator works while it is read, so it is read in the adapter's thread.
+        A generator runs while it is read, so it is read in the adapter's thread.
         """
         answer = await self.call(method, *args, **optional)
         if isinstance(answer, Iterator):

@@ -191,7 +191,7 @@ def _without(metrics: Mapping[str, float], names: frozenset[str]) -> dict[str, f
 
 
 def _outcome(attempt: Attempt) -> EpisodeResult:
-    return attempt.result(attempts=1, started_at=0.0, lost=Usage(), beside={})
+    return attempt.result(attempts=1, started_at=0.0, lost=Usage(), lost_side={})
 
 
 _ABSENT: Final = object()
@@ -239,7 +239,7 @@ def _cut(text: str, at: int) -> str:
 
 
 def continuing(make_env: MakeEnv, record: Trajectory, turns: int | None = None) -> MakeEnv:
-    """Return a factory of environments in which others answer from a record.
+    """Return a factory of environments whose simulated users and models answer from a record.
 
     Args:
         make_env: Builds the environment of a task.

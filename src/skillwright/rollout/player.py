@@ -70,14 +70,17 @@ class Player:
         """Play episodes; retry those that failed, each in a fresh environment."""
         started_at = asyncio.get_running_loop().time()
         lost: dict[str, Usage] = defaultdict(Usage)
-        beside: dict[str, Mapping[str, Usage]] = defaultdict(dict)
+        lost_side: dict[str, Mapping[str, Usage]] = defaultdict(dict)
         for number in range(1, self.limits.retries + 2):
             attempts = [self._attempt(assignment, number, on_turn) for assignment in wave]
 
             def outcome(attempt: Attempt, number: int = number) -> EpisodeResult:
                 key = attempt.assignment.key
                 return attempt.result(
-                    attempts=number, started_at=started_at, lost=lost[key], beside=beside[key]
+                    attempts=number,
+                    started_at=started_at,
+                    lost=lost[key],
+                    lost_side=lost_side[key],
                 )
 
             try:
@@ -97,7 +100,7 @@ class Player:
                 result = outcome(attempt)
                 if number <= self.limits.retries and _may_pass(result):
                     lost[key] = result.lost_usage + result.trajectory.usage
-                    beside[key] = result.side_usage
+                    lost_side[key] = result.side_usage
                     again.append(attempt.assignment)
                 else:
                     settle(result)

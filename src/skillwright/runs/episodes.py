@@ -276,7 +276,7 @@ class EpisodeTable(RunTable):
         return [row["ended_at"] for row in rows]
 
     def turn_ends(self) -> dict[str, int]:
-        """Count the turns of scored episodes by how the agent's answer ended."""
+        """Count the turns of scored episodes by finish reason of the agent's answer."""
         rows = self._database.rows(
             """SELECT t.finish_reason AS ending, count(*) AS turns FROM turns t
                 JOIN episodes e ON e.id = t.episode WHERE e.reward IS NOT NULL
@@ -291,6 +291,7 @@ class EpisodeTable(RunTable):
         return row
 
     def _id_of(self, key: str) -> int | None:
+        """Return the row id of the scored episode with a key; the empty key has none."""
         row = self._database.row(
             "SELECT id FROM episodes WHERE key = ? AND key <> '' AND reward IS NOT NULL", (key,)
         )

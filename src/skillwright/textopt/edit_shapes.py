@@ -24,7 +24,7 @@ _OP_ENDINGS = (
 
 
 def with_known_names(item: Any, repairs: list[str]) -> Any:
-    """Return an edit with the known names of its fields and operation; note what was changed."""
+    """Rename an edit's fields and operation to known names; append changes to ``repairs``."""
     if isinstance(item, str):
         said, item = item, as_json(item, dict) or item
         repairs += ["it was a JSON text"] if item is not said else []

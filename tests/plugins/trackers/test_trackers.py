@@ -237,7 +237,7 @@ def test_a_collector_that_takes_no_spans_is_an_error(run, monkeypatch):
 
     tracker = OtelTracker(Refusing())
     tracker.start(run)
-    with pytest.raises(OSError, match="did not take"):
+    with pytest.raises(OSError, match="did not accept"):
         tracker.spans([call_span("a", "reflect", (1.0, 2.0))])
 
 

@@ -26,7 +26,7 @@ from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint import bearer, identity_of
 from skillwright.models.http.endpoint_config import find_key
 from skillwright.models.http.retry import Retry
-from skillwright.models.http.wire import Doubt, GarbledReply, hide_key
+from skillwright.models.http.wire import GarbledReply, UsageCheck, hide_key
 from skillwright.rollout.loop_thread import LoopThread
 
 DEFAULT_BATCH: Final = 128
@@ -75,7 +75,7 @@ class EndpointEmbedder:
         self._key = find_key(self._config)
         self._prompts = (query_prompt, skill_prompt)
         self._batch = batch
-        self._doubt = Doubt(f"{base_url} (model {model!r})")
+        self._usage_check = UsageCheck(f"{base_url} (model {model!r})")
         self._loop = LoopThread()
         self._client = HttpClient()
         prompts = digest([query_prompt, skill_prompt])[:6]
@@ -141,7 +141,7 @@ class EndpointEmbedder:
             hide_key(error, self._key)
             raise
         used = usage_of(reply.payload, self._config)
-        self.usage += self._doubt.believed_of_call(used, body)
+        self.usage += self._usage_check.plausible_of_call(used, body)
         return rows
 
 

@@ -229,7 +229,7 @@ def document_folder(text: str, name: str, description: str) -> SkillFolder:
     """
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
     if not plain:
-        raise DataError("there is nothing to take away: the skill document is empty")
+        raise DataError("there is nothing to export: the skill document is empty")
     title = f"# {_prose(name).replace('-', ' ').capitalize()}\n"
     lead = "Follow these instructions wherever they apply to the task."
     if why_live(plain):

@@ -97,7 +97,11 @@ class Cited(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _bare_id(cls, value: Any, info: ValidationInfo) -> Any:
-        return {"id": value} if info.context is LENIENT and isinstance(value, str) else value
+        if info.context is LENIENT and isinstance(value, str):
+            return {"id": value}
+        if info.context is LENIENT and isinstance(value, dict) and type(value.get("turns")) is int:
+            return {**value, "turns": [value["turns"]]}
+        return value
 
 
 class SkillReply(_Strict):

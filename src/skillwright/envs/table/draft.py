@@ -65,12 +65,14 @@ class Look:
         rows: Total number of rows.
         columns: Its columns, as seen in the first rows.
         head: The first rows.
+        split_column: The column that says which rows are for train, val and test, or ``None``.
     """
 
     table: Table
     rows: int
     columns: tuple[Column, ...]
     head: tuple[Row, ...]
+    split_column: str | None
 
     def column(self, name: str) -> Column:
         """Return a column.
@@ -91,15 +93,6 @@ class Look:
         named = [by_name[name] for name in _ANSWER_NAMES if name in by_name]
         few = [one.name for one in self.columns if self._is_class(one)]
         return next(iter([*named, *few[::-1], self.columns[-1].name]))
-
-    @property
-    def split_column(self) -> str | None:
-        """The column that says which rows are for train, val and test, or ``None``."""
-        for one in self.columns:
-            values = {str(row.get(one.name)).strip().lower() for row in self.head}
-            if one.name.lower() in _SPLIT_NAMES and values <= _SPLIT_VALUES and len(values) >= 3:
-                return one.name
-        return None
 
     def shown(self, answer: str) -> list[str]:
         """Return the columns that an agent should read: all but the answer, ids and splits."""
@@ -161,10 +154,29 @@ def look_at(table: Table) -> Look:
         )
     if len(names) > _MOST_COLUMNS:
         raise DataError(
-            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Take "
-            "those out of the file that no agent reads"
+            f"{where} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are read. Remove "
+            "those that no agent needs"
         )
-    return Look(table, table.count(), tuple(_column(name, head) for name in names), head)
+    columns = tuple(_column(name, head) for name in names)
+    count = table.count()
+    return Look(table, count, columns, head, _split_column(table, head, count))
+
+
+def _split_column(table: Table, head: Sequence[Row], count: int) -> str | None:
+    # All rows are read, because files are often sorted by split.
+    rows = head if len(head) == count else None
+    named = (name for name in columns_of(head) if name.lower() in _SPLIT_NAMES)
+    return next((name for name in named if _names_splits(name, rows or table.rows())), None)
+
+
+def _names_splits(name: str, rows: Iterable[Row]) -> bool:
+    found = set()
+    for row in rows:
+        value = str(row.get(name)).strip().lower()
+        if value not in _SPLIT_VALUES:
+            return False
+        found.add(value)
+    return len(found) >= 3
 
 
 def _first(rows: Iterable[Row]) -> Iterator[Row]:
@@ -281,6 +293,7 @@ def _column(name: str, head: Iterable[Row]) -> Column:
 
 
 def _kind(values: Sequence[Any]) -> str:
+    """Return the kind of a column by its non-blank values; see `Column`."""
     if not values:
         return "text"
     if all(isinstance(value, list) or listed(value) for value in values):

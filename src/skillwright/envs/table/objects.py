@@ -8,12 +8,11 @@ from typing import Any, Final
 
 from skillwright.envs.table.unicode_forms import folded
 from skillwright.models.repairs import near_values
-from skillwright.models.shapes import as_json
+from skillwright.models.shapes import as_json, end_of_json
 
 _START: Final = re.compile(
     r"\{(?=\s*(?:[\"'\u201c\u201d\u2018\u2019}]|[^\W\d]\w*[\"']?\s*:|//|/\*|#))"
 )
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 _BRACKET: Final = re.compile(r"[][{}]")
 _CODE: Final = re.compile(r"(:\s*)(0\d+)(?=\s*[,}\]])")
 _LONGEST_REPAIRED: Final = 20_000
@@ -63,10 +62,10 @@ def _objects(text: str) -> Iterator[dict[str, Any] | str]:
     start, tries = 0, _MOST_REPAIRED
     while opening := _START.search(text, start):
         at = opening.start()
-        end = _end(text, at, _TOKEN)
+        end = end_of_json(text, at)
         if end is None and text[at + 1 :].lstrip()[:1] in "'\u2018":
             # Within Python's single quotes, a double quote begins no string.
-            end = _end(text, at, _BRACKET)
+            end = end_of_json(text, at, _BRACKET)
         if end is None:
             yield text[at:]
             return
@@ -77,18 +76,6 @@ def _objects(text: str) -> Iterator[dict[str, Any] | str]:
         if isinstance(found, dict):
             yield found
         start = end
-
-
-def _end(text: str, start: int, token: re.Pattern[str]) -> int | None:
-    depth = 0
-    for found in token.finditer(text, start):
-        if found[0] in "{[":
-            depth += 1
-        elif found[0] in "}]":
-            depth -= 1
-            if depth == 0:
-                return found.end()
-    return None
 
 
 def _repaired(text: str) -> Any:

@@ -150,7 +150,7 @@ class RunComparison:
 
     @property
     def sentence(self) -> str:
-        """The result in a sentence, for people."""
+        """The result as a sentence, with the 95% interval of B - A."""
         effect, bounds = self.overall.effect, self.bounds(self.overall)
         if self.result != "not shown":
             size = self.amount(abs(effect)).removeprefix("+")

@@ -211,6 +211,7 @@ class _StoredEngine:
         )
 
     def _text(self, episode: EpisodeSummary) -> str | None:
+        """Return the skill text injected into an episode; ``None`` if it has no turn."""
         if (stored := self._store.injected_skill(episode.id)) is not None:
             return stored.strip()
         turns = self._store.load_window(episode.id, 0, 1).trajectory.turns

@@ -169,7 +169,7 @@ def refuse_unreadable(path: Path) -> None:
 
 
 def reopen(path: Path, secrets: Sequence[str]) -> tuple[RunFolder, RunStore]:
-    """Open the folder and the store of a run of any job; raise an error for changed settings."""
+    """Open folder and store of a run of any job; refuse changed settings and a missing store."""
     folder = RunFolder.open(path)
     try:
         # Opened for reading first, so that a missing store is not created.

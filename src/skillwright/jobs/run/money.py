@@ -256,7 +256,7 @@ class PricedModel:
         return (self.prices.as_of or "the configuration").partition(",")[0]
 
     def line(self) -> str:
-        """Format prices and their date."""
+        """Format the model's prices and their date as one line, or why it has none."""
         if self.is_free:
             return f"{self.role} {self.model}: free"
         if self.prices is None and self.reports_cost:

@@ -484,6 +484,7 @@ def _fits(need: Need, free: int | None) -> bool | None:
 
 
 def _work(config: RlConfig, lengths: Lengths, episodes: int) -> Work:
+    """Estimate the tokens of a run from its number of episodes and their lengths."""
     grpo, cold = config.grpo, config.cold_start
     at_once = grpo.tasks_per_iteration * grpo.group_size
     trajectories = grpo.rows == "trajectories"

@@ -67,7 +67,7 @@ def find_rl_tasks(config: RlConfig) -> RlTasks:
 def tasks_of_iteration(
     tasks: Sequence[Task], iteration: int, count: int, seed: int
 ) -> tuple[Task, ...]:
-    """Return the tasks of an iteration: a part of a shuffled pass; incomplete parts are dropped."""
+    """Return the ``count`` tasks of an iteration >= 1; passes are shuffled, their rest dropped."""
     portions = max(1, len(tasks) // count)
     number, at = divmod(iteration - 1, portions)
     order = _shuffled(tasks, derive_seed("practice", seed, number))  # seed

@@ -46,6 +46,7 @@ class OpenAIChatConfig(EndpointConfig):
     @model_validator(mode="before")
     @classmethod
     def _with_server_defaults(cls, settings: Any) -> Any:
+        """Fill in URL and key variable by the server's name or URL; given settings stay."""
         if not isinstance(settings, Mapping):
             return settings
         server = SERVERS.get(str(settings.get("server")))
@@ -91,7 +92,7 @@ class OpenAIChatConfig(EndpointConfig):
 
     @property
     def url(self) -> str:
-        """URL of the requests."""
+        """URL of the requests; Azure has other paths, by deployment or API version."""
         route = "/responses" if self.transport == "responses" else "/chat/completions"
         if self.served_by.name != "azure":
             return self.base_url + route

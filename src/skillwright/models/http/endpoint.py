@@ -17,7 +17,14 @@ from skillwright.models.http.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http.hedge import Call, hedged
 from skillwright.models.http.retry import Retry
 from skillwright.models.http.traffic import EndpointLimits, expected_tokens
-from skillwright.models.http.wire import Doubt, EndpointFault, WebPage, cost_usd, hidden, hide_key
+from skillwright.models.http.wire import (
+    EndpointFault,
+    UsageCheck,
+    WebPage,
+    cost_usd,
+    hidden,
+    hide_key,
+)
 
 Config = TypeVar("Config", bound=EndpointConfig, covariant=True)
 
@@ -99,7 +106,7 @@ class EndpointModel:
         self._circuit = self._traffic.circuit(config.model, config.deadline_s)
         self._sleep = sleep
         self._latest_answer = 0  # tokens
-        self._doubt = Doubt(f"{config.base_url} (model {config.model!r})")
+        self._usage_check = UsageCheck(f"{config.base_url} (model {config.model!r})")
         self._retry = Retry(
             max_attempts=config.max_attempts,
             timeout_s=config.timeout_s,
@@ -191,9 +198,9 @@ class EndpointModel:
                 answer = self._dialect.completion(reply.payload, request)
             except ModelError as error:
                 hide_key(error, self._key)
-                error.usage = self._doubt.believed_of_call(error.usage, body)
+                error.usage = self._usage_check.plausible_of_call(error.usage, body)
                 raise
-            usage = self._doubt.believed_of_call(answer.usage, body)
+            usage = self._usage_check.plausible_of_call(answer.usage, body)
             return replace(answer, model=hidden(answer.model, self._key), usage=usage)
 
     def _estimated(self, body: bytes) -> Usage:

@@ -246,15 +246,15 @@ MOST_USD = 10_000.0
 """Upper limit for the cost of a call or a program run."""
 
 
-class Doubt:
+class UsageCheck:
     """Discards implausible usage, and warns once per endpoint or program."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._was_said = False
 
-    def believed(self, usage: Usage, most_input: int, most_output: int) -> Usage:
-        """Return the usage, or only the call counts if it is implausible."""
+    def plausible(self, usage: Usage, most_input: int, most_output: int) -> Usage:
+        """Return the usage; only its call counts if tokens or cost exceed what is possible."""
         tokens = usage.input_tokens <= most_input and usage.output_tokens <= most_output
         if tokens and (usage.cost_usd or 0.0) <= MOST_USD:
             return usage
@@ -270,6 +270,6 @@ class Doubt:
             )
         return Usage(calls=usage.calls, failed_calls=usage.failed_calls, cost_usd=None)
 
-    def believed_of_call(self, usage: Usage, sent: bytes) -> Usage:
-        """Check the usage of a call by its request's bytes; see `believed`."""
-        return self.believed(usage, len(sent) + MOST_ADDED, MOST_WRITTEN)
+    def plausible_of_call(self, usage: Usage, sent: bytes) -> Usage:
+        """Check the usage of a call by its request's bytes; see `plausible`."""
+        return self.plausible(usage, len(sent) + MOST_ADDED, MOST_WRITTEN)

@@ -44,7 +44,7 @@ class ScriptedModel(ABC):
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        """Answer, with estimated token counts."""
+        """Return the scripted reply; token counts are estimated from characters."""
         del tools, purpose
         text = self.reply(messages, sampling.seed or 0)
         read = sum(len(message["content"]) for message in messages)

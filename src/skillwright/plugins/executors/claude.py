@@ -111,6 +111,7 @@ def _usage(result: Mapping[str, Any], *, trusts_cost: bool) -> Usage:
 
 
 def _system_lines(event: Mapping[str, Any]) -> list[str]:
+    """Format a system event as a log line; most kinds have none."""
     match event.get("subtype"):
         case "api_retry":
             return [f"retry {event.get('attempt')}: {one_line(event.get('error'))}"]

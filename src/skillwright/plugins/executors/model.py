@@ -27,7 +27,7 @@ from skillwright.core.jsonio import digest
 from skillwright.core.secrets import Redactor, environment_secrets
 from skillwright.models.http.retry import Retry
 from skillwright.models.http.traffic import Limiter
-from skillwright.models.http.wire import Doubt, charged
+from skillwright.models.http.wire import UsageCheck, charged
 from skillwright.models.skill_md import SKILL_NAME, write_file
 from skillwright.plugins.executors.config import ExecConfig
 from skillwright.plugins.executors.process import Program, run_program
@@ -246,7 +246,7 @@ class ExecModel:
             clock=clock,
         )
         self._version = version_of(self._program)
-        self._doubt = Doubt(self._name)
+        self._usage_check = UsageCheck(self._name)
         sweep()
         asked = (Request(()), Request((), acts=True))
         unfenced = [request for request in asked if not self._is_fenced(request)]
@@ -425,13 +425,13 @@ class ExecModel:
         return not problem
 
     def _priced(self, report: ExecReport) -> ExecReport:
-        """Add the cost: by the settings, else as reported, else by the list (not for a login)."""
+        """Add the cost: by configured, else reported, else list prices (with a key only)."""
         config = self._line.config
         says_cost = report.usage.cost_usd is not None
         listed = None if says_cost or not self._login.env else config.known_prices
         priced = report.priced(config.prices or listed)
-        believed = self._doubt.believed(priced.usage, _MOST_TOKENS, _MOST_TOKENS)
-        return replace(priced, usage=believed)
+        plausible = self._usage_check.plausible(priced.usage, _MOST_TOKENS, _MOST_TOKENS)
+        return replace(priced, usage=plausible)
 
     def _refuse_what_it_has_not(self, tools: Sequence[dict[str, Any]], sampling: Sampling) -> None:
         given = {

@@ -136,7 +136,7 @@ def category_in(said: str, env: str) -> str:
 
 
 def _extended(content: Content, skill: str) -> Content:
-    """Put a skill below a system text, as rollouts do; cache marks stay in place."""
+    """Append a skill to a system text or its blocks, as rollouts do; cache marks stay."""
     if not isinstance(content, list):
         system = [Message(role="system", content=content)] if content else []
         return render(PromptStyle(), system, (), skill)[0]["content"]

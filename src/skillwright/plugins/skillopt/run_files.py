@@ -63,8 +63,8 @@ def export_skillopt(run: str | Path, to: str | Path, root: str | Path = "runs") 
 
 
 @dataclass(frozen=True, slots=True)
-class _Stand:
-    """The state of a run after a step."""
+class _Incumbents:
+    """Current and best skill versions after a step, with their val scores."""
 
     current: int = 0
     best: int = 0
@@ -83,28 +83,28 @@ class _Exported:
 
     def files(self) -> Iterator[tuple[str, str]]:
         """Yield path and content of each file."""
-        state, stand = self.state, self._first()
+        state, kept = self.state, self._first()
         history = []
         yield "skills/skill_v0000.md", self.store.skill(0)
         for record in state.steps:
-            stand = _after(stand, record)
-            step = self._step(record, stand)
+            kept = _after(kept, record)
+            step = self._step(record, kept)
             history.append(step)
-            yield f"skills/skill_v{record.step:04d}.md", self.store.skill(stand.current)
+            yield f"skills/skill_v{record.step:04d}.md", self.store.skill(kept.current)
             yield f"steps/step_{record.step:04d}/step_record.json", _json(step)
             if record.skill_version is not None:
                 text = self.store.skill(record.skill_version)
                 yield f"steps/step_{record.step:04d}/candidate_skill.md", text
-        stand = _at_the_end(stand, state)
+        kept = _at_the_end(kept, state)
         yield "best_skill.md", self.store.skill(state.best_version)
         yield "config.json", _json(self._config())
         yield "history.json", _json(history)
-        yield "runtime_state.json", _json(self._runtime(stand))
-        yield "summary.json", _json(self._summary(stand))
+        yield "runtime_state.json", _json(self._runtime(kept))
+        yield "summary.json", _json(self._summary(kept))
 
-    def _first(self) -> _Stand:
+    def _first(self) -> _Incumbents:
         score = _mean(self.state.baseline.overall if self.state.baseline else None)
-        return _Stand(current_score=score, best_score=score)
+        return _Incumbents(current_score=score, best_score=score)
 
     def _config(self) -> dict[str, Any]:
         return flat_settings(self.config, self.place)
@@ -112,7 +112,8 @@ class _Exported:
     def _origin(self, version: int) -> str:
         return next(one.origin for one in self.store.skills() if one.version == version)
 
-    def _step(self, record: StepRecord, stand: _Stand) -> dict[str, Any]:
+    def _step(self, record: StepRecord, kept: _Incumbents) -> dict[str, Any]:
+        """Return a step's record, which is an entry of the history too."""
         entry, edits = record.entry, self.store.edits(record.step)
         candidate = None if record.skill_version is None else self.store.skill(record.skill_version)
         hashes = {one.version: one.hash for one in self.store.skills()}
@@ -128,24 +129,24 @@ class _Exported:
             "candidate_gate_score": entry.score_after,
             "gate_metric": getattr(self.config.evaluation.gate, "metric", None),
             "action": record.action,
-            "current_score": stand.current_score,
-            "best_score": stand.best_score,
-            "best_step": stand.best_step,
-            "current_origin": self._origin(stand.current),
-            "best_origin": self._origin(stand.best),
-            "skill_len": len(self.store.skill(stand.current)),
+            "current_score": kept.current_score,
+            "best_score": kept.best_score,
+            "best_step": kept.best_step,
+            "current_origin": self._origin(kept.current),
+            "best_origin": self._origin(kept.best),
+            "skill_len": len(self.store.skill(kept.current)),
         }
 
-    def _runtime(self, stand: _Stand) -> dict[str, Any]:
+    def _runtime(self, kept: _Incumbents) -> dict[str, Any]:
         state = self.state
         return {
             "last_completed_step": state.last_step,
             "current_skill_path": f"skills/skill_v{state.last_step:04d}.md",
-            "current_score": stand.current_score,
+            "current_score": kept.current_score,
             "current_origin": self._origin(state.skill_version),
             "best_skill_path": "best_skill.md",
-            "best_score": stand.best_score,
-            "best_step": stand.best_step,
+            "best_score": kept.best_score,
+            "best_step": kept.best_step,
             "best_origin": self._origin(state.best_version),
         }
 
@@ -162,7 +163,8 @@ class _Exported:
         ]
         return played or None
 
-    def _summary(self, stand: _Stand) -> dict[str, Any]:
+    def _summary(self, kept: _Incumbents) -> dict[str, Any]:
+        """Return the run's summary; scores that were not measured are ``None``."""
         state = self.state
         tables = state.report.tables if state.report else {}
         scores = {name: tables[name].overall if name in tables else None for name in tables}
@@ -173,10 +175,10 @@ class _Exported:
             "version": VERSION,
             "config": self._config(),
             "baseline_selection_hard": _hard(state.baseline.overall if state.baseline else None),
-            "best_selection_hard": stand.best_score,
+            "best_selection_hard": kept.best_score,
             "final_selection_hard": selected and fmean(hard for hard, _ in selected),
             "final_selection_soft": selected and fmean(soft for _, soft in selected),
-            "best_step": stand.best_step,
+            "best_step": kept.best_step,
             "current_origin": self._origin(state.skill_version),
             "best_origin": self._origin(state.best_version),
             "epoch_stats": [{"epoch": one.epoch, "action": one.action} for one in state.epochs],
@@ -197,25 +199,25 @@ class _Exported:
         }
 
 
-def _after(stand: _Stand, record: StepRecord) -> _Stand:
+def _after(kept: _Incumbents, record: StepRecord) -> _Incumbents:
     version, score = record.skill_version, record.entry.score_after
     if version is not None and record.enters:
-        stand = replace(stand, current=version, current_score=score)
+        kept = replace(kept, current=version, current_score=score)
     if version is not None and record.is_best:
-        stand = replace(stand, best=version, best_score=score, best_step=record.step)
+        kept = replace(kept, best=version, best_score=score, best_step=record.step)
     if record.noted_version is not None:
-        stand = replace(stand, current=record.noted_version)
-    return stand
+        kept = replace(kept, current=record.noted_version)
+    return kept
 
 
-def _at_the_end(stand: _Stand, state: TrainState) -> _Stand:
-    """Return the state after the comparison of the last skill with the best one."""
+def _at_the_end(kept: _Incumbents, state: TrainState) -> _Incumbents:
+    """Return both after the final comparison, which may make the last skill the best one."""
     if state.final is None or not state.final.accepted:
-        return stand
+        return kept
     version, score = state.best_version, state.final.candidate_score
     made = [one.step for one in state.steps if one.skill_version == version]
     return replace(
-        stand, best=version, best_score=score, best_step=max(made, default=stand.best_step)
+        kept, best=version, best_score=score, best_step=max(made, default=kept.best_step)
     )
 
 

@@ -252,11 +252,11 @@ class OtelTracker:
         """Ignore texts, which spans cannot hold."""
 
     def spans(self, spans: Sequence[Span]) -> None:
-        """Send a batch of spans; raise an error if they do not arrive."""
+        """Send a batch of spans; raise an `OSError` if the collector does not accept it."""
         assert self._exporter is not None
         result = self._exporter.export([self._readable(one) for one in spans])
         if result is not self._success:
-            raise OSError("the collector did not take the spans")
+            raise OSError("the collector did not accept the spans")
 
     def _readable(self, span: Span) -> Any:
         kinds = self._trace.SpanKind

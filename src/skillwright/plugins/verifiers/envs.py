@@ -239,7 +239,7 @@ class VerifiersEnv(TextEnv):
     async def _roll_out(self) -> Mapping[str, Any]:
         env = self._theirs.env
         try:
-            state = await env.rollout(self._row, _seat()(self._ask), "skillwright", {})
+            state = await env.rollout(self._row, _client_class()(self._ask), "skillwright", {})
             self._refuse_error(state)
             return await self._scored(state)
         except SkillwrightError:
@@ -333,8 +333,8 @@ def _errors() -> Any:
 
 
 @cache
-def _seat() -> Any:
-    """Return the client class that passes requests to our agent."""
+def _client_class() -> Any:
+    """Return a subclass of verifiers' ``Client`` that sends its requests to our agent."""
     base = importlib.import_module("verifiers.clients").Client
 
     async def get_response(self: Any, prompt: Any, *args: Any, tools: Any = None, **_: Any) -> Any:
@@ -342,7 +342,7 @@ def _seat() -> Any:
         return await self.client(prompt, tools)
 
     def unasked(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        raise EnvError("verifiers asked for a part of a client that an agent of ours has not")
+        raise EnvError("verifiers called a client method that our agent does not have")
 
     names = dict.fromkeys(base.__abstractmethods__, unasked)
     return type("AgentOfOurs", (base,), {**names, "get_response": get_response})

@@ -25,9 +25,9 @@ Values = tuple[torch.Tensor, torch.Tensor | None]
 MOST_LOGITS = 2**24
 """Logits per block; two or three blocks are in memory at once."""
 
-_TIMES_ON_GPU = 8  # as many there: for few tokens it would read the layer again and again
+_TIMES_ON_GPU = 8  # larger blocks there, because each block reads the whole layer once
 
-_NO_LOGIT = -1e30  # its probability is 0, and times that it is still 0
+_NO_LOGIT = -1e30  # finite, so that its probability, 0, times it is 0 and not NaN
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Head:
         weight: ``[vocabulary, width]``.
         bias: ``[vocabulary]``, or ``None``.
         scale: Factor of the logits.
-        cap: Bound of the logits, by a tangent; 0 for none.
+        cap: Bound of the logits, by a hyperbolic tangent; 0 for none.
     """
 
     weight: torch.Tensor
@@ -70,10 +70,10 @@ class Head:
         if columns is not None:
             weight = weight.index_select(0, columns)
             bias = None if bias is None else bias.index_select(0, columns)
-        return self.finished(exact(functional.linear(hidden, weight, bias)))
+        return self.transformed(exact(functional.linear(hidden, weight, bias)))
 
-    def finished(self, logits: torch.Tensor) -> torch.Tensor:
-        """Apply the model's transformations to the last layer's output."""
+    def transformed(self, logits: torch.Tensor) -> torch.Tensor:
+        """Scale the last layer's output, and bound it by ``cap``."""
         if self.scale != 1.0:
             logits = logits * self.scale
         return torch.tanh(logits / self.cap) * self.cap if self.cap else logits

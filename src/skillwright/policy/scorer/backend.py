@@ -261,6 +261,7 @@ class ScorerPolicy:
         }
 
     def _new_optimizer(self, network: CommandScorer) -> torch.optim.AdamW:
+        """Return AdamW over the trainable parameters; only matrices have weight decay."""
         trained = [each for each in network.parameters() if each.requires_grad]
         matrices: dict[str, Any] = {"params": [each for each in trained if each.dim() > 1]}
         vectors: dict[str, Any] = {"params": [each for each in trained if each.dim() < 2]}

@@ -389,7 +389,7 @@ class Batch:
 
 
 def collate(turns: Sequence[Encoded]) -> Batch:
-    """Combine turns into one batch."""
+    """Combine turns into one batch, which holds each distinct fixed part once."""
     distinct = {turn.fixed.name: turn.fixed for turn in turns}
     whole: list[Fixed | Encoded] = [*distinct.values(), *turns]
     parts = [one.prompt for one in whole]

@@ -131,7 +131,7 @@ class _Stage:
         self._shut = rng.random() < SHUT
 
     def choose(self) -> Wanted | None:
-        """Choose the task's classes, with the wanted doors if possible."""
+        """Draw the task's classes, best of several draws; ``None`` if the furniture allows none."""
         found, best = None, -1
         for _ in range(_TASK_DRAWS):
             obj = self._draw_object()
@@ -177,11 +177,11 @@ class _Stage:
         return [place for place in places if place == self._habits.get(obj)]
 
     def _barred(self, target: str) -> str:
-        """Return the class that must not hold a wanted object at the start."""
+        """Return the receptacle class that must not hold a wanted object at the start, or ""."""
         return "" if self._task_type.verb else target
 
     def _wishes_met(self, starts: list[str], target: str) -> int:
-        """Rank a task by the wishes it meets; a hidden object counts more than a door."""
+        """Score a task by the drawn doors: 2 if its object may start as drawn, 1 for the target."""
         hidden = any(_has_door(place) == self._hidden for place in starts)
         shut = not target or (target in OPENABLE) == self._shut
         return 2 * hidden + shut

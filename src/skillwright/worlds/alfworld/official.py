@@ -186,6 +186,7 @@ def _id(game: Path, release: Path) -> str:
 
 
 def _task(path: Path, release: Path) -> Task | None:
+    """Return a game file's task; ``None`` for unsupported types and games not known as solvable."""
     task_id = _id(path, release)
     if any(word in task_id for word in _LEFT_OUT):
         return None

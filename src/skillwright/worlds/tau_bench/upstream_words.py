@@ -91,6 +91,7 @@ def _found(named: str, data: str, domain: str) -> UserWords:
 
 
 def _source_in(folder: Path) -> Path:
+    """Return the source file in a checkout of tau-bench or in its installed package."""
     places = [folder / "tau_bench" / SOURCE, folder / SOURCE]
     for place in places:
         if place.is_file():
@@ -103,6 +104,7 @@ def _source_in(folder: Path) -> Path:
 
 
 def _installed() -> Path | None:
+    """Return the source file of the installed tau-bench package, or ``None``."""
     # Found, not imported: its import loads a model client, and our folders of that name (examples)
     # are not its package.
     try:

@@ -40,7 +40,7 @@ class ClaudeLines:
         self._seen: set[int] = set()
 
     def read(self, line: dict[str, Any], into: Recorder, left_out: LeftOut, where: str) -> None:
-        """Read one line."""
+        """Add one line to a session's recorder, or count it as left out, with its place."""
         kind = line.get("type")
         if kind not in ("user", "assistant"):
             known = kind in ("summary", "system", "progress", "file-history-snapshot")

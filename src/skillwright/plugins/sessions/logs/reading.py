@@ -115,6 +115,7 @@ class _Reading:
         self._claude = ClaudeLines()
 
     def read(self, folder: Path) -> None:
+        """Read all logs below a folder; OpenCode's last, as a session is in several files."""
         tree: dict[str, dict[str, list[Path]]] = {"session": {}, "message": {}, "part": {}}
         for path in self._walk(folder):
             kind = path.parent.parent.name

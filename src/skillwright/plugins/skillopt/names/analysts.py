@@ -136,6 +136,7 @@ def fmt_trajectory(conversation: Sequence[Any], max_chars: int | None = None) ->
 
 
 def _lines(turn: Any) -> Iterator[str]:
+    """Yield the labeled lines of one turn: a text, a tool call, an action or a message."""
     if not isinstance(turn, Mapping):
         yield f"[agent] {_said(turn)}"
     elif turn.get("type") == "tool_call":

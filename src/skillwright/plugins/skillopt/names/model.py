@@ -137,12 +137,14 @@ class ChatMessage:
         return said
 
 
-def _chat_of(role: Role, usual_retries: int) -> Callable[..., tuple[str, _USAGE]]:
+def _chat_of(role: Role, default_retries: int) -> Callable[..., tuple[str, _USAGE]]:
+    """Return the function ``chat_<role>``; retries are ignored, as the run has its own."""
+
     def ask(
         system: str,
         user: str,
         max_completion_tokens: int = DEFAULT_TOKENS,
-        retries: int = usual_retries,
+        retries: int = default_retries,
         stage: str = role,
         reasoning_effort: str | None = None,
         timeout: float | None = None,
@@ -152,7 +154,7 @@ def _chat_of(role: Role, usual_retries: int) -> Callable[..., tuple[str, _USAGE]
         Without an answer, a `ModelError` is raised: let it pass, or leave the row out.
         """
         del retries
-        _doubt_effort(role, reasoning_effort)
+        _log_ignored_effort(role, reasoning_effort)
         answer = _ask(role, _pair(system, user), max_completion_tokens, stage, timeout)
         return answer.text, _usage(answer)
 
@@ -179,7 +181,7 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
     ) -> tuple[Any, _USAGE]:
         """Ask with a conversation and tools; see `chat_target`."""
         del retries
-        _doubt_effort(role, reasoning_effort)
+        _log_ignored_effort(role, reasoning_effort)
         given = _tools(tools, tool_choice)
         answer = _ask(role, messages, max_completion_tokens, stage, timeout, tools=given)
         return (message_of(answer) if return_message else answer.text), _usage(answer)
@@ -391,7 +393,7 @@ def _usage(answer: Completion) -> _USAGE:
     }
 
 
-def _doubt_effort(role: str, effort: str | None) -> None:
+def _log_ignored_effort(role: str, effort: str | None) -> None:
     llm = present_session().llms[role]
     if effort and effort != llm.effort:
         _log.debug("reasoning_effort %r of a call: models.%s decides", effort, role)

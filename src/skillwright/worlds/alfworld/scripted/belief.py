@@ -84,7 +84,7 @@ def class_of(name: str) -> str:
 
 
 def _names(listing: str) -> tuple[str, ...]:
-    """Split "a book 1, a cd 2, and a pen 1"."""
+    """Return the names in "a book 1, a cd 2, and a pen 1"; none for "nothing"."""
     if listing == "nothing":
         return ()
     parts = (part.removeprefix("and ").removeprefix("a ") for part in listing.split(", "))
@@ -206,7 +206,7 @@ class Belief:
         self.latest: Observation = read_observation("")
 
     def open_with(self, opening: str) -> None:
-        """Read the first text of a game."""
+        """Read the first text of a game: the task, all receptacles, and those within reach."""
         seen = read_observation(opening)
         self.errand = read_errand(seen.text)
         goals = tuple(c[6:] for c in seen.commands or () if c.startswith("go to "))

@@ -252,6 +252,7 @@ def _stopped_after_first(episode: Episode) -> Turns:
 
 
 def _stood_before_closed(episode: Episode) -> Turns:
+    """Return when the agent brought a wanted object to a closed target and did not open it."""
     return [
         visit.arrival
         for visit in episode.visits

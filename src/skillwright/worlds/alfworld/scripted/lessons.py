@@ -397,7 +397,7 @@ def success_patterns(episodes: Sequence[Episode]) -> list[str]:
 
 
 def rules_that_helped(episodes: Sequence[Episode]) -> dict[Rule, list[str]]:
-    """Return the rules that successes followed, each with the trajectories that show it."""
+    """Map each rule that successful episodes followed to the ids of these episodes."""
     shown = {
         rule: [episode.id for episode in episodes if helped(episode)]
         for rule, helped in _HELPED.items()

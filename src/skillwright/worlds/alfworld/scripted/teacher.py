@@ -142,9 +142,9 @@ class Storage:
 
 
 def learn_storage(episodes: Sequence[Episode], known_habits: Iterable[Habit] = ()) -> list[Storage]:
-    """Find classes that were seen repeatedly and mostly in one place.
+    """Find object classes that were seen repeatedly, and mostly in one place of a room.
 
-    A known habit counts once more for a place where its class was seen at least once.
+    A known habit adds one sighting to its place, if its class was seen there.
     """
     known = {(one.room, one.object_class, place) for one in known_habits for place in one.places}
 
@@ -354,7 +354,7 @@ class HouseholdUpdate:
     def _kept(
         self, storage: Storage, task_type: str, place: str, sought: Counter[str]
     ) -> Iterator[Needed]:
-        """Add for a category what it sought in one receptacle, if no skill says it."""
+        """Yield the sought classes that a receptacle holds and no skill of the category has."""
         named = [
             (skill, kept)
             for skill in self._asked.skills

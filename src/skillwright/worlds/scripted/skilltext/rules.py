@@ -177,7 +177,7 @@ _MENTION: Final = re.compile(
 
 
 def mentions(text: str) -> list[Mention]:
-    """List the classes and entities in a lower-case text, in order."""
+    """List the object and receptacle names in a lower-case text, in text order."""
     found = []
     for match in _MENTION.finditer(text):
         group = next(name for name, words in match.groupdict().items() if words and name[0] == "c")

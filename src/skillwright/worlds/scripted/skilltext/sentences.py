@@ -421,7 +421,7 @@ class Statement:
 
     @property
     def is_advice(self) -> bool:
-        """Whether it is an instruction about housekeeping, and no report of an event."""
+        """Whether it is an instruction about housekeeping rather than a report of an event."""
         if FOREIGN.search(self.text) or _NARRATIVE.search(self.text):
             return False
         if any(_IMPERATIVE.match(clause.text) for clause in self.clauses):
