@@ -107,8 +107,8 @@ def test_other_damaged_files_are_refused(tmp_path, name, body, said):
 def test_a_file_of_another_kind_or_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         Table(tmp_path / "no.csv")
-    with pytest.raises(DataError, match=r"ends in '.xlsx'. Give a file that ends in .csv"):
-        Table(tmp_path / "a.xlsx")
+    with pytest.raises(DataError, match=r"ends in '.txt'. Give a file that ends in .csv"):
+        Table(tmp_path / "a.txt")
 
 
 def test_parquet_is_read_and_dates_become_text(tmp_path):
@@ -197,6 +197,11 @@ def test_utf8_is_not_read_as_a_wide_encoding(tmp_path, encoding):
     assert f"is UTF-8: encoding {encoding} would make" in refused(tmp_path, TEXT, encoding=encoding)
     wide = table(tmp_path, TEXT.encode(encoding), encoding=encoding)
     assert list(wide.rows()) == ROWS
+
+
+def test_a_workbook_is_refused_with_the_next_move(tmp_path):
+    with pytest.raises(DataError, match="Save the sheet as CSV"):
+        table(tmp_path, b"PK", "rows.xlsx")
 
 
 def test_a_column_may_be_called_like_a_kind_of_file(tmp_path):

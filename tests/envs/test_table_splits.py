@@ -396,3 +396,5 @@ def test_a_split_without_rows_is_refused_with_its_own_next_move(tmp_path):
     path = write(tmp_path / "a.csv", marked, ("text", "label", "part"))
     said = refused(path, {"split_column": "part"})
     assert "Add rows whose 'part' is val, or take env.data.split_column out" in said
+    same = refused(write(tmp_path / "b.csv", [("same", "a")] * 6))
+    assert "of 6 rows, 5 of which repeat another row's question" in same

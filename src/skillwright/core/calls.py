@@ -240,7 +240,7 @@ class _Reader:
         return end_of(_TAIL, text, end), calls
 
     def _behind(self, found: re.Match[str]) -> int:
-        """Return the place behind a call that cannot be read."""
+        """Return the offset after a call that cannot be read."""
         start = max(found.end(), found.start() + 1)
         further = _OPEN.search(self._text, start)
         behind = further.start() if further else len(self._text)

@@ -58,10 +58,11 @@ class Table:
     def __post_init__(self) -> None:
         suffix = self.path.suffix.lower()
         if suffix not in SUFFIXES:
-            packed = "Unpack it. " if suffix in (".gz", ".zip", ".bz2", ".zst", ".xz") else ""
+            move = "Unpack it. " if suffix in (".gz", ".zip", ".bz2", ".zst", ".xz") else ""
+            move = "Save the sheet as CSV. " if suffix in (".xlsx", ".xls", ".ods") else move
             raise DataError(
                 f"{str(self.path)!r} is not read as a table: it ends in {suffix or 'nothing'!r}. "
-                f"{packed}Give a file that ends in {', '.join(SUFFIXES)}"
+                f"{move}Give a file that ends in {', '.join(SUFFIXES)}"
             )
         if not self.path.is_file():
             raise DataError(f"there is no file {str(self.path)!r} in {str(Path.cwd())!r}")

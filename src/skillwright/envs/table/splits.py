@@ -360,8 +360,11 @@ class _Plan:
                 move = f"Add rows whose {column!r} is {empty}, or take env.data.split_column out"
             elif len(self.tables) > 1:
                 move = "Add rows that no other file has"
+            repeats = np.count_nonzero(index.splits == len(NAMES))
+            also = f", {repeats:,} of which repeat another row's question" if repeats else ""
             raise DataError(
-                f"{where}: no row is left for {empty} ({counts}, of {len(index)} rows). {move}"
+                f"{where}: no row is left for {empty} ({counts}, of {len(index):,} rows{also}). "
+                f"{move}"
             )
 
     def _names(self, rows: Mapping[int, Row], starts: Sequence[int]) -> dict[int, str]:
