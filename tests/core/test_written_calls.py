@@ -29,6 +29,9 @@ SEVERAL = {
     "Mistral's list": f'[TOOL_CALLS][{CALL}, {{"name": "list_types", "arguments": {{}}}}]',
     "Llama": f'<|python_tag|>{CALL}; {{"name": "list_types", "parameters": {{}}}}',
     "Llama 4": "[get_order_details(order_id='#W1'), list_types()]",
+    "JSON on one line": f'{CALL}, {{"name": "list_types", "arguments": {{}}}}',
+    "JSON without a separator": f'{CALL}{{"name": "list_types", "arguments": {{}}}}',
+    "JSON on two lines": f'{CALL}\n{{"name": "list_types", "arguments": {{}}}}',
     "lines": f'<tool_calls>\n{CALL}\n{{"name": "list_types", "arguments": {{}}}}\n</tool_calls>',
     "Kimi": (
         f"<|tool_calls_section_begin|><|tool_call_begin|>functions.get_order_details:0"
@@ -104,6 +107,14 @@ def test_json_on_its_own_lines_that_names_a_known_tool_is_a_call(text):
     assert found.said == "I look it up."
     assert [(one.name, one.arguments) for one in found.calls] == [("get_order_details", ORDER)]
     assert read_calls(text).calls == ()  # without the tools it may be an example
+
+
+@pytest.mark.parametrize("question", ["OK?", "好吗\uff1f", "هل هذا جيد؟", "Συμφωνείτε\u037e"])
+def test_json_beside_a_question_is_neither_carried_out_nor_said(question):
+    found = read_calls(f"{CALL}\n{question}", TOOLS)
+    assert [(one.name, one.problem) for one in found.calls] == [
+        ("", "the text around it asks something")
+    ]
 
 
 def test_text_beside_a_call_stays():

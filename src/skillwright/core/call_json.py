@@ -23,9 +23,9 @@ STRAY: Final = re.compile(r"[\s`\ufeff,;}\]]*+")
 
 
 def read_arguments(written: Any) -> dict[str, Any]:
-    """Read arguments: an object, its JSON text (encoded twice, fenced or malformed), or nothing.
+    """Read arguments: an object, a list of one object, its JSON text, or nothing.
 
-    A list of one object is that object.
+    The text may be encoded twice, in a code fence, or malformed in a way that has one meaning.
 
     Raises:
         Unreadable: They are something else.
@@ -123,7 +123,7 @@ def json_at(text: str, at: int, most: int = MAX_CALL_CHARS) -> tuple[int, Any]:
 _TOKEN: Final = re.compile(
     r"""(?P<string>"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'|\u201c[^\u201c\u201d\\]*\u201d)(?=\s*[,:}\]]|\s*</)"""
     r"""|(?P<none>\s+|//[^\n]*|\#[^\n]*|/\*.*?\*/|,(?=\s*(?:[}\]]|</)))"""
-    r"""|(?P<word>true|false|null|True|False|None)\b|(?P<key>[A-Za-z_]\w*)(?=\s*:)"""
+    r"""|(?:true|false|null|True|False|None)\b|(?P<key>[A-Za-z_]\w*)(?=\s*:)"""
     r"""|-?\d[\d.eE+-]*|[][{}:,]""",
     re.DOTALL,
 )

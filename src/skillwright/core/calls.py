@@ -5,11 +5,12 @@ in the notation that the model was trained with. `read_calls` reads a call that 
 and says why where it has none. It never raises, and takes time linear in the length of the text.
 
 The notations: Hermes and Qwen (JSON in ``<tool_call>``); Qwen3-Coder, Llama, MiniMax and DeepSeek
-V3.2 (``<function=...>``, ``<invoke name=...>``); GLM (``<arg_key>``); Mistral (``[TOOL_CALLS]``);
-Granite and Phi (``<|tool_call|>``, ``functools``); Llama 3 and 4 (``<|python_tag|>``, Python);
-DeepSeek (``tool▁calls▁begin``); Kimi (``<|tool_calls_section_begin|>``); gpt-oss
-(``to=functions.name``); Command (``<|START_ACTION|>``); Gemma (``tool_code``, ``call:name{...}``);
-and JSON alone.
+V3.2 (``<function=...>``, ``<invoke name=...>``); GLM and LongCat (``<arg_key>``); Mistral
+(``[TOOL_CALLS]``); Granite and Phi (``<|tool_call|>``, ``functools``); Llama 3 and 4
+(``<|python_tag|>``, Python); DeepSeek (``tool▁calls▁begin``); Kimi
+(``<|tool_calls_section_begin|>``); gpt-oss (``to=functions.name``); Command
+(``<|START_ACTION|>``); Gemma (``tool_code``, ``call:name{...}``); Functionary (``>>>name``);
+Apertus (``{name: {...}}``); ReAct and tau-bench's prompts (``Action:``); and JSON alone.
 """
 
 import ast
@@ -139,6 +140,8 @@ _PYTHON_END: Final = re.compile(r"```|<\||</(?:tool|function)|\Z")
 _JSON_BEGINS: Final = re.compile(r"(?:^[ \t]*|(?<=>))(?=[{\[])", re.MULTILINE)
 _ON_A_LINE: Final = re.compile(r"(?:^|```\w*[ \t]*\n?)[ \t\ufeff]*(?=[{\[])", re.MULTILINE)
 _REST_OF_LINE: Final = re.compile(r"[ \t,;]*(?:\r?\n)*(?:```)?[ \t]*(?:\r?\n|\Z)")
+_QUESTIONS: Final = "?\uff1f\u061f\u037e"
+"""The question marks of all scripts that have one of their own."""
 _ARGUMENTS: Final = (
     "arguments",
     "parameters",
@@ -272,6 +275,10 @@ class _Reader:
                 is_whole = end_of(_UNFENCED, text, end) == len(text)
                 if is_whole and all(one.name in self._tools for one in calls):
                     return WrittenCalls("", tuple(calls))
+        return self._on_lines()
+
+    def _on_lines(self) -> WrittenCalls:
+        text = self._text
         parts, calls = list[str](), list[WrittenCall]()
         behind = 0
         for found in _ON_A_LINE.finditer(text):
@@ -279,7 +286,7 @@ class _Reader:
             if at < behind:
                 continue
             try:
-                end, read = self.payload(at)
+                end, read = self._one_after_another(at)
             except Unreadable as error:
                 broken = _BROKEN.match(text, at)
                 if not broken or broken[1] not in self._tools:
@@ -297,9 +304,16 @@ class _Reader:
                 calls += read
                 behind = line.end()
         said = "".join([*parts, text[behind:]]).strip()
-        if calls and "?" in said:
+        if calls and any(mark in said for mark in _QUESTIONS):
             calls = [WrittenCall(problem="the text around it asks something")]
         return WrittenCalls(said, tuple(calls))
+
+    def _one_after_another(self, at: int) -> tuple[int, list[WrittenCall]]:
+        end, calls = self.payload(at)
+        while self._text.startswith("{", at := end_of(_SEPARATOR, self._text, end)):
+            end, more = self.payload(at)
+            calls += more
+        return end, calls
 
     def payload(self, at: int, *, is_asked: bool = False) -> tuple[int, list[WrittenCall]]:
         """Read one call, or a list of calls, at an offset; return the offset after it, and them."""
