@@ -92,7 +92,7 @@ async def test_many_clients_at_once_get_the_answers_that_each_gets_alone(folder)
     ("change", "words"),
     [
         ({"messages": []}, "messages is a list"),
-        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "no text"),
+        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "other than text"),
         ({"n": 2}, "n is 2"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"tools": [TOOL]}, "takes no tools"),
