@@ -1,6 +1,8 @@
 """Episodes with hostile text, and the configuration of a run whose pages are looked at."""
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 from skillwright.core import (
     Act,
@@ -66,3 +68,9 @@ def ablation(version, **changes):
     }
     found = {"skill": "best_skill.md", "skill_version": version, "split": "val"}
     return json.dumps({**found, "sections": [section | changes]})
+
+
+def run_apart(work):
+    """Run a coroutine in a thread of its own: a browser's loop may be running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -24,7 +24,7 @@ def power_row(world: str, tasks: int, runs: int) -> Row | None:
         ``None`` in a world where no such edit can gain so much.
     """
     gate = ExploreGate()
-    ledger = gate.ledger(ALPHA, 1, again=True)
+    ledger = gate.ledger(ALPHA, 1, second_release=True)
     gain = detectable_gain(tasks, gate.release_draws, ledger.share)
     share = (gain or 1.0) / (1 - mean_rate(world)) / float(np.mean(STRENGTH))
     if gain is None or share > 1:

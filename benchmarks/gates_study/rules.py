@@ -57,7 +57,7 @@ class _GateRun:
     def __init__(self, gate: Gate, run: Run, rng: np.random.Generator) -> None:
         self._gate, self._run, self._rng = gate, run, rng
         # As in a training, which keeps a share of its alpha for a second release test.
-        self._ledger = gate.ledger(ALPHA, run.cell.planned, again=True)
+        self._ledger = gate.ledger(ALPHA, run.cell.planned, second_release=True)
 
     def play(self) -> Outcome:
         run, gate, tasks = self._run, self._gate, self._run.cell.tasks

@@ -128,7 +128,7 @@ def test_the_lessons_of_a_trained_skill_are_tested_with_a_model_that_errs_more(c
     settings = doors_settings(tmp_path) | {"run": {"name": "houses"}}
     data = {"kind": "generated", "train": 40, "val": 60, "test": 6}
     settings["env"] = {"name": "alfworld", "data": data}
-    settings["train"] = {"epochs": 1, "batch_size": 20}
+    settings["train"] = {"epochs": 1, "batch_size": 10}
     (tmp_path / "houses.yaml").write_text(json.dumps(settings))
     cli("train", "houses.yaml", "--json")
     settings["models"]["target"]["noise"] = 0.05

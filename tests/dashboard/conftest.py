@@ -1,6 +1,5 @@
 """A trained run behind the pages, and a store full of hostile text."""
 
-import asyncio
 import shutil
 
 import pytest
@@ -8,7 +7,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from doors import ALL_RULES, Coach, Walker, doors_config, trained
-from paged import CONFIG, HOSTILE, TOKEN, played
+from paged import CONFIG, HOSTILE, TOKEN, played, run_apart
 from rl_world import Notebook, Stopped, lanes_config, recipe
 from skillwright.cli.app import app as commands
 from skillwright.dashboard import make_app
@@ -47,11 +46,12 @@ def stopped_once(tmp_path_factory):
     """The folder of two runs that were stopped: ``text`` and ``weights``."""
     folder = tmp_path_factory.mktemp("stopped")
     text = doors_config(folder, run={"name": "text"})
+    coach = Coach([[ALL_RULES]])
     with pytest.raises(Stopped):
-        asyncio.run(trained(text, Walker(), Coach([[ALL_RULES]]), callback=_StopsAt(StepDecided)))
+        run_apart(trained(text, Walker(), coach, callback=_StopsAt(StepDecided)))
     weights = lanes_config(folder, run={"name": "weights"})
     with pytest.raises(Stopped):
-        asyncio.run(recipe(weights, _StopsAt(Validated)))
+        run_apart(recipe(weights, _StopsAt(Validated)))
     return folder / "runs"
 
 

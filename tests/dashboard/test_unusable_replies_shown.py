@@ -1,6 +1,5 @@
 """Where a person looks: what became of the optimizer's replies, of edits, and of failures."""
 
-import asyncio
 import re
 import shutil
 import sqlite3
@@ -11,7 +10,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from doors import ALL_RULES, Coach, Walker, doors_config, trained
-from paged import HOSTILE, TOKEN, played
+from paged import HOSTILE, TOKEN, played, run_apart
 from skillwright.cli.app import app as commands
 from skillwright.core import Completion, ModelError
 from skillwright.dashboard import make_app
@@ -43,7 +42,7 @@ class Mute(Coach):
 
 
 def run_of(folder, coach, **sections):
-    path, _ = asyncio.run(trained(doors_config(folder, **sections), Walker(), coach))
+    path, _ = run_apart(trained(doors_config(folder, **sections), Walker(), coach))
     return path
 
 

@@ -128,7 +128,7 @@ def test_who_would_change_a_bank_under_an_evolution_is_refused_and_nothing_is_lo
                 ("distill", "own.yaml"),
                 ("import", "more.md"),
                 ("rollback", 0, "--reason", "x"),
-                ("admit", "--without-gate", "x"),
+                ("approve", "--without-gate", "x"),
             ):
                 code, said = here("bank", *words)
                 assert code == 2, said
