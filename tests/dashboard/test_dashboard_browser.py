@@ -169,7 +169,7 @@ def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address,
 
 @pytest.mark.heavy
 def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path):
-    for run in ("trained", "weights"):
+    for run, figures in {"trained": 2, "weights": 1}.items():  # one was stopped at its beginning
         file = tmp_path / f"{run}.html"
         file.write_text(html_report(full / run), encoding="utf-8")
         assert file.stat().st_size < 1_500_000
@@ -179,7 +179,7 @@ def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path
         tab.on("request", lambda request, asked=asked: asked.append(request.url))
         tab.goto(file.as_uri())
         charts = tab.locator("svg.chart")
-        assert charts.count() >= 2
+        assert charts.count() >= figures
         for number in range(charts.count()):
             box = charts.nth(number).bounding_box()
             assert box["width"] > 200
