@@ -65,7 +65,7 @@ def _list_edits(text: str, start: int, before: list[Any], after: list[Any]) -> I
     if len(after) == len(before):
         for place, old, new in zip(_elements(text, start), before, after, strict=True):
             yield from _edits(text, place, old, new)
-    elif not before or after[0] is not before[0]:
+    elif all(new is old for new, old in zip(after[1:], before, strict=True)):
         comma = "," if before else ""
         yield start + 1, start + 1, f"{json.dumps(after[0])}{comma}"
     else:
