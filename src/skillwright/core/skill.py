@@ -48,6 +48,11 @@ def protected_regions(text: str) -> list[Span]:
     return sorted(spans)
 
 
+def with_line_feeds(text: str) -> str:
+    r"""Return a text with ``\n`` as its only line break."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def file_marker(name: str) -> str:
     """Return the line above the text of another file of a skill's folder."""
     return f"<!-- FILE: {name} -->"

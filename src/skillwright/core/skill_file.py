@@ -12,7 +12,7 @@ from typing import Final
 
 from skillwright.core.errors import DataError
 from skillwright.core.jsonio import read_text
-from skillwright.core.skill import file_marker, split_files
+from skillwright.core.skill import file_marker, split_files, with_line_feeds
 
 SKILL_FILE: Final = "SKILL.md"
 
@@ -46,6 +46,11 @@ class SkillFile:
     def is_agent_skill(self) -> bool:
         """Whether it is the SKILL.md of a folder, which keeps its frontmatter and other files."""
         return self.path.name == SKILL_FILE or bool(self.head.strip("\ufeff"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files that may be trained, by path in the folder."""
+        return (self.path.name, *self.references)
 
     def text(self, *, references: bool = False) -> str:
         """Return the text that an agent reads and that training changes.
@@ -98,9 +103,17 @@ def read_skill_file(where: str | Path) -> SkillFile:
     head = found[0] if found is not None and is_skill else "\ufeff" * raw.startswith("\ufeff")
     body = raw[len(head) :]
     newline = "\r\n" if "\r\n" in raw else "\n"
-    plain = body.replace("\r\n", "\n").replace("\r", "\n")
+    plain = with_line_feeds(body)
     references = dict(_references(path.parent, plain)) if is_skill else {}
     return SkillFile(path, head, plain, newline, references)
+
+
+def is_inside(file: Path, folder: Path) -> bool:
+    """Tell whether a file lies in a folder once links are followed."""
+    try:
+        return file.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # circular links
+        return False
 
 
 def _in_folder(folder: Path) -> Path:
@@ -122,7 +135,6 @@ def _in_folder(folder: Path) -> Path:
 def _references(folder: Path, body: str) -> Iterator[tuple[str, str]]:
     """Yield the readable files that a body links, in the order of their first links."""
     seen = set()
-    root = folder.resolve()
     for match in _LINKED.finditer(body):
         name = (match[1] or match[2]).removeprefix("./")
         path = folder / name
@@ -130,11 +142,10 @@ def _references(folder: Path, body: str) -> Iterator[tuple[str, str]]:
             continue
         seen.add(name)
         try:
-            is_file, inside = path.is_file(), path.resolve().is_relative_to(root)
-        except (OSError, RuntimeError):  # a name that is too long, or circular links
+            is_file = path.is_file()
+        except OSError:  # a name that is too long
             continue
-        if is_file and not inside:
+        if is_file and not is_inside(path, folder):
             raise DataError(f"{str(path)!r} lies outside the skill's folder; put a copy there")
         if is_file and path.name != SKILL_FILE:
-            text = read_text(path, "reference").removeprefix("\ufeff")
-            yield name, text.replace("\r\n", "\n").replace("\r", "\n")
+            yield name, with_line_feeds(read_text(path, "reference").removeprefix("\ufeff"))

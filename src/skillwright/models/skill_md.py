@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skillwright.core import DataError
 from skillwright.core.jsonio import dumps
+from skillwright.core.skill import with_line_feeds
 
 SKILL_NAME = "skillopt-target"
 DESCRIPTION = "What was learned about this job. Read it before you start on the task."
@@ -44,7 +45,7 @@ def render_skill_md(
     # A JSON string is a quoted YAML string, in which colons, '#' and '-' are plain text.
     front = f"---\nname: {dumps(name)}\ndescription: {dumps(shown)}\n---\n"
     title = name.replace("-", " ").capitalize()
-    body = content.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
+    body = with_line_feeds(content.removeprefix("\ufeff")).strip()
     return f"{front}\n# {title}\n\n{preamble}\n\n{body}\n"
 
 

@@ -17,6 +17,7 @@ from skillwright.core.skill import (
     SLOW_UPDATE_START,
     Span,
     protected_regions,
+    with_line_feeds,
     without_markers,
 )
 from skillwright.textopt.proposal import TOO_LONG, EditLimits, Proposal, begun, refusal
@@ -198,4 +199,4 @@ def plain_document(text: str) -> str:
 
     Models quote with plain line breaks, so anchors over two lines need them in the document.
     """
-    return text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return with_line_feeds(text.lstrip("\ufeff"))

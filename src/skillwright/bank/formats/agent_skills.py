@@ -27,6 +27,8 @@ from skillwright.bank.triggers import DESCRIPTION_LIMIT, TaskWords, describe, pl
 from skillwright.core import BankSkill, DataError
 from skillwright.core.fence import hidden_at
 from skillwright.core.jsonio import digest, read_text, write_text
+from skillwright.core.skill import with_line_feeds
+from skillwright.core.skill_file import SKILL_FILE, is_inside
 from skillwright.version import __version__
 
 NAME_LIMIT: Final = 64
@@ -34,7 +36,6 @@ BODY_LINES: Final = 480
 BODY_CHARACTERS: Final = 16_000
 """A body stays under 500 lines and, at four characters each, 5,000 tokens."""
 
-SKILL_FILE: Final = "SKILL.md"
 REFERENCES: Final = "references"
 GENERATOR: Final = "skillwright"
 HASH: Final = "content-hash"
@@ -227,7 +228,7 @@ def document_folder(text: str, name: str, description: str) -> SkillFolder:
     Raises:
         DataError: The text is blank.
     """
-    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
+    plain = with_line_feeds(text.removeprefix("\ufeff")).strip()
     if not plain:
         raise DataError("there is nothing to export: the skill document is empty")
     title = f"# {_prose(name).replace('-', ' ').capitalize()}\n"
@@ -565,11 +566,7 @@ def refuse_leaving(file: Path, folder: Path | None = None) -> None:
     Raises:
         DataError: The file is outside.
     """
-    try:
-        inside = file.resolve().is_relative_to((folder or file.parent).resolve())
-    except (OSError, RuntimeError):  # a link in a circle
-        inside = False
-    if not inside:
+    if not is_inside(file, folder or file.parent):
         raise DataError(f"{str(file)!r} is a link that leaves the skill's folder; put a copy there")
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from skillwright.bank.bank import Bank
 from skillwright.bank.changes import Add, ChangeReport, IsNear, apply, near_in_text
-from skillwright.bank.formats.agent_skills import SKILL_FILE, read_agent_skills
+from skillwright.bank.formats.agent_skills import read_agent_skills
 from skillwright.bank.formats.interchange import from_json, read_json
 from skillwright.bank.formats.markdown import from_markdown
 from skillwright.bank.formats.skillrl import import_skillrl, is_skillrl
@@ -21,6 +21,7 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.core.jsonio import read_text
+from skillwright.core.skill_file import SKILL_FILE
 
 logger = logging.getLogger(__name__)
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from skillwright.bank import Bank, BankStore, SkillFolder
 from skillwright.bank.formats.agent_skills import (
-    SKILL_FILE,
     check_name,
     old_files,
     put_files,
 )
 from skillwright.core import DataError
 from skillwright.core.jsonio import JsonRecord, digest
+from skillwright.core.skill_file import SKILL_FILE
 from skillwright.runs import RunStore
 
 STAGING = "skill_staging"

@@ -13,7 +13,6 @@ import yaml
 from skillwright.bank.formats.agent_skills import (
     EVIDENCE_FILE,
     HASH,
-    SKILL_FILE,
     broken_links,
     broken_rules,
     content_hash,
@@ -27,6 +26,7 @@ from skillwright.bank.formats.agent_skills import (
 from skillwright.config.yaml_files import StrictLoader
 from skillwright.core import DataError, SkillwrightError
 from skillwright.core.jsonio import JsonRecord, read_text
+from skillwright.core.skill_file import SKILL_FILE
 from skillwright.jobs.inspect.evidence import Evidence, differs, gate_facts, judge_again
 
 Outcome = Literal["pass", "fail", "skipped"]

@@ -2,7 +2,7 @@
 
 import difflib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from skillwright.bank.formats.agent_skills import why_live
 from skillwright.config.load import load_config
 from skillwright.core import RunError, UsageError
 from skillwright.core.jsonio import read_text, write_text
-from skillwright.core.skill_file import SKILL_FILE, SkillFile, read_skill_file
+from skillwright.core.skill_file import SKILL_FILE, read_skill_file
 from skillwright.jobs.inspect.provenance import StoredSkill
 from skillwright.jobs.run import KEPT_SKILL
 from skillwright.runs import RunStore
@@ -88,11 +88,14 @@ def plan_folder_export(skill: StoredSkill, folder: Path) -> FolderExport:
             "back to; --output DIR makes a new one"
         )
     first = read_skill_file(skill.run / KEPT_SKILL)
-    new = _files(first, skill.text)
+    old = {name: _content(first.path.parent / name) or "" for name in first.names}
+    new = old | first.with_text(skill.text)
     copied_from = None
     if (folder / SKILL_FILE).is_file():
-        now = {name: _content(folder / name) for name in new}
-        _refuse_changed(skill, first, folder, now)
+        now: dict[str, str | None] = {name: _content(folder / name) for name in new}
+        with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
+            texts = [store.skill(one.version) for one in store.skills()]
+        _refuse_changed(folder, now, [old | first.with_text(text) for text in texts], skill.run)
     else:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{str(folder)!r} holds no skill, and other files; name a new folder")
@@ -102,7 +105,7 @@ def plan_folder_export(skill: StoredSkill, folder: Path) -> FolderExport:
                 f"{str(copied_from)!r}, whose other files would be copied, is gone; restore it, or "
                 "export the skill alone with --name NAME"
             )
-        now = {name: _content(skill.run / KEPT_SKILL / name) for name in new}
+        now = dict(old)
     diff = "".join(_diff(name, now[name] or "", text) for name, text in new.items())
     changed = {name: text for name, text in new.items() if copied_from or text != now[name]}
     for line in diff.splitlines():
@@ -114,32 +117,23 @@ def plan_folder_export(skill: StoredSkill, folder: Path) -> FolderExport:
     return FolderExport(folder, copied_from, changed, diff)
 
 
-def _files(first: SkillFile, text: str) -> dict[str, str]:
-    """Return the trained files with a version's text, by path in the folder."""
-    folder = first.path.parent
-    old = {name: _content(folder / name) or "" for name in (first.path.name, *first.references)}
-    return old | first.with_text(text)
-
-
 def _content(path: Path) -> str | None:
     return read_text(path, "skill") if path.is_file() else None
 
 
 def _refuse_changed(
-    skill: StoredSkill, first: SkillFile, place: Path, now: Mapping[str, str | None]
+    place: Path, now: Mapping[str, str | None], versions: Sequence[Mapping[str, str]], run: Path
 ) -> None:
     """Refuse a folder with files that equal no version of the run.
 
     Raises:
         RunError: A file changed meanwhile; the message names it.
     """
-    with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
-        versions = [_files(first, store.skill(one.version)) for one in store.skills()]
     for name, text in now.items():
         if all(text != files[name] for files in versions):
             what = "is gone" if text is None else "changed"
             raise RunError(
-                f"{str(place / name)!r} {what} since {skill.run.name} began, so the export would "
+                f"{str(place / name)!r} {what} since {run.name} began, so the export would "
                 "undo that; write it to a new folder with --output DIR, and merge the two by hand"
             )
 

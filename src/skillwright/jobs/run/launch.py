@@ -258,7 +258,7 @@ def keep_skill_file(config: RunConfig, folder: Path) -> None:
     found = read_skill_file(config.skill.init)
     if not found.is_agent_skill:
         return
-    for name in (found.path.name, *found.references):
+    for name in found.names:
         copy = folder / KEPT_SKILL / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((found.path.parent / name).read_bytes())
