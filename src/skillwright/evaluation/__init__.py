@@ -36,7 +36,12 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    gains_by_cluster,
+    measure_effect,
+    paired_p_value,
+)
 from skillwright.evaluation.power import detectable_gain
 from skillwright.evaluation.report import (
     Score,
@@ -86,6 +91,7 @@ __all__ = [
     "compute_semantic_density",
     "detectable_gain",
     "evaluate_gate",
+    "gains_by_cluster",
     "least_margin",
     "mean_above_p_value",
     "mean_interval",
