@@ -46,7 +46,7 @@ from skillwright.evaluation.report import (
     compute_score,
     selection_bias,
 )
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
 __all__ = [
     "RELEASE_DRAWS_FROM",
@@ -63,6 +63,7 @@ __all__ = [
     "GateMetric",
     "GateResult",
     "Interval",
+    "Look",
     "NonInferiorityTest",
     "OpenGate",
     "PairedDifference",
