@@ -51,7 +51,7 @@ from skillwright.evaluation.report import (
     compute_score,
     selection_bias,
 )
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
 __all__ = [
     "RELEASE_DRAWS_FROM",
@@ -68,6 +68,7 @@ __all__ = [
     "GateMetric",
     "GateResult",
     "Interval",
+    "Look",
     "NonInferiorityTest",
     "OpenGate",
     "PairedDifference",
