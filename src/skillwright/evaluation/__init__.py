@@ -1,7 +1,7 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
 from skillwright.evaluation.difference import PairedDifference, paired_difference
-from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
+from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.chosen import Choice, choices, chosen_p_value
@@ -83,6 +83,7 @@ __all__ = [
     "StrictGate",
     "Terms",
     "Verdict",
+    "blocks",
     "bound_gain",
     "bounded_mean_interval",
     "choices",

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from skillwright.core import EpisodeSpec, Pair, SkillContext, SkillSource, Task, did_you_mean
@@ -39,6 +40,25 @@ class Draws:
         """
         first = derive_seed("order", self.seed, *names) % 2
         return first, 1 - first
+
+
+LEAST_IN_BLOCK = 5
+"""Minimum tasks of a block, if there are as many."""
+
+
+def blocks(task_ids: Sequence[str], most: int = 8) -> list[Sequence[str]]:
+    """Divide tasks into consecutive blocks, for sides that cannot be played at once.
+
+    Each block is played by both sides before the next one, so that both meet the same level of an
+    endpoint.
+
+    Args:
+        task_ids: The tasks.
+        most: Maximum number of blocks, because each costs a call per side.
+    """
+    count = max(1, min(most, len(task_ids) // LEAST_IN_BLOCK))
+    ends = [len(task_ids) * at // count for at in range(count + 1)]
+    return [task_ids[start:end] for start, end in pairwise(ends)]
 
 
 class DrawCount:
