@@ -90,6 +90,9 @@ class Duel(Protocol):
         Draws of a task are numbered; every call returns new ones.
         """
 
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        """Draw the next ``n`` episodes of each task under the candidate alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReflectRequest:

@@ -36,6 +36,40 @@ class Look(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate(JsonRecord):
+    """An expected value, in [-1, 1], and its standard deviation."""
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} +- {self.error:.2f}"
+
+
+Rewards = dict[str, tuple[float, int]]
+"""By task id, the sum of the scored draws and their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(JsonRecord):
+    """What a decision saw of a candidate, for the belief of later decisions.
+
+    Attributes:
+        candidate: Draws of the candidate; for the first record of a run, of the initial skill.
+        incumbent: New draws of the current skill.
+        accepted: Whether the candidate became the current skill.
+    """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    candidate: Rewards
+    incumbent: Rewards = field(default_factory=dict)
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict(JsonRecord):
     """A gate's decision with the numbers behind it; rewards are in [0, 1].
 
@@ -55,6 +89,8 @@ class Verdict(JsonRecord):
         moved: Mean gain by task id, of tasks with a different result; empty if the gate does not
             say.
         looks: The looks of the test, in order; empty if the gate makes no such test.
+        current: What is believed about the current skill's mean score after this decision.
+        seen: The scores behind it, for the belief of later decisions.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -74,6 +110,8 @@ class Verdict(JsonRecord):
     worse: int | None = None
     moved: dict[str, float] = field(default_factory=dict)
     looks: tuple[Look, ...] = ()
+    current: Estimate | None = None
+    seen: Seen | None = None
 
     @property
     def accepted(self) -> bool:

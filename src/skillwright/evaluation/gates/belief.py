@@ -216,6 +216,11 @@ class Belief:
         plain = (expected * (1 - expected)).mean()
         return Weighed(weights, gains, float(0.25 * least + 0.5 * plain))
 
+    def with_draws(self, drawn: Drawn) -> Self:
+        """Return the belief after further draws of the current skill."""
+        rates = _normal(self.rates * _likelihood("same", drawn))
+        return replace(self, rates=rates)
+
     def price(self, step_cost: float) -> float:
         """Return the gain per rollout that a new edit is expected to bring.
 

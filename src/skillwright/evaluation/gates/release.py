@@ -60,8 +60,9 @@ _CHOSEN = (
     "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
 )
 _REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
-_FIRST_DRAWS = 2
-_FUTILE_Z = 0.2  # times the number of earlier looks: the test stops at a smaller z
+_PART = 20  # minimum tasks of a look at a part of them
+_MOST_PARTS = 20
+_FUTILE_Z = 0.2  # times the number of draws per task before: the test stops at a smaller z
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
@@ -103,17 +104,19 @@ class _Look:
 class ReleaseTest:
     """Releases the current skill if it is proven better than the released one, on fresh draws.
 
-    Each task is drawn twice per side, then again where results differ so far, up to ``draws``.
-    After 2, 4, 8, ... draws a paired test over tasks may release. The probability of releasing a
-    skill without a gain is at most the ledger's share, over all looks together (`SignTest`). The
-    test stops early without a gain, which is conservative.
+    Tasks are drawn once per side, in parts: the first look is at half of them, or at 50 of very
+    many. Then tasks whose results differ so far are drawn again, up to ``draws`` times. At each
+    look a paired test over tasks may release. The probability of releasing a skill without a gain
+    is at most the ledger's share, over all looks together (`SignTest`). The test stops early
+    without a gain, which is conservative.
 
     The draws of step decisions must not be used, because the skills were selected on them: with
     them, runs with useless edits release in 11 to 14% of cases at a nominal 5%.
 
-    If an agent is deterministic, fresh draws repeat those of the steps. So if rewards vary within
-    a side on fewer than a tenth of the tasks, there is a single look, with a p-value that takes
-    the selection into account (`chosen_p_value`).
+    If an agent is deterministic, fresh draws repeat those of the steps. Then there is a single
+    look, with a p-value that takes the selection into account (`chosen_p_value`). If the run does
+    not know that yet (``terms.repeats``), the first draws are two per task, and the agent counts as
+    deterministic if rewards vary within a side on fewer than a tenth of the tasks.
 
     Attributes:
         draws: Maximum draws per task and side; at least 1.
@@ -133,33 +136,38 @@ class ReleaseTest:
     def expected_rollouts(self, tasks: int) -> int:
         """Return the mean number of rollouts, both sides together, of a test on ``tasks``.
 
-        Simulated tests take 1.5 to 2.5 times the rollouts of their first look.
+        Simulated tests take 1 to 2 draws of each task and side.
         """
-        return 2 * tasks * min(self.draws, 2 * _FIRST_DRAWS)
+        return round(2 * tasks * min(self.draws, 1.5))
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Test the current skill, the duel's candidate, against the released one."""
-        alpha, task_ids = ledger.share, duel.task_ids
-        problem = nothing_left(ledger) or too_few(len(task_ids), alpha)
+        alpha = ledger.share
+        problem = nothing_left(ledger) or too_few(len(duel.task_ids), alpha)
         if problem:
             return undecided(problem)
         metric = Metric(self.metric, self.mixed_weight, terms.success_threshold)
-        sizes = list(doubling(_FIRST_DRAWS, self.draws))
-        test = SignTest(len(task_ids), derive_seed("signs", terms.seed))
-        was_chosen = bool(terms.judged) or terms.weights > 1
+        plan = _Plan.of(duel.task_ids, self.draws, terms)
+        test = SignTest(terms.count(duel.task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
-        asked: Sequence[str] = task_ids
         spent: float | None = None
         looks: tuple[Look, ...] = ()
-        for number, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
-            pairs += metric.of(await duel.draw(asked, n=size))
-            asked = varying_tasks(task_ids, pairs)
-            repeats = was_chosen and not number and share_varying_within(pairs) < _REPEATING
-            is_last = done == self.draws or not asked or repeats
-            limit = alpha if is_last else alpha * (number + 1) / len(sizes)
-            look = _Look(number, pairs, task_ids, alpha, limit, is_last, repeats, spent)
-            verdict, is_over = self._outcome(look, test, terms)
-            looks += (Look(done, look.tested_at(terms), verdict.p_value),)
+        for number, (part, n) in enumerate(plan.rounds):
+            asked = part or varying_tasks(duel.task_ids, pairs)
+            pairs += metric.of(await duel.draw(asked, n=n))
+            drawn = plan.drawn(number)
+            repeats = plan.repeats
+            if repeats is None:
+                repeats = drawn.is_whole and share_varying_within(pairs) < _REPEATING
+            varying = len(varying_tasks(duel.task_ids, pairs)) if drawn.is_whole else len(asked)
+            room = plan.room(len(pairs), varying, number)
+            is_last = not room or (repeats and drawn.is_whole)
+            limit = alpha if is_last else alpha * (number + 1) / len(plan.rounds)
+            if repeats is not False and not drawn.is_whole:
+                continue
+            look = _Look(pairs, drawn, alpha, limit, is_last, bool(repeats), spent)
+            verdict, is_over = self._outcome(look, test, terms, duel.task_ids)
+            looks += (Look(drawn.draws, look.tested_at(terms), verdict.p_value, drawn.tasks),)
             if is_over:
                 return replace(verdict, looks=looks)
             spent = verdict.alpha

@@ -158,6 +158,9 @@ class _StoredDuel:
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         return [pair for task_id in task_ids for pair in self._next(task_id, n)]
 
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        return [pair.candidate for task_id in task_ids for pair in self._next(task_id, n)]
+
     def _next(self, task_id: str, n: int) -> list[Pair]:
         stored, first = self._tasks[task_id], self._drawn[task_id]
         self._drawn[task_id] = first + n
@@ -234,6 +237,9 @@ class _Noted:
         for pair in drawn:
             self.pairs[pair.task_id].append(pair)
         return drawn
+
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        return await self._duel.draw_candidate(task_ids, n)
 
 
 @dataclass(frozen=True, slots=True)

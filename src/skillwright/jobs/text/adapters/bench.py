@@ -76,6 +76,7 @@ class AdapterDuel:
         self._ids = tuple(ids)
         self._count = DrawCount(dict.fromkeys(ids, draws.first))
         self._has_score = False
+        self._parts = 0
 
     @property
     def task_ids(self) -> Sequence[str]:
@@ -103,6 +104,23 @@ class AdapterDuel:
             for number in sorted(numbers)
             if task_id in drawn[number]
         ]
+
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        """Draw the next ``n`` episodes of each task under the candidate alone.
+
+        An adapter that only rolls out whole splits draws all tasks.
+        """
+        if not self._rollouts.knows_items("val"):
+            task_ids = self._ids
+        numbers: dict[int, list[str]] = {}
+        for task_id in task_ids:
+            for number in self._count.take(task_id, n):
+                numbers.setdefault(number, []).append(task_id)
+        drawn: list[EpisodeResult] = []
+        for number, ids in numbers.items():
+            self._parts += 1
+            drawn += await self._play(1, number, ids, f"{self._parts} alone")
+        return drawn
 
     async def _at_once(self, number: int, ids: Sequence[str]) -> list[list[EpisodeResult]]:
         return await together(self._play(side, number, ids) for side in (0, 1))
