@@ -10,7 +10,7 @@ from skillwright.core.skill_file import read_skill_file
 
 HEAD = (
     "---\n# ours\nname: doors\ndescription: Opens doors.\nlicense: MIT   # short\n"
-    "metadata: {a: 'b'}\n---\n\n"
+    "metadata:\n  a: 'b'\n---\n\n"
 )
 BODY = "# Doors\n\nKnock first. See [more](references/more.md).\n"
 

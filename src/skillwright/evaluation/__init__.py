@@ -1,7 +1,7 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
 from skillwright.evaluation.difference import PairedDifference, paired_difference
-from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
+from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.chosen import Choice, choices, chosen_p_value
@@ -36,7 +36,12 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    gains_by_cluster,
+    measure_effect,
+    paired_p_value,
+)
 from skillwright.evaluation.power import detectable_gain
 from skillwright.evaluation.report import (
     Score,
@@ -78,6 +83,7 @@ __all__ = [
     "StrictGate",
     "Terms",
     "Verdict",
+    "blocks",
     "bound_gain",
     "bounded_mean_interval",
     "choices",
@@ -87,6 +93,7 @@ __all__ = [
     "compute_semantic_density",
     "detectable_gain",
     "evaluate_gate",
+    "gains_by_cluster",
     "least_margin",
     "mean_above_p_value",
     "mean_interval",
