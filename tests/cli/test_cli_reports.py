@@ -124,8 +124,8 @@ def test_the_end_of_a_training_shows_scores_the_artifact_and_three_commands_for_
         "17% [5, 45]",
         "75% [47, 91]",
         "released = current over initial: +0.583",
-        "Not solved, most frequent first attic: turn limit, 2 (such as e7)",
-        "Scripted models took part: the numbers show that the loop works, no more.",
+        "Unsolved, the most frequent first attic: turn limit, 2 (such as e7)",
+        "Scripted models took part: the numbers only show that the loop works.",
         "Released: version 1 (runs/[red]/best_skill.md)",
         "Next: skillwright report '[red]' skillwright runs episodes '[red]' --unsolved "
         "skillwright skill export '[red]' --to claude",

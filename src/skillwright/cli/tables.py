@@ -220,7 +220,7 @@ def own_up(console: Console, scripted: bool) -> None:
     """Print a notice if a scripted model took part."""
     if scripted:
         console.print(
-            "Scripted models took part: the numbers show that the loop works, no more.",
+            "Scripted models took part: the numbers only show that the loop works.",
             style="yellow",
         )
 
@@ -376,7 +376,7 @@ def show_causes(console: Console, causes: Sequence[Cause], run: str = "") -> Non
     """List why episodes were not solved, with the command to view one of a run."""
     if not causes:
         return
-    console.print("[bold]Not solved, most frequent first[/]")
+    console.print("[bold]Unsolved, the most frequent first[/]")
     for cause in causes:
         print_indented(console, 2, Text(cause.line))
     if run:

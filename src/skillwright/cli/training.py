@@ -168,9 +168,9 @@ def evaluate(  # noqa: PLR0913 - each is an option
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
     ] = 0.0,
-    max_failures: Annotated[
+    max_faults: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Exit with 1 above this share of failed episodes."),
+        typer.Option(min=0, max=1, help="Exit with 1 above this share of episodes with a fault."),
     ] = MOST_FAILURES,
     reuse: Reuse = NO_OVERRIDES,
     theirs: Theirs = NO_OVERRIDES,
@@ -181,7 +181,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
         settings = load_config(config, [*played(env, adapter, compat), *overrides], theirs)
         settings = reusing(settings, reuse)
         settings = _with_skill(settings, skill)
-        plan = EvalPlan(by_our_name(split), trials, min_pass, max_failures)
+        plan = EvalPlan(by_our_name(split), trials, min_pass, max_faults)
         run = begin(settings, plan)
     play_evaluation(run, plan, as_json)
 
@@ -360,7 +360,7 @@ def play_evaluation(run: Run, plan: EvalPlan, as_json: bool) -> None:
     for reason in reasons:
         say(f"The answer is no: {reason}.", style="yellow")
     if report.table.overall.failures:
-        say(f"Play again what failed with:  {run.resume_command}")
+        say(f"Play the faults again with:  {run.resume_command}")
     if reasons:
         raise typer.Exit(NO)
 
