@@ -182,8 +182,8 @@ def test_a_training_whose_released_skill_has_no_score_on_test_says_why():
     assert tables.why_no_score(report, "initial", []) == ""
     assert tables.why_no_score(None, "best", []) == ""
     assert tables.why_no_score(report, "best", [cause]) == (
-        "no test episode has a score, only 4 faults; the most frequent: cool: fault (environment), 4 "
-        "(such as e7)"
+        "no test episode has a score, only 4 faults; the most frequent: cool: fault (environment), "
+        "4 (such as e7)"
     )
 
 
