@@ -1,5 +1,6 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
+from skillwright.evaluation.check import CheckAnswer, CheckTest, CheckVerdict, Noise
 from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
@@ -53,6 +54,9 @@ __all__ = [
     "RELEASE_PHASE",
     "AlphaLedger",
     "BoundedGain",
+    "CheckAnswer",
+    "CheckTest",
+    "CheckVerdict",
     "Choice",
     "Decision",
     "DrawCount",
@@ -63,6 +67,7 @@ __all__ = [
     "GateMetric",
     "GateResult",
     "Interval",
+    "Noise",
     "NonInferiorityTest",
     "OpenGate",
     "PairedDifference",
