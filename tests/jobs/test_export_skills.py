@@ -244,7 +244,7 @@ async def test_somebody_elses_folder_is_checked_by_the_public_rules_alone(tmp_pa
         "---\nname: pdf\ndescription: Reads PDFs.\n---\nSee [more](references/no.md).\n"
     )
     found = outcomes(await verify_skills(tmp_path))
-    assert (found.pop("rules"), found.pop("links")) == ("pass", "fail")
+    assert (found.pop("rules"), found.pop("links")) == ("pass", "advice")
     assert set(found.values()) == {"skipped"}
 
 
@@ -273,78 +273,3 @@ async def test_an_export_says_that_scripted_models_took_part(tmp_path):
     taken = await exported(run, tmp_path / "out")
     assert taken.facts["scripted"] == "yes"
     assert replace(taken, notes=()).to_dict()["facts"] == taken.facts
-
-
-BODY = "\n# Refunds\n\n- Ask for the order number first.\n"
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ("description: Handles refunds: partial, full.", "line 3: mapping values are not allowed"),
-        ("description: @mention handling.", "line 3: found character '@'"),
-        ("description: `code` handling.", "line 3: found character '`'"),
-        ("description: *important* refunds.", "clients drop it"),
-        ("description: &anchor refunds: yes", "clients drop it"),
-        ("description: %percent", "line 3: found character '%'"),
-        ("description: !tag refunds", "could not determine a constructor for the tag '!tag'"),
-        ("description: 'open", "clients drop it"),
-        ("description: [open", "clients drop it"),
-        ("description: {a: b} rest", "clients drop it"),
-        ("description:\tHandles refunds.", "write a blank in the place of the tab"),
-        ("description: Handles refunds.\n\tlicense: MIT", "clients drop it"),
-        ("description: One.\ndescription: Two.", "key 'description' stands here twice"),
-        ("description: One.\nname: x", "key 'name' stands here twice"),
-        (
-            "description: Fix issue #12 in code.",
-            "only up to 'Fix issue': what follows a blank and #",
-        ),
-        ("description: Two\n  lines #cut here", "only up to 'Two lines'"),
-        ("description: One.\n  - two", ""),
-        ("description: - one", "clients drop it"),
-        ("description: 2026-99-99", "clients drop it"),
-    ],
-)
-async def test_a_folder_that_clients_would_drop_or_cut_does_not_pass(tmp_path, lines, said):
-    (found,) = await verify_skills(_folder(tmp_path, f"---\nname: x\n{lines}\n---\n{BODY}"))
-    rules = next(one for one in found.checks if one.name == "rules")
-    if said:
-        assert rules.outcome == "fail"
-        assert said in rules.said
-
-
-@pytest.mark.parametrize("lines", ["- one\n- two", "text", "12", "[a, b]", ""])
-async def test_frontmatter_that_is_no_map_fails(tmp_path, lines):
-    (found,) = await verify_skills(_folder(tmp_path, f"---\n{lines}\n---\n{BODY}"))
-    assert not found.holds
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        'description: "Handles refunds: @all #1"',
-        "description: Handles refunds.  ",
-        "description: >-\n  Handles refunds: partial\n  or #full.",
-        "description: Fix C#-code and a#b.",
-        "description: 'a # b'  # a remark",
-        "# a remark\ndescription: Handles refunds.\nlicense: MIT # a remark",
-        "description: Handles refunds.\nmetadata:\n  author: me",
-        "description: \u4f60\u597d \U0001f600",
-    ],
-)
-async def test_a_folder_that_clients_read_passes(tmp_path, lines):
-    for text in (f"---\nname: x\n{lines}\n---\n{BODY}", f"---\r\nname: x\r\n{lines}\r\n---\r\n"):
-        (found,) = await verify_skills(_folder(tmp_path, text))
-        assert found.holds, found.checks
-
-
-async def test_a_byte_order_mark_hides_the_frontmatter_from_clients(tmp_path):
-    text = f"\ufeff---\nname: x\ndescription: Refunds.\n---\n{BODY}"
-    (found,) = await verify_skills(_folder(tmp_path, text))
-    assert "begins with a byte order mark" in found.checks[0].said
-
-
-def _folder(place, text):
-    (place / "x").mkdir(exist_ok=True)
-    (place / "x" / "SKILL.md").write_bytes(text.encode())
-    return place / "x"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # other commands on skills must not wait for slow imports
     from skillwright.jobs.inspect import ExportedSkills, Verified
 
 out = make_console()
-_COLORS = {"pass": "green", "fail": "red", "skipped": "yellow"}
+_COLORS = {"pass": "green", "fail": "red", "advice": "yellow", "skipped": "dim"}
 
 
 def verify(

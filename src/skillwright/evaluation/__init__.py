@@ -2,7 +2,7 @@
 
 from skillwright.evaluation.check import CheckAnswer, CheckTest, CheckVerdict, Noise
 from skillwright.evaluation.difference import PairedDifference, paired_difference
-from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
+from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
 from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.chosen import Choice, choices, chosen_p_value
@@ -37,7 +37,12 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    gains_by_cluster,
+    measure_effect,
+    paired_p_value,
+)
 from skillwright.evaluation.power import detectable_gain
 from skillwright.evaluation.report import (
     Score,
@@ -47,7 +52,7 @@ from skillwright.evaluation.report import (
     compute_score,
     selection_bias,
 )
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
 __all__ = [
     "RELEASE_DRAWS_FROM",
@@ -67,6 +72,7 @@ __all__ = [
     "GateMetric",
     "GateResult",
     "Interval",
+    "Look",
     "Noise",
     "NonInferiorityTest",
     "OpenGate",
@@ -82,6 +88,7 @@ __all__ = [
     "StrictGate",
     "Terms",
     "Verdict",
+    "blocks",
     "bound_gain",
     "bounded_mean_interval",
     "choices",
@@ -91,6 +98,7 @@ __all__ = [
     "compute_semantic_density",
     "detectable_gain",
     "evaluate_gate",
+    "gains_by_cluster",
     "least_margin",
     "mean_above_p_value",
     "mean_interval",

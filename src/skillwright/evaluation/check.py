@@ -45,7 +45,7 @@ _DRAWS = 8
 _FEW_PAIRS = 160  # with fewer tasks than a test over tasks needs, draw up to this many pairs
 _FIRST_PAIRS = 32
 _GROWTH = 1.5
-_PROMISING_Z = 1.5  # a z score that this trend must reach at the last look to go on for "better"
+_PROMISING_Z = 1.5  # the z score at the last look that justifies drawing more for "better"
 _TIMES = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 _SIMULATED = 100
 
@@ -170,8 +170,9 @@ class CheckVerdict(JsonRecord):
         if effect.interval is not None:
             low, high = (self.amount(one, bare=True) for one in effect.interval)
             interval = f" (95% interval {low} to {high})"
+        where = f"{effect.tasks} tasks" + (f", {self.draws} draws each" if self.draws > 1 else "")
         return (
-            f"{effect.incumbent:{style}} -> {effect.candidate:{style}}, "
+            f"{effect.incumbent:{style}} -> {effect.candidate:{style}} on {where}: "
             f"{self.amount(effect.gain)}{interval}"
         )
 
@@ -183,7 +184,7 @@ class CheckVerdict(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CheckLook:
     """A look of the test at the first ``draws`` draws of the first ``tasks`` tasks."""
 
     tasks: int
@@ -214,18 +215,18 @@ class CheckTest:
     metric: Metric = field(default_factory=Metric)
     seed: int = 0
 
-    def looks(self, tasks: int) -> list[Look]:
+    def looks(self, tasks: int) -> list[CheckLook]:
         """Return the planned looks on ``tasks`` tasks."""
         most = self.draws or max(_DRAWS, -(-_FEW_PAIRS // tasks))
         sizes = [tasks]
         while tasks >= MIN_PAIRED_TASKS and sizes[0] / _GROWTH >= _FIRST_PAIRS:
             sizes.insert(0, math.ceil(sizes[0] / _GROWTH))
-        found = [Look(size, 1) for size in sizes[:-1]]
+        found = [CheckLook(size, 1) for size in sizes[:-1]]
         draws = 1 if tasks >= MIN_PAIRED_TASKS else min(most, -(-_FIRST_PAIRS // tasks))
         while draws < most:
-            found.append(Look(tasks, draws))
+            found.append(CheckLook(tasks, draws))
             draws = min(most, max(draws + 1, round(draws * _GROWTH)))
-        return [*found, Look(tasks, most)]
+        return [*found, CheckLook(tasks, most)]
 
     def order(self, task_ids: Sequence[str]) -> list[str]:
         """Return the tasks in the random order in which looks take them."""
@@ -264,7 +265,7 @@ class _State:
 
     test: CheckTest
     order: list[str]
-    looks: list[Look]
+    looks: list[CheckLook]
     units: list[tuple[str, int]]  # the sample: tasks as (id, 0), or draws as (id, number)
     gain: SignTest
     loss: SignTest
@@ -287,7 +288,7 @@ class _State:
     def is_few(self) -> bool:
         return len(self.order) < MIN_PAIRED_TASKS
 
-    def look(self, pairs: Sequence[Pair], look: Look) -> CheckVerdict | None:
+    def look(self, pairs: Sequence[Pair], look: CheckLook) -> CheckVerdict | None:
         """Test the pairs so far; return the verdict if this is the last look."""
         effect = measure_effect(pairs, tests=False)
         repeats = look.draws > 1 and not share_varying_within(pairs)
@@ -307,7 +308,7 @@ class _State:
         answer, is_over = CheckAnswer.UNDECIDED, False
         if self.p_better <= limit and measured > 0:
             answer, is_over = CheckAnswer.BETTER, True
-        elif self.rules_out:
+        elif self.rules_out and measured > -self.test.margin:
             trend = z_score({str(unit): gain for unit, gain in gains.items()}) / math.sqrt(share)
             answer, is_over = CheckAnswer.NOT_WORSE, trend < _PROMISING_Z
         elif self.p_worse <= limit and measured < 0:
@@ -347,7 +348,7 @@ class _State:
         self,
         answer: CheckAnswer,
         effect: PairedEffect,
-        look: Look,
+        look: CheckLook,
         *,
         advice: str = "",
         broken: str = "",
@@ -368,7 +369,7 @@ class _State:
 
 
 def _advice(
-    pairs: Sequence[Pair], gains: Sequence[float], look: Look, margin: float, *, repeats: bool
+    pairs: Sequence[Pair], gains: Sequence[float], look: CheckLook, margin: float, *, repeats: bool
 ) -> str:
     """Return how many more tasks or draws would decide in `POWER` of new checks, or why none."""
     noise = 0.0 if repeats else _noise_of_means(pairs)

@@ -1,42 +1,35 @@
 """Verify an exported skill: its names, limits, links, hashes, and evidence."""
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
-
-import yaml
 
 from skillwright.bank.formats.agent_skills import (
     EVIDENCE_FILE,
     HASH,
-    broken_links,
-    broken_rules,
     content_hash,
     exported_files,
     is_ours,
     read_frontmatter,
     refuse_leaving,
     skill_files,
-    split_frontmatter,
 )
-from skillwright.config.yaml_files import StrictLoader
 from skillwright.core import DataError, SkillwrightError
 from skillwright.core.jsonio import JsonRecord, read_text
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.jobs.inspect.evidence import Evidence, differs, gate_facts, judge_again
+from skillwright.jobs.inspect.standard import advice, broken_links, errors
 
-Outcome = Literal["pass", "fail", "skipped"]
+Outcome = Literal["pass", "fail", "advice", "skipped"]
 _MOST_NAMED = 5
 _OF_OURS = ("files", "hash", "evidence", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
 class Checked(JsonRecord):
-    """A check and its outcome; a skipped one has the reason."""
+    """A check and its outcome; ``advice`` does not fail; a skipped one has the reason."""
 
     name: str
     outcome: Outcome
@@ -73,62 +66,33 @@ async def verify_skills(folder: Path) -> tuple[Verified, ...]:
 
 async def _checks(path: Path) -> list[Checked]:
     folder = path.parent
-    unread: list[str] = []
     try:
         refuse_leaving(path)
         text = read_text(path, "skill file")
-        unread += _unreadable(text, str(path))
+    except DataError as problem:
+        return [Checked("rules", "fail", str(problem))]
+    checks = [_none("rules", errors(text, folder), "the Agent Skills standard is kept")]
+    try:
         fields, body = read_frontmatter(text, str(path))
     except DataError as problem:
-        return [Checked("rules", "fail", "; ".join(unread) or str(problem))]
-    broken = chain(unread, broken_rules(folder, fields, body))
-    rules = _none("rules", broken, "the Agent Skills standard is kept")
-    links = _none("links", broken_links(folder, body), "each leads to a file one level deep")
-    if not is_ours(fields):
+        return checks if checks[0].outcome == "fail" else [Checked("rules", "fail", str(problem))]
+    links, ours = list(broken_links(folder, body)), is_ours(fields)
+    checks.append(_none("links", links, "each leads to a file", "fail" if ours else "advice"))
+    if said := list(advice(text)):
+        checks.append(_none("advice", said, "", "advice"))
+    if not ours:
         said = "skillwright did not write this folder"
-        others = (Checked(one, "skipped", said) for one in _OF_OURS)
-        return [rules, links, *others]
+        return [*checks, *(Checked(one, "skipped", said) for one in _OF_OURS)]
     metadata = fields["metadata"]
     files = _none("files", _wrong_files(folder, metadata), "those that were exported")
-    return [rules, links, files, _hash(folder, metadata), *await _evidence(folder, metadata)]
+    return [*checks, files, _hash(folder, metadata), *await _evidence(folder, metadata)]
 
 
-def _unreadable(text: str, where: str) -> Iterator[str]:
-    """Yield reasons why clients, which read YAML strictly, drop a skill or read a part of it."""
-    if text.startswith("\ufeff"):
-        yield "it begins with a byte order mark, so clients find no frontmatter; save it without"
-    written, _ = split_frontmatter(text, where)
-    try:
-        yaml.load(written, Loader=StrictLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f" in line {mark.line + 2}" if mark else ""
-        problem = error.problem or error.context or ""
-        move = "put the value in quotes"
-        if "\\t" in problem:
-            move = "write a blank in the place of the tab"
-        elif "twice" in problem:
-            move = "take one out"
-        yield f"clients drop it, as they cannot read its frontmatter{line}: {problem}; {move}"
-        return
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        yield f"clients drop it, as they cannot read its frontmatter: {error}"
-        return
-    root = yaml.compose(written, yaml.SafeLoader)
-    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
-        cut = re.match(r"[ \t]+#[^\n]*", written[value.end_mark.index :])
-        if key.value == "description" and getattr(value, "style", None) is None and cut:
-            yield (
-                f"clients read the description only up to {value.value!r}: what follows a blank "
-                f"and #, {cut[0].strip()!r}, is a comment; put the description in quotes"
-            )
-
-
-def _none(name: str, problems: Iterator[str], otherwise: str) -> Checked:
+def _none(name: str, problems: Iterable[str], otherwise: str, if_any: Outcome = "fail") -> Checked:
     found = list(problems)
     more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     if found:
-        return Checked(name, "fail", "; ".join(found[:_MOST_NAMED]) + more)
+        return Checked(name, if_any, "; ".join(found[:_MOST_NAMED]) + more)
     return Checked(name, "pass", otherwise)
 
 
