@@ -27,6 +27,7 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode
+from skillwright.datasets.clusters import clusters_of
 from skillwright.evaluation import (
     AlphaLedger,
     Draws,
@@ -256,6 +257,7 @@ async def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]
         NoEvidence: Some pairs are not in the store, or the gate decides differently.
     """
     engine: Any = _StoredEngine(store)
+    decided = replace(decided, terms=replace(decided.terms, clusters=clusters_of(tasks)))
     duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
     again = await decided.test.judge(duel, decided.ledger, decided.terms)
     if problem := differs(decided.verdict, again):
