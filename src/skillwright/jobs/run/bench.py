@@ -21,6 +21,7 @@ from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
+from skillwright.datasets.clusters import clusters_of
 from skillwright.datasets.split import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel, Terms
 from skillwright.jobs.run.bank_source import InjectedBank
@@ -93,6 +94,11 @@ class Bench(Protocol):
 
         ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: all have ``tasks``.
         """
+        ...
+
+    @property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each val task that says nearly the same as another one, by id."""
         ...
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
@@ -215,6 +221,11 @@ class TextBench:
     def facts(self) -> Mapping[str, Any]:
         """Sizes and hashes of ids and contents; for a sealed split, the hash of the seal."""
         return split_facts(self.splits)
+
+    @property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each val task that is in one."""
+        return clusters_of(self.splits.val.tasks)
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch over the train tasks, each once, shuffled by epoch."""
@@ -383,6 +394,6 @@ def shown_success(config: RunConfig) -> float:
     return config.gradient.success_threshold or config.env.success_threshold
 
 
-def terms_of(config: RunConfig | RlConfig) -> Terms:
-    """Return the terms of a run for its gate."""
-    return Terms(config.env.success_threshold, config.run.seed)
+def terms_of(config: RunConfig | RlConfig, clusters: Mapping[str, str] | None = None) -> Terms:
+    """Return the terms of a run for its gate, with the clusters of its val tasks."""
+    return Terms(config.env.success_threshold, config.run.seed, clusters=clusters or {})
