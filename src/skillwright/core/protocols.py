@@ -90,6 +90,10 @@ class Duel(Protocol):
         Draws of a task are numbered; every call returns new ones.
         """
 
+
+class StepDuel(Duel, Protocol):
+    """A duel that can also draw the candidate alone, for gates that know the current skill."""
+
     async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
         """Draw the next ``n`` episodes of each task under the candidate alone."""
 

@@ -15,6 +15,7 @@ from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
     ReleaseTest,
+    in_random_order,
     release_draws,
 )
 from skillwright.evaluation.gates.skillopt_gate import (
@@ -52,7 +53,14 @@ from skillwright.evaluation.report import (
     compute_score,
     selection_bias,
 )
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
+from skillwright.evaluation.verdict import (
+    AlphaLedger,
+    Decision,
+    Estimate,
+    Look,
+    Seen,
+    Verdict,
+)
 
 __all__ = [
     "RELEASE_DRAWS_FROM",
@@ -66,6 +74,7 @@ __all__ = [
     "Decision",
     "DrawCount",
     "Draws",
+    "Estimate",
     "ExploreGate",
     "Gate",
     "GateAction",
@@ -82,6 +91,7 @@ __all__ = [
     "ReleaseTest",
     "Score",
     "ScoreTable",
+    "Seen",
     "SelectionBias",
     "SkillDuel",
     "SplitReport",
@@ -100,6 +110,7 @@ __all__ = [
     "detectable_gain",
     "evaluate_gate",
     "gains_by_cluster",
+    "in_random_order",
     "least_margin",
     "mean_above_p_value",
     "mean_interval",

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from skillwright.core import EpisodeResult, EpisodeSpec, Pair, SkillContext, SkillSource, Task, did_you_mean
+from skillwright.core import (
+    EpisodeResult,
+    EpisodeSpec,
+    Pair,
+    SkillContext,
+    SkillSource,
+    Task,
+    did_you_mean,
+)
 from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.rollout import Engine
 

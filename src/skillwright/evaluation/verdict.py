@@ -26,6 +26,7 @@ class Look(JsonRecord):
         draws: Draws per task and side so far; tasks that were not drawn again have fewer.
         alpha: The alpha that may be spent up to this look.
         p_value: ``None`` if too many pairs were lost to test.
+        tasks: Tasks that have been drawn, of all that the test has, in order.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -33,6 +34,7 @@ class Look(JsonRecord):
     draws: int
     alpha: float
     p_value: float | None
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +173,15 @@ class AlphaLedger(JsonRecord):
     def spend(self, verdict: Verdict) -> Self:
         """Return the ledger after a decision; unchanged if the verdict is without a test.
 
+        If a release test succeeds, its share of alpha is there for the next one: a fixed sequence,
+        in which a claim is only tested after all earlier ones were proven, needs no correction.
+
         A run's ledger is rebuilt by spending its stored verdicts in order.
 
         Raises:
             ValueError: The verdict has a test, and no decision is left.
         """
-        if verdict.alpha is None:
+        if verdict.alpha is None or (self.shares and verdict.accepted):
             return self
         if self.made >= self.planned:
             raise ValueError(f"all {self.planned} planned decisions are made; no alpha is left")

@@ -13,7 +13,7 @@ Source: the knowledge gradient of P. Frazier, W. Powell and S. Dayanik, SIAM J. 
 (2008) 2410-2439; here with a price per draw.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import pi, sqrt
@@ -30,15 +30,19 @@ GRID: Final[Array] = np.sin(np.pi * (np.arange(13) + 0.5) / 26) ** 2
 DEPTH: Final = 0.75
 """Chance that an edit turns the result of a task that it mends or breaks."""
 
-MENDED_SHARES: Final[Array] = np.array([0.06, 0.13, 0.2, 0.27, 0.34])
-BROKEN_SHARES: Final[Array] = np.array([0.06, 0.12, 0.18, 0.25])
+MENDED_SHARES: Final[Array] = np.array([0.06, 0.12, 0.18, 0.27, 0.4, 0.6, 0.9])
+BROKEN_SHARES: Final[Array] = np.array([0.06, 0.12, 0.18, 0.27, 0.4, 0.6, 0.9])
+"""Shares of the tasks that an edit may mend or break; the first lines of a skill mend many."""
+
+_PRIOR: Final[Array] = np.array([1, 1, 1, 1, 0.5, 0.25, 0.125])
+_OF_SHARES: Final[Array] = _PRIOR / _PRIOR.sum()
 _GOOD, _BAD = len(MENDED_SHARES), len(BROKEN_SHARES)
 SIGN: Final[Array] = np.array([0.0, *[1.0] * _GOOD, *[-1.0] * _BAD])
 """By hypothesis: 0 for an edit that does nothing, 1 for one that mends, -1 for one that breaks."""
 IS_GOOD: Final = SIGN > 0
 IS_BAD: Final = SIGN < 0
 
-PRIOR_COUNTS: Final = (1.0, 0.5, 1.0)
+PRIOR_COUNTS: Final = (1.0, 0.4, 1.0)
 """How many edits that do nothing, mend and break the run has seen before it begins."""
 
 CONCENTRATION: Final = 1.5
@@ -76,7 +80,8 @@ def _likelihood(name: str, drawn: "Drawn") -> Array:
     A graded reward counts as a part of a success, which overstates its noise.
     """
     won, lost = _LOGS[name]
-    return np.exp(np.outer(drawn.sums, won) + np.outer(drawn.counts - drawn.sums, lost))
+    logs = np.outer(drawn.sums, won) + np.outer(drawn.counts - drawn.sums, lost)
+    return np.asarray(np.exp(logs), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +210,7 @@ class Belief:
     def new_edit(self) -> Weighed:
         """What the next edit is expected to do, before it is drawn."""
         shares = self.counts / self.counts.sum()
-        weights = np.r_[shares[0], [shares[1] / _GOOD] * _GOOD, [shares[2] / _BAD] * _BAD]
+        weights = np.r_[shares[0], shares[1] * _OF_SHARES, shares[2] * _OF_SHARES]
         mean, expected = self.mean, self.expected
         gains = np.r_[0.0, MENDED_SHARES * DEPTH * (1 - mean), -BROKEN_SHARES * DEPTH * mean]
         # Tasks near 0 or 1 tell most. The truth is between equal weights of all tasks and the

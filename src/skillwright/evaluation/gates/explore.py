@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from random import Random
 
-from skillwright.core import Duel, EpisodeResult, Pair
+from skillwright.core import EpisodeResult, Pair, StepDuel
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation.gates.belief import Weighed
 from skillwright.evaluation.gates.judging import Metric, Terms, undecided
@@ -59,7 +59,7 @@ class Exploration:
         draws: Maximum draws per task.
     """
 
-    def __init__(self, duel: Duel, metric: Metric, terms: Terms, draws: int) -> None:
+    def __init__(self, duel: StepDuel, metric: Metric, terms: Terms, draws: int) -> None:
         self._duel, self._metric, self._terms, self._draws = duel, metric, terms, draws
         self._task_ids: Sequence[str] = duel.task_ids
         self._old, self._new = _Draws(), _Draws()
@@ -145,8 +145,8 @@ class Exploration:
         accepted = fsum(moved.values()) > _ROUNDING
         after = standing.after(self._new.rewards, accepted=accepted)
         facts = (
-            f"{better} of {len(means)} tasks went better and {len(moved) - better} worse; the agent "
-            "answers alike each time, so one draw of each decides"
+            f"{better} of {len(means)} tasks went better and {len(moved) - better} worse; the "
+            "agent answers alike each time, so one draw of each decides"
         )
         return replace(
             self._decided(accepted, facts, after),
@@ -228,4 +228,3 @@ class Exploration:
 
 def _is_shared(pair: Pair) -> bool:
     return bool(pair.candidate.key) and pair.candidate.key == pair.incumbent.key
-

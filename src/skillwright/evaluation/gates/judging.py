@@ -52,6 +52,7 @@ class Metric:
         return pair if old is pair.incumbent and new is pair.candidate else Pair(old, new)
 
     def scored(self, result: EpisodeResult) -> EpisodeResult:
+        """Return a result whose reward is the metric's score; a failure stays one."""
         if result.reward is None:
             return result
         hard = result.hard_score(self.success_threshold)
@@ -91,6 +92,10 @@ class Terms:
     def count(self, task_ids: Iterable[str]) -> int:
         """Return the number of clusters of these tasks, which is the size of the sample."""
         return len({self.clusters.get(task_id, task_id) for task_id in task_ids})
+
+    def affords(self, more: int, rollouts: int) -> bool:
+        """Tell whether ``more`` rollouts are within the budget after ``rollouts``."""
+        return self.rollouts is None or rollouts + more <= self.rollouts
 
 
 USUAL = Terms()

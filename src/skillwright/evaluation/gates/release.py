@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 from skillwright.core import Duel, Pair
@@ -35,7 +35,7 @@ from skillwright.evaluation.gates.judging import (
     z_score,
 )
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
+from skillwright.evaluation.paired import PairedEffect, gains_by_cluster, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
@@ -60,7 +60,7 @@ _CHOSEN = (
     "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
 )
 _REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
-_PART = 20  # minimum tasks of a look at a part of them
+_PART, _LARGE_PART = 20, 50  # minimum tasks of a look at a part of them, if few or many are there
 _MOST_PARTS = 20
 _FUTILE_Z = 0.2  # times the number of draws per task before: the test stops at a smaller z
 
@@ -72,11 +72,42 @@ def release_draws(seed: int, test: int, step: int | None) -> Draws:
 
 
 @dataclass(frozen=True, slots=True)
+class _Round:
+    """Draws between two looks.
+
+    Attributes:
+        tasks: The tasks to draw, ``None`` for those whose results differ so far.
+        draws: How often each is drawn in this round.
+        total: Draws per task and side after it.
+        reached: Tasks that have been drawn at all after it.
+    """
+
+    tasks: Sequence[str] | None
+    draws: int
+    total: int
+    reached: int
+
+
+def _rounds(task_ids: Sequence[str], first: int, most: int) -> list[_Round]:
+    """Plan a test that draws tasks ``first`` times, then 2, 4, ... times as often, up to ``most``.
+
+    Only single draws are made in parts, because two draws are to show whether answers vary.
+    """
+    n = len(task_ids)
+    count = max(1, min(_MOST_PARTS, n // _PART if n < 4 * _PART else n // _LARGE_PART))
+    ends = [n * at // count for at in range(count + 1)] if first == 1 else [0, n]
+    parts = [_Round(task_ids[at:end], first, first, end) for at, end in pairwise(ends)]
+    more = list(doubling(first, most))[1:]
+    totals = list(accumulate([first, *more]))[1:]
+    return parts + [_Round(None, *one, n) for one in zip(more, totals, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
 class _Look:
     """One look of a release test at all draws so far.
 
     Attributes:
-        number: From 0.
+        round: The latest draws.
         pairs: All draws so far.
         task_ids: All tasks of the test.
         alpha: The alpha of the whole test.
@@ -86,7 +117,7 @@ class _Look:
         spent: The alpha that an earlier look spent; ``None`` if none has tested yet.
     """
 
-    number: int
+    round: _Round
     pairs: Sequence[Pair]
     task_ids: Sequence[str]
     alpha: float
@@ -94,6 +125,11 @@ class _Look:
     is_last: bool
     repeats: bool
     spent: float | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all tasks have been drawn."""
+        return self.round.reached == len(self.task_ids)
 
     def tested_at(self, terms: Terms) -> float:
         """Return the alpha that the p-value of this look is compared with."""
@@ -143,55 +179,66 @@ class ReleaseTest:
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Test the current skill, the duel's candidate, against the released one."""
         alpha = ledger.share
-        problem = nothing_left(ledger) or too_few(len(duel.task_ids), alpha)
+        task_ids = in_random_order(duel.task_ids, terms.seed)
+        problem = nothing_left(ledger) or too_few(len(task_ids), alpha, terms.count(task_ids))
         if problem:
             return undecided(problem)
         metric = Metric(self.metric, self.mixed_weight, terms.success_threshold)
-        plan = _Plan.of(duel.task_ids, self.draws, terms)
-        test = SignTest(terms.count(duel.task_ids), derive_seed("signs", terms.seed))
+        was_chosen = bool(terms.judged) or terms.weights > 1
+        is_unknown = was_chosen and terms.repeats is None
+        rounds = _rounds(task_ids, min(2 if is_unknown else 1, self.draws), self.draws)
+        test = SignTest(terms.count(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
+        asked: Sequence[str] = rounds[0].tasks or ()
         spent: float | None = None
         looks: tuple[Look, ...] = ()
-        for number, (part, n) in enumerate(plan.rounds):
-            asked = part or varying_tasks(duel.task_ids, pairs)
-            pairs += metric.of(await duel.draw(asked, n=n))
-            drawn = plan.drawn(number)
-            repeats = plan.repeats
-            if repeats is None:
-                repeats = drawn.is_whole and share_varying_within(pairs) < _REPEATING
-            varying = len(varying_tasks(duel.task_ids, pairs)) if drawn.is_whole else len(asked)
-            room = plan.room(len(pairs), varying, number)
-            is_last = not room or (repeats and drawn.is_whole)
-            limit = alpha if is_last else alpha * (number + 1) / len(plan.rounds)
-            if repeats is not False and not drawn.is_whole:
-                continue
-            look = _Look(pairs, drawn, alpha, limit, is_last, bool(repeats), spent)
-            verdict, is_over = self._outcome(look, test, terms, duel.task_ids)
-            looks += (Look(drawn.draws, look.tested_at(terms), verdict.p_value, drawn.tasks),)
+        for number, (now, after) in enumerate(zip_longest(rounds, rounds[1:])):
+            if not terms.affords(2 * len(asked) * now.draws, 2 * len(pairs)):
+                break
+            pairs += metric.of(await duel.draw(asked, n=now.draws))
+            repeats = was_chosen and terms.repeats is True
+            if is_unknown and not number:
+                repeats = share_varying_within(pairs) < _REPEATING
+            asked = [] if after is None else after.tasks or varying_tasks(task_ids, pairs)
+            costs = 2 * len(asked) * (after.draws if after else 0)
+            is_whole = now.reached == len(task_ids)
+            is_last = not costs or (repeats and is_whole)
+            is_last = is_last or not terms.affords(costs, 2 * len(pairs))
+            if repeats and not is_last:
+                continue  # a single look is exact
+            limit = alpha if is_last else alpha * (number + 1) / len(rounds)
+            look = _Look(now, pairs, task_ids, alpha, limit, is_last, repeats, spent)
+            verdict, is_over = self._outcome(look, test, terms)
+            looks += (Look(now.total, look.tested_at(terms), verdict.p_value, now.reached),)
             if is_over:
                 return replace(verdict, looks=looks)
             spent = verdict.alpha
-        raise AssertionError("the last look decides")  # pragma: no cover
+        return undecided(
+            f"the budget has {terms.rollouts} rollouts left, and the release test begins with "
+            f"{2 * len(asked)}. Resume with a larger budget."
+        )
 
     def _outcome(self, look: "_Look", test: "SignTest", terms: Terms) -> tuple[Verdict, bool]:
         """Return the verdict at a look, and whether it is final."""
-        effect = measure_effect(look.pairs, tests=False)
+        effect = measure_effect(look.pairs, terms.clusters, tests=False)
         verdict = replace(measured(effect), alpha=look.spent)
-        hopeless = too_many_unscored(effect, len(look.task_ids))
-        problem = hopeless or too_many_lost(effect) or too_few(effect.tasks, look.alpha)
+        hopeless = too_many_unscored(effect, look.round.reached)
+        few = too_few(effect.tasks, look.alpha, effect.clusters)
+        problem = hopeless or too_many_lost(effect) or few
         if problem:
             # After further draws the share of lost pairs may be small enough.
             undecidable = replace(verdict, reason=f"Undecided: {problem}")
-            return undecidable, bool(hopeless) or look.is_last
+            return undecidable, look.is_last or (bool(hopeless) and look.is_whole)
         gains, limit = task_gains(look.pairs), look.tested_at(terms)
         if look.repeats:
-            seed = derive_seed("chosen", terms.seed)
-            p_value = chosen_p_value(gains, terms.judged, seed)
+            p_value = chosen_p_value(gains, terms.judged, derive_seed("chosen", terms.seed))
         else:
-            p_value = test.look([gains.get(task_id, 0.0) for task_id in look.task_ids], limit)
+            each = {task_id: gains.get(task_id, 0.0) for task_id in look.task_ids}
+            p_value = test.look(list(gains_by_cluster(each, terms.clusters).values()), limit)
         verdict = replace(verdict, p_value=p_value, alpha=look.alpha)
-        is_over = look.is_last or z_score(gains) < _FUTILE_Z * look.number
-        decided = self._decide(verdict, effect, look.pairs, limit)
+        is_futile = look.is_whole and z_score(gains) < _FUTILE_Z * (look.round.total - 1)
+        is_over = look.is_last or is_futile
+        decided = self._decide(verdict, effect, look.pairs, limit, terms)
         if decided is not None:
             return decided, decided.accepted or is_over
         if not is_over:
@@ -201,13 +248,18 @@ class ReleaseTest:
         return _not_proven(verdict, effect, limit, hint), True
 
     def _decide(
-        self, verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float
+        self,
+        verdict: Verdict,
+        effect: PairedEffect,
+        pairs: Sequence[Pair],
+        limit: float,
+        terms: Terms,
     ) -> Verdict | None:
         """Return the final verdict if the test is significant, or ``None``."""
         facts, p_value, gain = went(effect), verdict.p_value or 0.0, verdict.effect or 0.0
         if p_value > limit or gain <= 0:
             return None
-        harmed = harmed_task_type(pairs, self.task_type_veto) or too_many_worse(
+        harmed = harmed_task_type(pairs, self.task_type_veto, terms.clusters) or too_many_worse(
             pairs, self.max_worse_tasks
         )
         if harmed:
@@ -221,6 +273,11 @@ def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str)
     asked = f"p = {verdict.p_value or 0.0:.2g}, and at most {limit:.2g} would be a proof"
     reason = f"Not proven better: {went(effect)}; {asked}{f'; {hint}' if hint else ''}."
     return replace(verdict, decision=Decision.REJECT, reason=reason)
+
+
+def in_random_order(task_ids: Sequence[str], seed: int) -> list[str]:
+    """Return tasks in an order that does not depend on the given one."""
+    return sorted(task_ids, key=lambda task_id: (derive_seed("release", seed, task_id), task_id))
 
 
 class SignTest:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.core import Duel, Pair
+from skillwright.core import Pair, StepDuel
 from skillwright.evaluation.gates.base import Gate, built_in
 from skillwright.evaluation.gates.judging import (
     USUAL,
@@ -48,6 +48,8 @@ class ExploreGate(Gate):
     ``benchmarks/gates.py`` compares it with other rules at equal total cost.
     """
 
+    believes: ClassVar[bool] = True
+
     kind: Literal["explore"] = "explore"
     draws: PositiveInt = 4
     """Maximum draws per task in a step."""
@@ -82,7 +84,7 @@ class ExploreGate(Gate):
         """
         return min(_EXPECTED_DRAWS, tasks * self.draws)
 
-    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw the candidate until its expected gain is known well enough for its price."""
         del ledger
         from skillwright.evaluation.gates.explore import Exploration  # imports numpy
@@ -109,7 +111,7 @@ class PairedGate(Gate):
     max_worse_tasks: NonNegativeInt | None = None
     """Reject a candidate with more worse tasks than this; unset, no limit."""
 
-    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw every task ``draws`` times and test the gain; draw nothing if too few tasks."""
         alpha = ledger.share
         problem = nothing_left(ledger) or too_few(len(duel.task_ids), alpha)
@@ -182,7 +184,7 @@ class StrictGate(MeasuredGate):
     """Draw both sides anew after an accept; if false, first scores are kept for the whole run,
     also after an empty region was added to a skill."""
 
-    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Compare mean scores once."""
         del ledger
         pairs = self.scores(terms).of(await duel.draw(duel.task_ids, n=1))
@@ -215,7 +217,7 @@ class OpenGate(MeasuredGate):
 
     accepts_all: ClassVar[bool] = True
 
-    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Compare a candidate with the best skill, as the strict gate does."""
         strict = StrictGate(metric=self.metric, mixed_weight=self.mixed_weight)
         return await strict.judge(duel, ledger, terms)
