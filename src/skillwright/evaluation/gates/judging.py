@@ -273,6 +273,17 @@ def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
     return [task_id for task_id in task_ids if len(seen[task_id]) > 1]
 
 
+def changeable_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
+    """Return the tasks that have a scored pair of two episodes, in order; see `varying_tasks`."""
+    scored = {
+        pair.task_id
+        for pair in pairs
+        if pair.gain is not None
+        and not (pair.candidate.key and pair.candidate.key == pair.incumbent.key)
+    }
+    return [task_id for task_id in task_ids if task_id in scored]
+
+
 def share_varying_within(pairs: Sequence[Pair]) -> float:
     """Return the share of tasks with different rewards within a side, among tasks with >= 2 draws.
 
