@@ -103,7 +103,7 @@ def _weights(texts: Iterable[_Text]) -> dict[str, float]:
 def _equal_but_one_word(
     read: Mapping[str, _Text], texts: Mapping[str, str], weights: Mapping[str, float]
 ) -> Iterator[list[str]]:
-    """Yield groups of texts that are equal by `near_key`, or but for one word beside a code."""
+    """Yield groups of texts that are equal by `near_key`, or but for one word if they share a code."""
     groups: defaultdict[Hashable, list[str]] = defaultdict(list)
     for name, text in read.items():
         if key := near_key(texts[name]):
