@@ -78,8 +78,8 @@ async def _checks(path: Path) -> list[Checked]:
         return checks if checks[0].outcome == "fail" else [Checked("rules", "fail", str(problem))]
     links, ours = list(broken_links(folder, body)), is_ours(fields)
     checks.append(_none("links", links, "each leads to a file", "fail" if ours else "advice"))
-    if said := list(advice(text)):
-        checks.append(_none("advice", said, "", "advice"))
+    if advised := list(advice(text)):
+        checks.append(_none("advice", advised, "", "advice"))
     if not ours:
         said = "skillwright did not write this folder"
         return [*checks, *(Checked(one, "skipped", said) for one in _OF_OURS)]
