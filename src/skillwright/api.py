@@ -149,8 +149,8 @@ class Run:
     def episodes(
         self,
         *,
-        failed: bool = False,
-        lost: bool = False,
+        unsolved: bool = False,
+        faults: bool = False,
         phase: str | None = None,
         split: str | None = None,
         task_type: str | None = None,
@@ -159,8 +159,8 @@ class Run:
         """Return one row per matching episode, as for ``pandas.DataFrame(rows)``.
 
         Args:
-            failed: Only episodes that a fault ended, which have no reward.
-            lost: Only episodes with a reward below success.
+            unsolved: Only episodes with a reward below success.
+            faults: Only episodes that a fault ended, which have no reward.
             phase: ``train``, ``gate``, ``release``, ``test``, ...
             split: Split of the task.
             task_type: Type of the task.
@@ -170,9 +170,14 @@ class Run:
             RunError: No episode has this phase, split or task type.
         """
         query = EpisodeQuery(
-            failed=failed, lost=lost, phase=phase, split=split, task_type=task_type, grep=text
+            faults=faults,
+            unsolved=unsolved,
+            phase=phase,
+            split=split,
+            task_type=task_type,
+            grep=text,
         )
-        found = list_episodes(self.path, query=query)
+        found = list_episodes(self.path, query=query, replies=None)
         return [one.to_dict() for one in reversed(found.episodes)]
 
     def episode(self, name: str) -> EpisodeView:
@@ -199,7 +204,9 @@ class Run:
             low, high = gain.interval
             lines.append(f"gain on test {gain.gain:+.3f} (95% interval {low:+.3f} to {high:+.3f})")
         if summary.failures:
-            lines.append(f"{summary.failures} of {summary.episodes} episodes failed: no score")
+            lines.append(
+                f"{summary.failures} of {summary.episodes} episodes ended by a fault: no score"
+            )
         return "\n".join(lines)
 
 

@@ -391,10 +391,10 @@ def test_a_scorer_that_raises_is_a_recorded_failure_that_names_function_and_row(
     )
     cli("init", "data.csv", "--scorer", "own.py:score")
     set_ = ["--set", "rollout.retries=0"]
-    report = json.loads(cli("eval", "train.yaml", "--json", *set_, "--max-failures", "1").stdout)
+    report = json.loads(cli("eval", "train.yaml", "--json", *set_, "--max-faults", "1").stdout)
     overall = report["table"]["overall"]
     assert (overall["failures"], overall["episodes"], overall["mean_reward"]) == (1, 4, 0.5)
-    (failed,) = json.loads(cli("runs", "episodes", "latest", "--failed", "--json").stdout)
+    (failed,) = json.loads(cli("runs", "episodes", "latest", "--faults", "--json").stdout)
     assert failed["reward"] is None
     said = failed["failure"]["message"]
     assert f"task {failed['task_id']!r}" in said

@@ -70,6 +70,12 @@ Output = Annotated[
     ),
 ]
 SkillName = Annotated[str, typer.Option(help="Names the skill's folder: a-z, 0-9 and hyphens.")]
+Sign = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="KEY", help="Sign the evidence with an Ed25519 key: a PEM file of openssl."
+    ),
+]
 NoModel = Annotated[
     bool,
     typer.Option(

@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 from skillwright.cli import tables
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.init import written_for
-from skillwright.cli.live import display, make_report
+from skillwright.cli.live import Tally, display, make_report
 from skillwright.cli.options import (
     DEFAULT_ROOT,
     NO_OVERRIDES,
@@ -25,7 +25,7 @@ from skillwright.cli.options import (
     Split,
 )
 from skillwright.cli.rl import resume_rl
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, print_words
 from skillwright.config import (
     RunConfig,
     dump_config,
@@ -62,6 +62,7 @@ from skillwright.jobs.text import (
     Run,
     has_scripted_models,
     open_run,
+    past_events,
     preflight,
     run_evaluation,
     run_proof,
@@ -177,9 +178,9 @@ def evaluate(  # noqa: PLR0913 - each is an option
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
     ] = 0.0,
-    max_failures: Annotated[
+    max_faults: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Exit with 1 above this share of failed episodes."),
+        typer.Option(min=0, max=1, help="Exit with 1 above this share of episodes with a fault."),
     ] = MOST_FAILURES,
     reuse: Reuse = NO_OVERRIDES,
     theirs: Theirs = NO_OVERRIDES,
@@ -193,7 +194,7 @@ def evaluate(  # noqa: PLR0913 - each is an option
         settings = reusing(settings, reuse)
         settings = _with_skill(settings, skill)
         ours = by_our_name(split)
-        plan = EvalPlan(ours, trials or usual_trials(settings, ours), min_pass, max_failures)
+        plan = EvalPlan(ours, trials or usual_trials(settings, ours), min_pass, max_faults)
         run = begin(settings, plan)
     play_evaluation(run, plan, as_json)
 
@@ -236,6 +237,10 @@ def resume(
             return
         if is_finished(opened):
             say(f"{opened.folder.name} is finished. Results:")
+            if opened.plan is None and not as_json:
+                for event in past_events(opened.config, opened.store):
+                    for line in Tally(0.0).say(event):
+                        print_words(out, line, markup=True)
         else:
             with exit_codes(opened.resume_command):
                 asyncio.run(preflight(opened.config, opened.plan))
@@ -313,12 +318,11 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
         facts = {"turns": turns.to_dict(), "causes": encode(causes)}
         _echo({**report.to_dict(), **facts}, run, scripted)
     else:
-        best = str(run.folder.best_skill_path)
-        tables.show_training(out, report, best, scripted)
         tables.show_turns(out, turns)
-        tables.show_causes(out, causes, str(run.folder.path))
         tables.show_failed_calls(out, spent)
         tables.show_money(out, spent, llms)
+        best = str(run.folder.best_skill_path)
+        tables.show_training(out, report, run.short_name, best, causes, scripted=scripted)
     if why := tables.why_no_score(report.test, "best", causes):
         say(f"The answer is no: {why}.", style="yellow")
         raise typer.Exit(NO)
@@ -369,7 +373,7 @@ def play_evaluation(run: Run, plan: EvalPlan, as_json: bool) -> None:
     for reason in reasons:
         say(f"The answer is no: {reason}.", style="yellow")
     if report.table.overall.failures:
-        say(f"Play again what failed with:  {run.resume_command}")
+        say(f"Play the faults again with:  {run.resume_command}")
     if reasons:
         raise typer.Exit(NO)
 

@@ -2,7 +2,7 @@
 
 from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
-from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
+from skillwright.evaluation.gates.base import Gate, alpha_lines, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.chosen import Choice, choices, chosen_p_value
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
@@ -83,6 +83,7 @@ __all__ = [
     "StrictGate",
     "Terms",
     "Verdict",
+    "alpha_lines",
     "blocks",
     "bound_gain",
     "bounded_mean_interval",

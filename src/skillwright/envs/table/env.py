@@ -1,6 +1,7 @@
 """The environment of a table's row: one question, one or more replies, and a score."""
 
 import asyncio
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
@@ -201,7 +202,8 @@ class TableEnv(TextEnv):
         self._replies += 1
         answer, grade = await self._grade(action)
         self._score = grade.score
-        facts = {**grade.facts, **({"reason": grade.reason} if grade.reason else {})}
+        facts = {"answer": answer, "expected": self._expected, **grade.facts}
+        facts |= {"reason": grade.reason} if grade.reason else {}
         is_last = self._settings.on_wrong == "stop" or self.turns >= self.max_turns
         if grade.score >= 1 or is_last:
             output = self.finish(grade.feedback, reward=grade.score, metadata=facts)
@@ -229,6 +231,18 @@ class TableEnv(TextEnv):
             for call, text in zip(calls, results, strict=True)
         ]
         return {**output, "observations": answers}
+
+    @property
+    def _expected(self) -> str:
+        """The right answer, for people who read the record; "" without one."""
+        right = self._right
+        return (
+            right
+            if isinstance(right, str)
+            else ""
+            if right is None
+            else json.dumps(right, ensure_ascii=False)
+        )
 
     def close(self) -> None:
         """End the session with the server. Closing twice is allowed."""

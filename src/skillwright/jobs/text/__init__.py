@@ -17,7 +17,10 @@ from skillwright.jobs.text.evaluate import evaluate as evaluate
 from skillwright.jobs.text.evaluate import usual_trials as usual_trials
 from skillwright.jobs.text.fork import Fork as Fork
 from skillwright.jobs.text.gate import placebo_text as placebo_text
+from skillwright.jobs.text.history import decision_lines as decision_lines
 from skillwright.jobs.text.history import decision_text as decision_text
+from skillwright.jobs.text.history import past_events as past_events
+from skillwright.jobs.text.history import release_lines as release_lines
 from skillwright.jobs.text.launch import Run as Run
 from skillwright.jobs.text.launch import has_scripted_models as has_scripted_models
 from skillwright.jobs.text.launch import open_run as open_run

@@ -222,6 +222,16 @@ class TrainState:
         )
 
     @property
+    def outcome(self) -> str:
+        """Say in one line which version is released and which is current."""
+        current, released = self.skill_version, self.best_version
+        said = f"Released: version {released}" if released else "Released: the initial skill"
+        if self.two_levels and current != released:
+            tested = "is not proven better" if self.final is not None else "is not tested yet"
+            return f"{said}; the current version {current} {tested}"
+        return said if released else f"{said}; nothing was kept"
+
+    @property
     def last_step(self) -> int:
         """The last decided step, 0 before the first."""
         return self.steps[-1].step if self.steps else 0

@@ -17,7 +17,7 @@ from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import encode
-from skillwright.evaluation import SplitReport
+from skillwright.evaluation import SplitReport, alpha_lines
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
@@ -199,6 +199,7 @@ def _introduce(run: TrainParts, state: TrainState, folder: RunFolder) -> None:
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
+                *alpha_lines(config.evaluation.gate, config.evaluation.alpha),
                 *((mode_of(config).lines[0],) if config.run.parity else ()),
                 *injected_lines(run.store),
                 *budget_gaps(config),
