@@ -4,12 +4,13 @@ import asyncio
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from skillwright.cli import tables
+from skillwright.cli.check import play_check
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import Tally, display, make_report
 from skillwright.cli.options import (
@@ -22,6 +23,7 @@ from skillwright.cli.options import (
     Overrides,
     Root,
     Split,
+    by_our_name,
 )
 from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console, print_words
@@ -35,7 +37,6 @@ from skillwright.config import (
 )
 from skillwright.core import ConfigError, skill_hash
 from skillwright.core.jsonio import encode
-from skillwright.datasets import canonical_split
 from skillwright.jobs.inspect import (
     Study,
     find_study,
@@ -47,7 +48,6 @@ from skillwright.jobs.inspect import (
 )
 from skillwright.jobs.run import (
     Cause,
-    SplitName,
     TurnEnds,
     find_run,
     priced_models,
@@ -63,6 +63,7 @@ from skillwright.jobs.text import (
     open_run,
     past_events,
     preflight,
+    read_check,
     run_evaluation,
     run_proof,
     run_training,
@@ -218,6 +219,9 @@ def resume(
         _train_study(study, as_json)
     if opened is None:
         return
+    if read_check(opened.store) is not None:
+        play_check(opened, as_json)
+        return
     with opened:
         if prove:
             play_training(opened, as_json, again=True)
@@ -260,11 +264,6 @@ def played(env: str | None, adapter: str | None, compat: str | None) -> list[str
     name = adapter if env is None else env
     named = [] if name is None else [f"env.name={json.dumps(name)}"]
     return [*named, *([] if compat is None else [f"env.compat={compat}"])]
-
-
-def by_our_name(split: Split) -> SplitName:
-    """Return our name of a split."""
-    return cast(SplitName, canonical_split(split))
 
 
 def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:

@@ -25,6 +25,7 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.jsonio import digest, text_digest
+from skillwright.datasets.clusters import clusters_of
 from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import (
     AlphaLedger,
@@ -139,6 +140,7 @@ async def find_evidence(
         NoEvidence: Some pairs are not in the store, or the gate decides differently.
     """
     engine: Any = _StoredEngine(store)
+    decided = replace(decided, terms=replace(decided.terms, clusters=clusters_of(tasks)))
     duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
     again = await decided.test.judge(duel, decided.ledger, decided.terms)
     if problem := differs(Result.of(decided.verdict), again):
