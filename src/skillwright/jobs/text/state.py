@@ -9,7 +9,14 @@ from typing import Any, Self
 
 from skillwright.config.run import RunConfig
 from skillwright.core.jsonio import JsonRecord
-from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
+from skillwright.evaluation import (
+    AlphaLedger,
+    ScoreTable,
+    SelectionBias,
+    SplitReport,
+    Verdict,
+    why_refuted,
+)
 from skillwright.jobs.kinds import UNUSABLE, Kind
 from skillwright.jobs.run.resume import rebuild, train_tasks
 from skillwright.jobs.text.replies import Replies
@@ -162,10 +169,12 @@ class TrainState:
         hints: What to change where that score is 0%.
         met_best: The latest candidate that was judged against a best skill other than the current.
         final: The gate's verdict on the last skill against the best, if it was asked.
+        proof: The verdict of the release test that the released skill has passed.
         sealed: Whether the test split is still closed.
         report: The test report.
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
+        memorized: A sentence on tasks whose answers the released skill holds, or "".
     """
 
     memory: StepMemory
@@ -181,11 +190,13 @@ class TrainState:
     epochs: tuple[EpochRecord, ...] = ()
     met_best: MetBest | None = None
     final: Verdict | None = None
+    proof: Verdict | None = None
     sealed: bool = True
     report: SplitReport | None = None
     confirmation: Confirmation | None = None
     finished: bool = False
     ran_out_of_patience: bool = False
+    memorized: str = ""
 
     @property
     def two_levels(self) -> bool:
@@ -222,10 +233,17 @@ class TrainState:
         )
 
     @property
+    def refuted(self) -> str:
+        """Say why what a release test proved on val does not hold on test, or return ""."""
+        found = self.report.judged.get("best") if self.report else None
+        return why_refuted(self.proof, found) if self.proof and found else ""
+
+    @property
     def outcome(self) -> str:
         """Say in one line which version is released and which is current."""
         current, released = self.skill_version, self.best_version
         said = f"Released: version {released}" if released else "Released: the initial skill"
+        said += ", which does not hold on test" if self.refuted else ""
         if self.two_levels and current != released:
             tested = "is not proven better" if self.final is not None else "is not tested yet"
             return f"{said}; the current version {current} {tested}"
@@ -298,7 +316,8 @@ class TrainState:
                 return replace(self, replies=Replies())
             case Kind.FINISHED:
                 impatient = payload.get("ran_out_of_patience", False)
-                return replace(self, finished=True, ran_out_of_patience=impatient)
+                copied = payload.get("memorized", "")
+                return replace(self, finished=True, ran_out_of_patience=impatient, memorized=copied)
             case _:
                 return self
 
@@ -323,6 +342,8 @@ class TrainState:
     def _after_final(self, verdict: Verdict) -> Self:
         best = self.skill_version if verdict.accepted else self.best_version
         state = replace(self.spent(verdict), final=verdict, best_version=best)
+        if verdict.accepted and self.two_levels:
+            state = replace(state, proof=verdict)
         if self.report is None or not verdict.accepted:
             return state
         # Proven after the sealed test: the skill that was tested as current is released now.
