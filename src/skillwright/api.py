@@ -34,6 +34,7 @@ from skillwright.jobs.inspect import (
     EpisodeView,
     RunSummary,
     list_episodes,
+    list_versions,
     read_episode,
     read_folder,
     read_run,
@@ -123,6 +124,10 @@ class Run:
         if not file.is_file():
             raise RunError(f"run {self.name!r} has no best_skill.md: it trains no skill document")
         return file.read_text(encoding="utf-8")
+
+    def versions(self) -> list[dict[str, Any]]:
+        """Return one row per version of the skill, with outcome, gain, score and text."""
+        return [one.to_dict() for one in list_versions(self.path)]
 
     @property
     def test(self) -> SplitReport | None:
