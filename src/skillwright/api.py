@@ -50,6 +50,8 @@ from skillwright.jobs.text import (
     EvalPlan,
     open_run,
     preflight,
+    read_check,
+    run_check,
     run_evaluation,
     run_training,
     start_run,
@@ -444,10 +446,14 @@ async def aresume(
     if is_rl_run(path):
         return await _play_weights(open_rl(path), progress)
     opened = open_run(path)
-    if opened.plan is None:
+    is_check = read_check(opened.store) is not None
+    if opened.plan is None and not is_check:
         return await _play_text(opened, progress)
     with opened, _shown(progress, priced_models(opened.config, trains=False)) as callback:
-        await run_evaluation(opened, opened.plan, callback, make_report=_report)
+        if is_check:
+            await run_check(opened, callback)
+        if opened.plan is not None:
+            await run_evaluation(opened, opened.plan, callback, make_report=_report)
     return Run(path)
 
 
