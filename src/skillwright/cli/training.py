@@ -113,6 +113,17 @@ class GreedyCommand(TyperCommand):
 def train(  # noqa: PLR0913 - each is an option
     config: ConfigPath,
     overrides: Overrides = NO_OVERRIDES,
+    name: Annotated[
+        str | None, typer.Option(help="The run's name; by default the file's (run.name).")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Use at most N train, val and test tasks each."),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="USD", help="Stop at this cost; `resume` continues (budget.usd)."),
+    ] = None,
     env: Env = None,
     adapter: Adapter = None,
     compat: Compat = None,
@@ -132,8 +143,17 @@ def train(  # noqa: PLR0913 - each is an option
     """Train a skill document; ends with the best skill and its score on held-out tasks."""
     with exit_codes():
         # First, so that settings by name override the options.
-        chosen = [*(["run.parity=true"] if parity else []), *played(env, adapter, compat)]
-        settings = reusing(load_config(config, [*chosen, *overrides], theirs), reuse)
+        chosen = [
+            *(["run.parity=true"] if parity else []),
+            *played(env, adapter, compat),
+            *([] if name is None else [f"run.name={json.dumps(name)}"]),
+            *([] if budget is None else [f"budget.usd={budget}"]),
+        ]
+        settings = load_config(config, [*chosen, *overrides], theirs)
+        if limit is not None:
+            words = [*chosen, *overrides, *limited(settings, limit)]
+            settings = load_config(config, words, theirs)
+        settings = reusing(settings, reuse)
         settings = _with_skill(settings, skill)
         if seeds is not None:
             study = start_study(settings, _checked(settings), seeds)
@@ -260,6 +280,22 @@ def played(env: str | None, adapter: str | None, compat: str | None) -> list[str
     name = adapter if env is None else env
     named = [] if name is None else [f"env.name={json.dumps(name)}"]
     return [*named, *([] if compat is None else [f"env.compat={compat}"])]
+
+
+def limited(settings: RunConfig, most: int) -> list[str]:
+    """Return the settings that leave at most ``most`` tasks of each split.
+
+    Raises:
+        ConfigError: The data has no setting for its number of train tasks.
+    """
+    data = settings.env.data
+    if "train" not in type(data).model_fields:
+        raise ConfigError(
+            f"--limit cannot shorten env.data of kind {data.kind!r}; "
+            "--set evaluation.val_tasks=N and --set evaluation.test_tasks=N can"
+        )
+    sizes = {split: getattr(data, split) or most for split in ("train", "val", "test")}
+    return [f"env.data.{split}={min(size, most)}" for split, size in sizes.items()]
 
 
 def by_our_name(split: Split) -> SplitName:
