@@ -281,7 +281,8 @@ def test_a_training_is_named_shortened_and_bounded_by_options(cli, tmp_path):
 
 
 def test_a_limit_adds_no_tasks_and_is_refused_where_the_data_has_no_sizes(cli, write_config):
-    settings = load_config(write_config(), ["env.data={kind: generated, train: 4}"])
+    with demo_file() as path:
+        settings = load_config(path, ["env.data.train=4"])
     assert limited(settings, 9) == ["env.data.train=4", "env.data.val=9", "env.data.test=9"]
     said = cli("train", write_config(), "--limit", 5, code=2).stderr
     assert "--set evaluation.val_tasks=N" in said
