@@ -65,7 +65,7 @@ async def test_the_scores_behind_a_document_travel_with_it_and_are_judged_again(
     assert taken.notes == ()
     assert outcomes(await verify_skills(taken.folder)) == ALL_PASS
     data = json.loads((taken.folder / "references" / "evidence.json").read_text())
-    again = await judge_again(Evidence.read(data, "it"))
+    again = await judge_again(Evidence.read(json.dumps(data), "it"))
     assert again.accepted
     assert f"{again.effect:+.4f}" == taken.facts["gain"]
 
@@ -97,26 +97,26 @@ async def test_what_no_gate_let_through_claims_nothing(tmp_path):
 
 
 def better(evidence):
-    for task in evidence["tasks"]:
+    for task in evidence["scores"]:
         task["candidate"] = [1.0] * len(task["candidate"])
         task["incumbent"] = [0.0] * len(task["incumbent"])
 
 
 def prouder(evidence):
-    evidence["verdict"]["effect"] = 0.99
+    evidence["result"]["effect"] = 0.99
 
 
 def shorter(evidence):
-    for task in evidence["tasks"]:
+    for task in evidence["scores"]:
         task["candidate"], task["incumbent"] = task["candidate"][:1], task["incumbent"][:1]
 
 
 def outside(evidence):
-    evidence["tasks"][0]["candidate"][0] = 7
+    evidence["scores"][0]["candidate"][0] = 7
 
 
 def unknown(evidence):
-    evidence["test"] = {"kind": "wishes"}
+    evidence["test"]["settings"] = {"kind": "wishes"}
 
 
 @pytest.mark.parametrize("change", [better, prouder, shorter, outside, unknown])
@@ -146,7 +146,7 @@ async def test_a_gain_that_only_the_metadata_claims_does_not_pass(tmp_path):
     file = taken.folder / "SKILL.md"
     file.write_text(file.read_text().replace(f'gain: "{taken.facts["gain"]}"', 'gain: "+0.9900"'))
     found = outcomes(await verify_skills(taken.folder))
-    assert found == {**ALL_PASS, "hash": "fail", "metadata": "fail"}
+    assert found == {**ALL_PASS, "hash": "fail", "evidence": "fail", "metadata": "fail"}
 
 
 async def test_a_renamed_folder_a_new_file_and_a_missing_one_are_found(tmp_path):

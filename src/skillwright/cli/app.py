@@ -151,6 +151,12 @@ COMMANDS = (
         _INSPECT,
     ),
     (
+        "check",
+        "check:check",
+        "Is a changed skill better, not worse, or worse? Exit with 1 if worse or undecided.",
+        _INSPECT,
+    ),
+    (
         "compare",
         "compare:compare",
         "Compare two runs, paired by task: the effect with its interval, and which tasks flipped.",

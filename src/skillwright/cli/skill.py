@@ -26,6 +26,7 @@ from skillwright.cli.options import (
     NoModel,
     Output,
     Root,
+    Sign,
     SkillName,
     print_result,
 )
@@ -141,6 +142,7 @@ def export_(  # noqa: PLR0913 - each is an option
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the change of a SKILL.md; write nothing.")
     ] = False,
+    sign: Sign = None,
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
@@ -168,7 +170,7 @@ def export_(  # noqa: PLR0913 - each is an option
         found = None if _is_of_no_run(where) else find_skill(where, root)
         if found is not None and not name and (place is None or began_with_folder(found.run)):
             folder = Path(to) if place is None else place / folder_of(found.run).resolve().name
-            plan = plan_folder_export(found, folder)
+            plan = asyncio.run(plan_folder_export(found, folder, sign))
             if not dry_run:
                 plan.write()
             taken = None
@@ -179,7 +181,7 @@ def export_(  # noqa: PLR0913 - each is an option
                 "--to claude, codex or agents, or --output DIR writes a new folder"
             )
         else:
-            options = ExportOptions(place, name, asks_model=not no_model)
+            options = ExportOptions(place, name, asks_model=not no_model, sign_with=sign)
             text = read_text(Path(where), "skill document") if found is None else found.text
             run, version = (None, 0) if found is None else (found.run, found.version)
             taken = asyncio.run(export_document(text, run, version, options))
@@ -192,12 +194,15 @@ def export_(  # noqa: PLR0913 - each is an option
 
 def _show_change(plan: FolderExport, *, written: bool) -> None:
     """Show what an export changes in the folder of a SKILL.md."""
+    from skillwright.bank.formats.agent_skills import EVIDENCE_FILE
+
     for line in plan.diff.splitlines():
         print_words(out, Text(line, _COLORS.get(line[:1], "")))
-    if not plan.changed:
+    print_words(out, plan.proof, "green" if EVIDENCE_FILE in plan.changed else "")
+    if not plan.changed and not plan.is_stale:
         say(f"{plan.folder} holds this version already; nothing changes.")
     elif written:
-        say(f"written: {plan.folder}")
+        say(f"written: {plan.folder}; check it with:  skillwright verify {plan.folder}")
     else:
         say(f"Nothing was written. Without --dry-run this changes {plan.folder}.")
 

@@ -4,12 +4,13 @@ import asyncio
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from skillwright.cli import tables
+from skillwright.cli.check import play_check
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import Tally, display, make_report
 from skillwright.cli.options import (
@@ -22,6 +23,7 @@ from skillwright.cli.options import (
     Overrides,
     Root,
     Split,
+    by_our_name,
 )
 from skillwright.cli.rl import resume_rl
 from skillwright.cli.words import make_console, print_words
@@ -35,7 +37,6 @@ from skillwright.config import (
 )
 from skillwright.core import ConfigError, skill_hash
 from skillwright.core.jsonio import encode
-from skillwright.datasets import canonical_split
 from skillwright.jobs.inspect import (
     Study,
     find_study,
@@ -47,7 +48,6 @@ from skillwright.jobs.inspect import (
 )
 from skillwright.jobs.run import (
     Cause,
-    SplitName,
     TurnEnds,
     find_run,
     priced_models,
@@ -63,6 +63,7 @@ from skillwright.jobs.text import (
     open_run,
     past_events,
     preflight,
+    read_check,
     run_evaluation,
     run_proof,
     run_training,
@@ -238,16 +239,15 @@ def resume(
         _train_study(study, as_json)
     if opened is None:
         return
+    if read_check(opened.store) is not None:
+        play_check(opened, as_json)
+        return
     with opened:
         if prove:
             play_training(opened, as_json, again=True)
             return
         if is_finished(opened):
-            say(f"{opened.folder.name} is finished. Results:")
-            if opened.plan is None and not as_json:
-                for event in past_events(opened.config, opened.store):
-                    for line in Tally(0.0).say(event):
-                        print_words(out, line, markup=True)
+            _show_past(opened, as_json)
         else:
             with exit_codes(opened.resume_command):
                 asyncio.run(preflight(opened.config, opened.plan))
@@ -255,6 +255,15 @@ def resume(
             play_training(opened, as_json)
         else:
             play_evaluation(opened, opened.plan, as_json)
+
+
+def _show_past(run: Run, as_json: bool) -> None:
+    """Say that a run is finished, with the lines of its decisions."""
+    say(f"{run.folder.name} is finished. Results:")
+    if run.plan is None and not as_json:
+        for event in past_events(run.config, run.store):
+            for line in Tally(0.0).say(event):
+                print_words(out, line, markup=True)
 
 
 def _refuse_proof(wanted: bool, what: str) -> None:
@@ -296,11 +305,6 @@ def limited(settings: RunConfig, most: int) -> list[str]:
         )
     sizes = {split: getattr(data, split) or most for split in ("train", "val", "test")}
     return [f"env.data.{split}={min(size, most)}" for split, size in sizes.items()]
-
-
-def by_our_name(split: Split) -> SplitName:
-    """Return our name of a split."""
-    return cast(SplitName, canonical_split(split))
 
 
 def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:

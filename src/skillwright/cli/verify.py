@@ -24,13 +24,17 @@ def verify(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="An exported skill, or a folder of skills.")
     ],
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A public key: only what is signed with it passes."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check an exported skill: rules, links, hashes, proof; exit with 1 if one fails."""
     from skillwright.jobs.inspect import verify_skills
 
     with exit_codes():
-        found = asyncio.run(verify_skills(folder))
+        found = asyncio.run(verify_skills(folder, key))
     print_result(as_json, [one.to_dict() for one in found], lambda: _show(found))
     if not all(one.holds for one in found):
         raise typer.Exit(NO)
@@ -45,6 +49,8 @@ def _show(found: tuple["Verified", ...]) -> None:
             line = Text(f"{check.outcome:<8}", _COLORS[check.outcome])
             line.append(f"{check.name:<9} {without_controls(check.said)}", "default")
             print_indented(out, 2, line)
+        for claim in one.stated:
+            print_indented(out, 2, Text(without_controls(f"stated  {claim}"), "cyan"))
 
 
 def show_taken(console: Console, taken: "ExportedSkills") -> None:

@@ -202,6 +202,9 @@ class TableData(LimitedData):
     """Shares of train, val and test, stratified by task type and answer; unset, 1:1:1."""
     split_column: str | None = None
     """Column with ``train``, ``val`` or ``test``, instead of a ratio."""
+    cluster_column: str | None = None
+    """Column whose equal values mark rows that tests count once, such as a document; unset, near
+    copies are found by their texts. A column of unique values turns that off."""
     encoding: str | None = None
     """Text encoding such as ``cp1252``; unset, UTF-8 or the byte-order mark."""
     max_cell_chars: PositiveInt = 1_000_000

@@ -5,7 +5,7 @@ such as near copies, depend on each other; then clusters are the unit (`gains_by
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -126,6 +126,12 @@ def gains_by_cluster(gains: Mapping[str, float], clusters: Mapping[str, str]) ->
     for task_id, gain in gains.items():
         sums[clusters.get(task_id, task_id)] += gain
     return {name: total * len(sums) / len(gains) for name, total in sums.items()}
+
+
+def largest_cluster(pairs: Iterable[Pair], clusters: Mapping[str, str]) -> int:
+    """Return the number of tasks in the largest cluster of ``pairs``; at least 1."""
+    task_ids = {pair.task_id for pair in pairs}
+    return max(Counter(clusters.get(one, one) for one in task_ids).values(), default=1)
 
 
 def _clustered_interval(gains: Mapping[str, float], clusters: Mapping[str, str]) -> Interval | None:

@@ -24,6 +24,7 @@ import numpy as np
 from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
+from skillwright.datasets.clusters import in_cluster, near_clusters
 from skillwright.datasets.rows import SUFFIXES, Row, Table, chars_in, columns_of, is_blank
 from skillwright.datasets.split import near_copies, near_key
 from skillwright.envs.about import TaskSplits
@@ -174,7 +175,22 @@ class _Plan:
         }
         if copies := near_copies(asked):
             logger.warning("%s: %s", self._where, copies)
-        return tasks
+        clusters = self._clusters([task for held_out in tasks[1:] for task in held_out], asked)
+        return tuple(tuple(in_cluster(task, clusters) for task in split) for split in tasks)
+
+    def _clusters(
+        self, tasks: Sequence[Task], asked: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, str]:
+        """Return the cluster of each val and test task that has one, by id."""
+        rows = {task.id: task.extras["row"] for task in tasks}
+        column = self.data["cluster_column"]
+        if column is not None:
+            named = {task_id: row.get(column) for task_id, row in rows.items()}
+            return {task_id: str(one) for task_id, one in named.items() if not is_blank(one)}
+        questions = {task.id: asked[task.split][task.id] for task in tasks}
+        right = {task_id: self.settings.right(row) for task_id, row in rows.items()}
+        said = {task_id: "" if is_blank(one) else canonical(one) for task_id, one in right.items()}
+        return near_clusters(questions, said)
 
     @property
     def _where(self) -> str:
@@ -213,6 +229,7 @@ class _Plan:
                 "env.config.answer": self.settings.hidden,
                 "env.config.task_type": [self.settings.task_type],
                 "env.data.split_column": [self.data["split_column"]],
+                "env.data.cluster_column": [self.data["cluster_column"]],
             }
             for what, names in named.items():
                 for name in names:

@@ -17,6 +17,7 @@ from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import encode
+from skillwright.datasets.clusters import clusters_line
 from skillwright.evaluation import SplitReport, alpha_lines
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
@@ -83,7 +84,7 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     state = restore(run.config, run.store)
     sizes = run.bench.sizes
     if not state.steps and sizes.val is not None:
-        refuse_hopeless_gate(run.config, sizes.train, sizes.val)
+        refuse_hopeless_gate(run.config, sizes.train, sizes.val, run.bench.clusters)
     _publish(run.store, state, folder)
     _introduce(run, state, folder)
     if state.finished:
@@ -198,6 +199,7 @@ def _introduce(run: TrainParts, state: TrainState, folder: RunFolder) -> None:
             facts=(
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),
+                *filter(None, [clusters_line(sizes.val or 0, run.bench.clusters)]),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
                 *alpha_lines(config.evaluation.gate, config.evaluation.alpha),
                 *((mode_of(config).lines[0],) if config.run.parity else ()),

@@ -176,7 +176,9 @@ async def release(
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
     # The weights were selected, and the bank's changes judged, on the same tasks.
     weights = len(state.validations) if run.config.evaluation.select == "best" else 1
-    terms = replace(terms_of(run.config), judged=choices(state.verdicts), weights=weights)
+    terms = replace(
+        terms_of(run.config, run.tasks.clusters), judged=choices(state.verdicts), weights=weights
+    )
     verdict = await test.judge(duel, state.ledger, terms)
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))

@@ -22,6 +22,7 @@ from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, Skillwr
 from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
 from skillwright.datasets import BatchSpec
+from skillwright.datasets.clusters import CLUSTER
 from skillwright.evaluation import DrawCount, Draws, blocks
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.bench import Longitudinal, Sizes, SplitName, StepRef
@@ -425,6 +426,12 @@ class AdapterBench:
             "val": {"tasks": val.size, "sha256": digest(list(val.items or ()))},
             "test": {"tasks": test.size},
         }
+
+    @property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each val item that names one."""
+        items = self.rollouts.held_out["val"].items or {}
+        return {one: str(item[CLUSTER]) for one, item in items.items() if item.get(CLUSTER)}
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch with the adapter's loader, or by seeds if it has none."""
