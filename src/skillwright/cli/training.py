@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from skillwright.cli import tables
 from skillwright.cli.check import play_check
 from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.init import written_for
 from skillwright.cli.live import Tally, display, make_report
 from skillwright.cli.options import (
     DEFAULT_ROOT,
@@ -68,6 +69,7 @@ from skillwright.jobs.text import (
     run_proof,
     run_training,
     start_run,
+    usual_trials,
 )
 from skillwright.jobs.weights import is_rl_run
 
@@ -176,7 +178,12 @@ def _with_skill(settings: RunConfig, skill: Path | None) -> RunConfig:
 
 @app.command("eval", cls=GreedyCommand)
 def evaluate(  # noqa: PLR0913 - each is an option
-    config: ConfigPath,
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]", help="A YAML file; without one, the evals of --skill FOLDER."
+        ),
+    ] = None,
     overrides: Overrides = NO_OVERRIDES,
     env: Env = None,
     adapter: Adapter = None,
@@ -185,7 +192,10 @@ def evaluate(  # noqa: PLR0913 - each is an option
         Path | None, typer.Option(help="The skill to evaluate, a file or folder; else skill.init.")
     ] = None,
     split: Annotated[Split, typer.Option(help="Which tasks; SkillOpt's names work.")] = "test",
-    trials: Annotated[int, typer.Option(min=1, help="Attempts per task.")] = 1,
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="Attempts per task: 1, or 2 to 5 for few evals of a skill."),
+    ] = None,
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
     ] = 0.0,
@@ -199,10 +209,13 @@ def evaluate(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Measure a skill: success by task type with intervals, and pass^k over several trials."""
     with exit_codes():
-        settings = load_config(config, [*played(env, adapter, compat), *overrides], theirs)
+        words = [*played(env, adapter, compat), *overrides]
+        with written_for(config, skill) as file:
+            settings = load_config(file, words, theirs)
         settings = reusing(settings, reuse)
         settings = _with_skill(settings, skill)
-        plan = EvalPlan(by_our_name(split), trials, min_pass, max_faults)
+        ours = by_our_name(split)
+        plan = EvalPlan(ours, trials or usual_trials(settings, ours), min_pass, max_faults)
         run = begin(settings, plan)
     play_evaluation(run, plan, as_json)
 
