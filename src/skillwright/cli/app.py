@@ -93,7 +93,7 @@ COMMANDS = (
     (
         "init",
         "init:init",
-        "Write the configuration for training on a file of rows.",
+        "Write the configuration for a file of rows, or for a skill's folder with evals.",
         _TRAIN,
     ),
     (
@@ -148,6 +148,12 @@ COMMANDS = (
         "eval",
         "training:app",
         "Measure a skill: success by task type with intervals, and pass^k over several trials.",
+        _INSPECT,
+    ),
+    (
+        "check",
+        "check:check",
+        "Is a changed skill better, not worse, or worse? Exit with 1 if worse or undecided.",
         _INSPECT,
     ),
     (

@@ -10,8 +10,15 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from skillwright.cli.faults import exit_codes
-from skillwright.cli.options import NO_OVERRIDES, AsJson, ConfigPath, Overrides, Split, print_result
-from skillwright.cli.training import by_our_name
+from skillwright.cli.options import (
+    NO_OVERRIDES,
+    AsJson,
+    ConfigPath,
+    Overrides,
+    Split,
+    by_our_name,
+    print_result,
+)
 from skillwright.cli.words import make_console, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -82,6 +82,13 @@ NoModel = Annotated[
         "--no-model", help="Ask no model for the description; it is made of the tasks' words."
     ),
 ]
+
+
+def by_our_name(split: Split) -> Literal["train", "val", "test"]:
+    """Return our name of a split."""
+    from skillwright.datasets import canonical_split  # most commands need no data
+
+    return cast('Literal["train", "val", "test"]', canonical_split(split))
 
 
 def print_result(as_json: bool, result: Any, show: Callable[[], object]) -> None:

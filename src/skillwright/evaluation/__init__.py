@@ -1,5 +1,6 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
+from skillwright.evaluation.check import CheckAnswer, CheckTest, CheckVerdict, Noise
 from skillwright.evaluation.difference import PairedDifference, paired_difference
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
 from skillwright.evaluation.gates.base import Gate, alpha_lines, power_text, why_hopeless
@@ -58,6 +59,9 @@ __all__ = [
     "RELEASE_PHASE",
     "AlphaLedger",
     "BoundedGain",
+    "CheckAnswer",
+    "CheckTest",
+    "CheckVerdict",
     "Choice",
     "Decision",
     "DrawCount",
@@ -69,6 +73,7 @@ __all__ = [
     "GateResult",
     "Interval",
     "Look",
+    "Noise",
     "NonInferiorityTest",
     "OpenGate",
     "PairedDifference",

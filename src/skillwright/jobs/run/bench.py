@@ -262,7 +262,7 @@ class TextBench:
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str
     ) -> list[EpisodeResult]:
         """Play a whole split once."""
-        return await self._play(self._tasks(split), skill, phase, draw)
+        return await self._play(self.tasks(split), skill, phase, draw)
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> SkillDuel:
         """Return a duel of two skills on val."""
@@ -320,7 +320,8 @@ class TextBench:
     async def _run(self, specs: list[EpisodeSpec], skill: str) -> list[EpisodeResult]:
         return await self.engine.run(specs, self.tell(skill))
 
-    def _tasks(self, split: SplitName) -> tuple[Task, ...]:
+    def tasks(self, split: SplitName) -> tuple[Task, ...]:
+        """Return the tasks of a split; opens the test split, for evaluations only."""
         if split == "test":
             if self._test is None:
                 self._test = self.splits.test.open()

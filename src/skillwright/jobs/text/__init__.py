@@ -7,6 +7,13 @@ from skillwright.jobs.text.adapters.models import flat_settings as flat_settings
 from skillwright.jobs.text.adapters.play import AdapterMemory as AdapterMemory
 from skillwright.jobs.text.adapters.play import trajectory_of as trajectory_of
 from skillwright.jobs.text.adapters.rollouts import AdapterPlanner as AdapterPlanner
+from skillwright.jobs.text.check import CheckedTask as CheckedTask
+from skillwright.jobs.text.check import CheckPlan as CheckPlan
+from skillwright.jobs.text.check import CheckReport as CheckReport
+from skillwright.jobs.text.check import SideCost as SideCost
+from skillwright.jobs.text.check import read_check as read_check
+from skillwright.jobs.text.check import run_check as run_check
+from skillwright.jobs.text.check import start_check as start_check
 from skillwright.jobs.text.estimate import Estimate as Estimate
 from skillwright.jobs.text.estimate import estimate as estimate
 from skillwright.jobs.text.estimate import estimate_evaluation as estimate_evaluation
@@ -14,6 +21,7 @@ from skillwright.jobs.text.evaluate import MOST_FAILURES as MOST_FAILURES
 from skillwright.jobs.text.evaluate import EvalPlan as EvalPlan
 from skillwright.jobs.text.evaluate import EvalReport as EvalReport
 from skillwright.jobs.text.evaluate import evaluate as evaluate
+from skillwright.jobs.text.evaluate import usual_trials as usual_trials
 from skillwright.jobs.text.fork import Fork as Fork
 from skillwright.jobs.text.gate import placebo_text as placebo_text
 from skillwright.jobs.text.history import decision_lines as decision_lines
