@@ -25,6 +25,7 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode, digest, dumps, text_digest
+from skillwright.core.seeds import derive_seed
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.evaluation import AlphaLedger, Decision, Gate, Look, ReleaseTest, Terms, Verdict
 
@@ -391,6 +392,19 @@ def _place_of(text: str, files: Mapping[str, bytes]) -> tuple[str | None, tuple[
 # Judge the stored scores again.
 
 
+def method_of(settings: Mapping[str, Any], terms: Terms) -> Method:
+    """Return the method of a release test, or of a gate (whose settings have a ``kind``)."""
+    if "kind" in settings:
+        methods: dict[str, Method] = {"paired": "exact", "strict": "mean", "open": "mean"}
+        return methods.get(str(settings["kind"]), "other")
+    return "selection" if terms.judged else "signs"
+
+
+def signs_seed(terms: Terms) -> int:
+    """Return the seed of the sign assignments."""
+    return derive_seed("signs", terms.seed)
+
+
 async def judge_again(evidence: Evidence) -> Verdict:
     """Draw the stored pairs, and return the gate's new verdict; nothing is played.
 
@@ -403,6 +417,9 @@ async def judge_again(evidence: Evidence) -> Verdict:
 
 async def judge_scores(how: Test, scores: Sequence[TaskPairs]) -> Verdict:
     """Judge stored scores; see `judge_again`."""
+    settled = (method_of(how.settings, how.terms), signs_seed(how.terms))
+    if (how.method, how.seed) != settled:
+        raise DataError("the method or the seed of the test does not follow from its settings")
     try:
         test: Any = (
             Gate.model_validate(how.settings).model_copy(update={"metric": "soft"})
