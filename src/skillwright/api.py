@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 from skillwright.config import (
     RlConfig,
     RunConfig,
+    as_overrides,
     dump_config,
     is_rl_config,
     load_config,
@@ -51,6 +52,8 @@ from skillwright.jobs.text import (
     EvalPlan,
     open_run,
     preflight,
+    read_check,
+    run_check,
     run_evaluation,
     run_training,
     start_run,
@@ -209,9 +212,7 @@ class Run:
             low, high = gain.interval
             lines.append(f"gain on test {gain.gain:+.3f} (95% interval {low:+.3f} to {high:+.3f})")
         if summary.failures:
-            lines.append(
-                f"{summary.failures} of {summary.episodes} episodes ended by a fault: no score"
-            )
+            lines.append(f"{summary.failures} of {summary.episodes} episodes are faults: no score")
         return "\n".join(lines)
 
 
@@ -236,17 +237,21 @@ def load(config: Config, settings: Mapping[str, Any] | None = None) -> RunConfig
     Raises:
         ConfigError: It is missing or invalid; one line per problem, with the nearest right name.
     """
-    overrides = [
-        f"{path}={json.dumps(value, default=str)}" for path, value in (settings or {}).items()
-    ]
-    match config:
-        case str() | Path():
-            is_recipe = is_rl_config(config)
-            return (load_rl_config if is_recipe else load_config)(config, overrides)
-        case RunConfig() | RlConfig():
-            return config_of(config.model_dump(mode="json"), overrides)
-        case _:
-            return config_of(config, overrides)
+    named = as_overrides(settings)
+    overrides = list(named.values())
+    try:
+        match config:
+            case str() | Path():
+                return (load_rl_config if is_rl_config(config) else load_config)(config, overrides)
+            case RunConfig() | RlConfig():
+                return config_of(config.model_dump(mode="json"), overrides)
+            case _:
+                return config_of(config, overrides)
+    except ConfigError as error:
+        said = str(error)
+        for path, override in named.items():
+            said = said.replace(f"--set {override!r}", f"settings[{json.dumps(path)}]")
+        raise ConfigError(said) from error
 
 
 async def aoptimize(  # noqa: PLR0913 - most have a default
@@ -263,8 +268,8 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
     progress: bool = True,
 ) -> Run:
     """Run `optimize` without blocking."""
-    settings = settings or {}
-    root = Path(str(settings.get("run.root", "runs")))
+    as_overrides(settings)  # refuses what is no mapping
+    root = Path(str((settings or {}).get("run.root", "runs")))
     scorer = {"kind": "function", "function": keep_code(metric)}
     shown = {"task_type": task_type} if task_type else {}
     values = {
@@ -449,10 +454,14 @@ async def aresume(
     if is_rl_run(path):
         return await _play_weights(open_rl(path), progress)
     opened = open_run(path)
-    if opened.plan is None:
+    is_check = read_check(opened.store) is not None
+    if opened.plan is None and not is_check:
         return await _play_text(opened, progress)
     with opened, _shown(progress, priced_models(opened.config, trains=False)) as callback:
-        await run_evaluation(opened, opened.plan, callback, make_report=_report)
+        if is_check:
+            await run_check(opened, callback)
+        if opened.plan is not None:
+            await run_evaluation(opened, opened.plan, callback, make_report=_report)
     return Run(path)
 
 
@@ -565,8 +574,11 @@ def _as_lines(rows: Rows) -> str:
 
 
 def _write_once(path: Path, text: str) -> str:
-    if not path.is_file():
-        write_text(path, text)
+    try:
+        if not path.is_file():
+            write_text(path, text)
+    except OSError as error:
+        raise RunError(f"{str(path)!r} cannot be written ({error.strerror}): run.root") from error
     return str(path)
 
 

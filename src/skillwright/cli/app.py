@@ -93,7 +93,7 @@ COMMANDS = (
     (
         "init",
         "init:init",
-        "Write the configuration for training on a file of rows.",
+        "Write the configuration for a file of rows, or for a skill's folder with evals.",
         _TRAIN,
     ),
     (

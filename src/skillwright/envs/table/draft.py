@@ -254,7 +254,7 @@ def written(config: dict[str, Any], data: dict[str, Any], models: Sequence[str],
             "    prompt: |",
             *(f"      {line}".rstrip() for line in config["prompt"].splitlines()),
             *(f"{line:{widest}}  # {note}" for line, note in zip(settings, remarks, strict=True)),
-            f"  data: {_mapping(data)}  # {why}",
+            f"  data: {mapping(data)}  # {why}",
             *models,
             "",
         ]
@@ -316,7 +316,8 @@ def _object(value: Any) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _mapping(values: dict[str, Any]) -> str:
+def mapping(values: dict[str, Any]) -> str:
+    """Write a flat mapping on one line of YAML."""
     return "{" + ", ".join(f"{name}: {_scalar(value)}" for name, value in values.items()) + "}"
 
 

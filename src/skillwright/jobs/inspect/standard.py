@@ -148,8 +148,8 @@ def _refused(written: str, root: MappingNode) -> Iterator[str]:
             yield f"{line}: brackets and braces are refused; write one item per line, or quotes"
         if getattr(event, "anchor", None):
             yield f"{line}: anchors (& and *) are refused; put the value in quotes"
-        if getattr(event, "tag", None):
-            yield f"{line}: the tag {event.tag!r} is refused; put the value in quotes"
+        if tag := getattr(event, "tag", None):
+            yield f"{line}: the tag {tag!r} is refused; put the value in quotes"
     open_nodes: list[Node] = [root]
     while open_nodes:
         node = open_nodes.pop()

@@ -92,8 +92,8 @@ async def _verified(path: Path, trusted: Any) -> Verified:
         return Verified(str(folder), tuple(checks))
     links, ours = list(broken_links(folder, body)), is_ours(fields)
     checks.append(_none("links", links, "each leads to a file", "fail" if ours else "advice"))
-    if said := list(advice(text)):
-        checks.append(_none("advice", said, "", "advice"))
+    if advised := list(advice(text)):
+        checks.append(_none("advice", advised, "", "advice"))
     metadata = fields["metadata"] if ours else {}
     if ours:
         files = _none("files", _wrong_files(folder, metadata), "those that were exported")

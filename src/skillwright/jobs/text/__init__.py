@@ -21,6 +21,7 @@ from skillwright.jobs.text.evaluate import MOST_FAILURES as MOST_FAILURES
 from skillwright.jobs.text.evaluate import EvalPlan as EvalPlan
 from skillwright.jobs.text.evaluate import EvalReport as EvalReport
 from skillwright.jobs.text.evaluate import evaluate as evaluate
+from skillwright.jobs.text.evaluate import usual_trials as usual_trials
 from skillwright.jobs.text.fork import Fork as Fork
 from skillwright.jobs.text.gate import placebo_text as placebo_text
 from skillwright.jobs.text.history import decision_lines as decision_lines
