@@ -192,10 +192,7 @@ class Run:
         """Read one episode turn by turn.
 
         Args:
-            name: ``episode`` of its row, such as ``e12``.
-
-        Raises:
-            RunError: There is no such episode.
+            name: ``episode`` of its row, such as ``e12``; a `RunError` if there is none.
         """
         return read_episode(self.path, name)
 
@@ -334,8 +331,7 @@ def optimize(  # noqa: PLR0913 - most have a default
     Raises:
         ConfigError: A setting is invalid, or val has too few rows to prove any gain.
         DataError: Rows lack a column of the prompt, or are no JSON.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the same call resumes.
+        ModelError: An endpoint refuses or fails; the same call resumes.
     """
     return _wait(
         aoptimize(
@@ -384,10 +380,8 @@ def train(
         progress: Show progress on a terminal or in a notebook.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks or the environment are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        UsageError: The configuration is invalid, or tasks or the environment are not found.
+        ModelError: An endpoint refuses or fails; the run can be resumed.
     """
     return _wait(atrain(config, settings, progress=progress))
 
@@ -438,10 +432,7 @@ def evaluate(
         The finished run, with the score and its interval in `Run.score`.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks, the environment or the skill's file are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        SkillwrightError: As `train`; the skill's file may be missing, too.
     """
     return _wait(aevaluate(config, skill, settings, split=split, trials=trials, progress=progress))
 
@@ -475,7 +466,6 @@ def resume(run: str | Path | Run, root: str | Path = "runs", *, progress: bool =
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is damaged.
-        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(aresume(run, root, progress=progress))
 

@@ -122,9 +122,9 @@ def release_version(
     state = restore(config, store)
     if not state.finished:
         raise RunError(
-            f"run {folder.name!r} is not finished, and would go on from its current version; take "
-            f"the version away with `skillwright skill export {folder.name}@{version}`, or finish "
-            "the run with `skillwright resume`"
+            f"run {folder.name!r} is not finished, and training would continue from its current "
+            f"version; take this one away with `skillwright skill export {folder.name}@{version}`, "
+            "or finish the run with `skillwright resume`"
         )
     if state.best_version != version:
         state = write_down(store, state, Kind.RESTORED, {"version": version})
