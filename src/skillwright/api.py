@@ -35,6 +35,7 @@ from skillwright.jobs.inspect import (
     EpisodeView,
     RunSummary,
     list_episodes,
+    list_versions,
     read_episode,
     read_folder,
     read_run,
@@ -51,6 +52,8 @@ from skillwright.jobs.text import (
     EvalPlan,
     open_run,
     preflight,
+    read_check,
+    run_check,
     run_evaluation,
     run_training,
     start_run,
@@ -124,6 +127,10 @@ class Run:
         if not file.is_file():
             raise RunError(f"run {self.name!r} has no best_skill.md: it trains no skill document")
         return file.read_text(encoding="utf-8")
+
+    def versions(self) -> list[dict[str, Any]]:
+        """Return one row per version of the skill, with outcome, gain, score and text."""
+        return [one.to_dict() for one in list_versions(self.path)]
 
     @property
     def test(self) -> SplitReport | None:
@@ -447,10 +454,14 @@ async def aresume(
     if is_rl_run(path):
         return await _play_weights(open_rl(path), progress)
     opened = open_run(path)
-    if opened.plan is None:
+    is_check = read_check(opened.store) is not None
+    if opened.plan is None and not is_check:
         return await _play_text(opened, progress)
     with opened, _shown(progress, priced_models(opened.config, trains=False)) as callback:
-        await run_evaluation(opened, opened.plan, callback, make_report=_report)
+        if is_check:
+            await run_check(opened, callback)
+        if opened.plan is not None:
+            await run_evaluation(opened, opened.plan, callback, make_report=_report)
     return Run(path)
 
 
