@@ -25,10 +25,10 @@ from skillwright.config import (
     load_rl_config,
 )
 from skillwright.config.load import config_of
-from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
+from skillwright.core import ConfigError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
-from skillwright.core.jsonio import dumps, text_digest, write_text
 from skillwright.core.skill_file import read_skill_file
+from skillwright.datasets.kept_rows import write_rows
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs.inspect import (
     EpisodeQuery,
@@ -276,7 +276,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
         "env": {
             "name": "table",
             "config": {"prompt": prompt, "scorer": scorer, **shown},
-            "data": {"path": _write_rows(tasks, root / _TASKS)},
+            "data": {"path": write_rows(tasks, root / _TASKS)},
         },
     }
     config = load(values, settings)
@@ -538,38 +538,6 @@ def _model(model: Model) -> dict[str, Any]:
             return dict(model)
         case _:
             return {"backend": "python", "model": keep_code(model)}
-
-
-def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str:
-    """Write rows to a path that depends on their contents, and return it."""
-    splits = tasks if isinstance(tasks, Mapping) else {"": tasks}
-    texts = {split: _as_lines(rows) for split, rows in splits.items()}
-    name = text_digest("\n\n".join(f"{split}\n{text}" for split, text in texts.items()))[:16]
-    if not isinstance(tasks, Mapping):
-        return _write_once(folder / f"{name}.jsonl", texts[""])
-    for split, text in texts.items():
-        _write_once(folder / name / f"{split}.jsonl", text)
-    return str(folder / name)
-
-
-def _as_lines(rows: Rows) -> str:
-    try:
-        text = "".join(f"{dumps(dict(row))}\n" for row in rows)
-        text.encode()
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"the rows of tasks must be valid JSON: {error}. Write None where a value is missing"
-        ) from error
-    return text
-
-
-def _write_once(path: Path, text: str) -> str:
-    try:
-        if not path.is_file():
-            write_text(path, text)
-    except OSError as error:
-        raise RunError(f"{str(path)!r} cannot be written ({error.strerror}): run.root") from error
-    return str(path)
 
 
 def _left(config: RunConfig, skill: str) -> Path | None:
