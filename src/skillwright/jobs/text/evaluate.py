@@ -80,8 +80,8 @@ class EvalPlan:
         if played and score.failures > self.max_failures * played:
             reasons.append(
                 f"{score.failures} of {played} episodes ended by a fault "
-                f"({score.failures / played:.0%}), and at most {self.max_failures:.0%} may (--max-faults): the scores are those "
-                "of the rest"
+                f"({score.failures / played:.0%}), and at most {self.max_failures:.0%} may "
+                "(--max-faults): the scores are those of the rest"
             )
         if score.success_rate is None:
             reasons.append("no episode has a score")

@@ -175,6 +175,7 @@ class TrainState:
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
         memorized: A sentence on tasks whose answers the released skill holds, or "".
+        restored_from: The version that was released by its proof, where a person restored another.
     """
 
     memory: StepMemory
@@ -197,6 +198,7 @@ class TrainState:
     finished: bool = False
     ran_out_of_patience: bool = False
     memorized: str = ""
+    restored_from: int | None = None
 
     @property
     def two_levels(self) -> bool:
@@ -218,6 +220,11 @@ class TrainState:
     def release_text(self) -> str:
         """Say what is released and what was proven; "" if every accept is a release."""
         current, released = self.skill_version, self.best_version
+        if self.restored_from is not None:
+            return (
+                f"Version {released} is released: it was restored by hand. Test scores of the "
+                f"released skill are those of version {self.restored_from}."
+            )
         if not self.two_levels:
             return ""
         if self.final is not None and self.final.accepted:
@@ -233,10 +240,21 @@ class TrainState:
         )
 
     @property
+    def proven_version(self) -> int:
+        """The version that the run released, whatever a person restored since."""
+        return self.best_version if self.restored_from is None else self.restored_from
+
+    @property
     def refuted(self) -> str:
-        """Say why what a release test proved on val does not hold on test, or return ""."""
+        """See `why_refuted`, of the released version."""
+        return self.refuted_of(self.best_version)
+
+    def refuted_of(self, version: int) -> str:
+        """Say why what a release test proved of a version does not hold on test, or return ""."""
         found = self.report.judged.get("best") if self.report else None
-        return why_refuted(self.proof, found) if self.proof and found else ""
+        if self.proof is None or found is None or version != self.proven_version:
+            return ""
+        return why_refuted(self.proof, found)
 
     @property
     def outcome(self) -> str:
@@ -314,12 +332,20 @@ class TrainState:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
             case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
-            case Kind.FINISHED:
-                impatient = payload.get("ran_out_of_patience", False)
-                copied = payload.get("memorized", "")
-                return replace(self, finished=True, ran_out_of_patience=impatient, memorized=copied)
+            case Kind.FINISHED | Kind.RESTORED:
+                return self._after_end(kind, payload)
             case _:
                 return self
+
+    def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
+        """Return the state after training ended, or after a person restored a version."""
+        if kind == Kind.FINISHED:
+            impatient = payload.get("ran_out_of_patience", False)
+            copied = payload.get("memorized", "")
+            return replace(self, finished=True, ran_out_of_patience=impatient, memorized=copied)
+        version, proven = int(payload["version"]), self.proven_version
+        left = None if version == proven else proven
+        return replace(self, best_version=version, restored_from=left)
 
     def _after_step(self, record: StepRecord) -> Self:
         judged = self.judged(record, record.skill_version)
@@ -341,7 +367,10 @@ class TrainState:
 
     def _after_final(self, verdict: Verdict) -> Self:
         best = self.skill_version if verdict.accepted else self.best_version
-        state = replace(self.spent(verdict), final=verdict, best_version=best)
+        restored = None if verdict.accepted else self.restored_from
+        state = replace(
+            self.spent(verdict), final=verdict, best_version=best, restored_from=restored
+        )
         if verdict.accepted and self.two_levels:
             state = replace(state, proof=verdict)
         if self.report is None or not verdict.accepted:
