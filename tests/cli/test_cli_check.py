@@ -3,49 +3,17 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-ROWS = EXAMPLES / "table_data" / "messages.csv"
-GOOD = """\
-- When it says "account", "password", "locked", answer "login".
-- When it says "device", "screen", "battery", answer "repair".
-- When it says "contract", "cancel", "end", answer "cancellation".
-- When it says "parcel", "courier", "address", answer "delivery".
-"""
-HARM = GOOD.replace('answer "login"', 'answer "billing"').replace('"repair"', '"billing"')
+from clerk_table import EXAMPLES, GOOD, HARM, write_table
 
 
 @pytest.fixture
 def table(tmp_path):
-    """A configuration with a scripted clerk, and three skills."""
-    settings = {
-        "env": {
-            "name": "table",
-            "config": {
-                "prompt": "{{ message }}\nAnswer with one of: billing, cancellation, delivery, "
-                "login, repair",
-                "answer": "queue",
-                "scorer": "exact",
-                "task_type": "queue",
-            },
-            "data": {"path": str(ROWS), "ratio": "1:1:1"},
-        },
-        "models": {
-            "target": {"backend": "scripted", "model": "clerk", "noise": 0.05},
-            "optimizer": {"backend": "scripted", "model": "clerk_analyst"},
-        },
-        "rollout": {"max_concurrent": 64},
-    }
-    path = tmp_path / "table.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    (tmp_path / "good.md").write_text(GOOD)
-    (tmp_path / "harm.md").write_text(HARM)
-    return path
+    """A configuration with a scripted clerk, and two skills."""
+    return write_table(tmp_path)
 
 
 def git(folder, *words):

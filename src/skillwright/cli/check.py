@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,36 +25,25 @@ from skillwright.cli.options import (
     by_our_name,
 )
 from skillwright.cli.words import make_console, print_words
-from skillwright.config import RunConfig, load_config
-from skillwright.core import ConfigError, SkillwrightError
+from skillwright.core import SkillwrightError
 from skillwright.core.errors import BudgetSpent
 from skillwright.jobs.inspect import (
+    CheckRequest,
+    begin_check,
     cost_lines,
-    differences,
-    new_skill,
     noise_text,
-    old_skill,
     refuse_other_file,
     write_junit,
     write_markdown,
 )
 from skillwright.jobs.run import (
-    SplitName,
-    find_run,
-    is_adapter,
     priced_models,
-    refuse_unasked_data,
 )
 from skillwright.jobs.text import (
-    CheckPlan,
     CheckReport,
-    EvalPlan,
     Run,
-    preflight,
     run_check,
-    start_check,
 )
-from skillwright.runs.folder import CONFIG_NAME
 
 _COLORS = {"better": "green", "not worse": "green", "worse": "red", "undecided": "yellow"}
 _SHOWN = 5  # tasks that are named in each direction
@@ -101,15 +89,17 @@ def check(  # noqa: PLR0913 - each is an option
         for path in (junit, markdown):
             refuse_other_file(path)
         with _reporting(junit, markdown):
-            settings = _settings(new, config, overrides, root)
-            found = new_skill(new, settings, root)
-            before = old_skill(against, found, settings, root)
-            ours = _split(split, settings)
-            notes = tuple(differences(found, before, settings, ours))
-            plan = CheckPlan(found.name, before.name, ours, margin, draws, notes)
-            refuse_unasked_data(settings.env)
-            asyncio.run(preflight(settings, EvalPlan(ours, 1)))
-            run = start_check(settings, found.text, before.text, plan)
+            asked = CheckRequest(
+                new=new,
+                against=against,
+                config=config,
+                overrides=overrides,
+                root=None if root == DEFAULT_ROOT else root,
+                split=None if split is None else by_our_name(split),
+                margin=margin,
+                draws=draws,
+            )
+            run = asyncio.run(begin_check(asked))
     play_check(run, as_json, junit, markdown)
 
 
@@ -177,33 +167,3 @@ def _reporting(junit: Path | None, markdown: Path | None) -> Iterator[None]:
         if markdown is not None:
             write_markdown(markdown, None, str(error))
         raise
-
-
-def _settings(new: str, config: Path | None, overrides: Sequence[str], root: Path) -> RunConfig:
-    """Read the configuration of a check, by default that of the run that is checked."""
-    if config is None:
-        config = _config_of(new, root)
-    settings = load_config(config, overrides)
-    named = settings.run.model_copy(update={"name": f"{settings.run.name}-check"})
-    if root != DEFAULT_ROOT:
-        named = named.model_copy(update={"root": str(root)})
-    return settings.model_copy(update={"run": named})
-
-
-def _split(split: Split | None, settings: RunConfig) -> SplitName:
-    if not is_adapter(settings.env):
-        return by_our_name(split or "test")
-    if by_our_name(split or "val") != "val":
-        raise ConfigError("an adapter plays pairs on its val tasks alone: leave --split out")
-    return "val"
-
-
-def _config_of(new: str, root: Path) -> Path:
-    if not Path(new).exists() or (Path(new) / CONFIG_NAME).is_file():
-        return find_run(new.rpartition("@")[0] or new, root) / CONFIG_NAME
-    near = sorted(one.name for one in Path().glob("*.y*ml"))
-    such = f", such as --config {shlex.quote(near[0])}" if near else ""
-    raise ConfigError(
-        f"say what is played with --config{such}; `skillwright init` writes such a file for your "
-        "rows"
-    )
