@@ -250,7 +250,7 @@ def _plain(text: str) -> str:
 
 
 def _skills(part: _Part, when: str) -> Iterator[BankSkill]:
-    """Yield the skill of a part; details that are too long go on in further ones."""
+    """Yield the skill of a part, and further ones for details that are too long."""
     words = part.name.replace("`", "").split()[:MOST_NAME_WORDS]
     name = " ".join(words)
     while len(name) > LONGEST["name"] - 5 and " " in name:
