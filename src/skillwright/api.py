@@ -25,16 +25,17 @@ from skillwright.config import (
     load_rl_config,
 )
 from skillwright.config.load import config_of
-from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
+from skillwright.core import ConfigError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
-from skillwright.core.jsonio import dumps, text_digest, write_text
 from skillwright.core.skill_file import read_skill_file
+from skillwright.datasets.kept_rows import write_rows
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs.inspect import (
     EpisodeQuery,
     EpisodeView,
     RunSummary,
     list_episodes,
+    list_versions,
     read_episode,
     read_folder,
     read_run,
@@ -127,6 +128,10 @@ class Run:
             raise RunError(f"run {self.name!r} has no best_skill.md: it trains no skill document")
         return file.read_text(encoding="utf-8")
 
+    def versions(self) -> list[dict[str, Any]]:
+        """Return one row per version of the skill, with outcome, gain, score and text."""
+        return [one.to_dict() for one in list_versions(self.path)]
+
     @property
     def test(self) -> SplitReport | None:
         """Scores on the sealed test; ``None`` before the end and for evaluations."""
@@ -187,10 +192,7 @@ class Run:
         """Read one episode turn by turn.
 
         Args:
-            name: ``episode`` of its row, such as ``e12``.
-
-        Raises:
-            RunError: There is no such episode.
+            name: ``episode`` of its row, such as ``e12``; a `RunError` if there is none.
         """
         return read_episode(self.path, name)
 
@@ -274,7 +276,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
         "env": {
             "name": "table",
             "config": {"prompt": prompt, "scorer": scorer, **shown},
-            "data": {"path": _write_rows(tasks, root / _TASKS)},
+            "data": {"path": write_rows(tasks, root / _TASKS)},
         },
     }
     config = load(values, settings)
@@ -329,8 +331,7 @@ def optimize(  # noqa: PLR0913 - most have a default
     Raises:
         ConfigError: A setting is invalid, or val has too few rows to prove any gain.
         DataError: Rows lack a column of the prompt, or are no JSON.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the same call resumes.
+        ModelError: An endpoint refuses or fails; the same call resumes.
     """
     return _wait(
         aoptimize(
@@ -379,10 +380,8 @@ def train(
         progress: Show progress on a terminal or in a notebook.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks or the environment are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        UsageError: The configuration is invalid, or tasks or the environment are not found.
+        ModelError: An endpoint refuses or fails; the run can be resumed.
     """
     return _wait(atrain(config, settings, progress=progress))
 
@@ -433,10 +432,7 @@ def evaluate(
         The finished run, with the score and its interval in `Run.score`.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks, the environment or the skill's file are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        SkillwrightError: As `train`; the skill's file may be missing, too.
     """
     return _wait(aevaluate(config, skill, settings, split=split, trials=trials, progress=progress))
 
@@ -470,7 +466,6 @@ def resume(run: str | Path | Run, root: str | Path = "runs", *, progress: bool =
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is damaged.
-        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(aresume(run, root, progress=progress))
 
@@ -543,38 +538,6 @@ def _model(model: Model) -> dict[str, Any]:
             return dict(model)
         case _:
             return {"backend": "python", "model": keep_code(model)}
-
-
-def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str:
-    """Write rows to a path that depends on their contents, and return it."""
-    splits = tasks if isinstance(tasks, Mapping) else {"": tasks}
-    texts = {split: _as_lines(rows) for split, rows in splits.items()}
-    name = text_digest("\n\n".join(f"{split}\n{text}" for split, text in texts.items()))[:16]
-    if not isinstance(tasks, Mapping):
-        return _write_once(folder / f"{name}.jsonl", texts[""])
-    for split, text in texts.items():
-        _write_once(folder / name / f"{split}.jsonl", text)
-    return str(folder / name)
-
-
-def _as_lines(rows: Rows) -> str:
-    try:
-        text = "".join(f"{dumps(dict(row))}\n" for row in rows)
-        text.encode()
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"the rows of tasks must be valid JSON: {error}. Write None where a value is missing"
-        ) from error
-    return text
-
-
-def _write_once(path: Path, text: str) -> str:
-    try:
-        if not path.is_file():
-            write_text(path, text)
-    except OSError as error:
-        raise RunError(f"{str(path)!r} cannot be written ({error.strerror}): run.root") from error
-    return str(path)
 
 
 def _left(config: RunConfig, skill: str) -> Path | None:

@@ -32,9 +32,13 @@ _PLACES: Final = (
     *("evals/evals.json", "evals/evals.yaml", "evals/evals.yml", "evals/eval.yaml"),
     *("evals.json", "eval.yaml", "tests/eval.yaml"),
 )
+OWN_SERVER: Final = (
+    "  # Your own server: {backend: openai_chat, model: NAME, base_url: http://localhost:8000/v1}"
+)
 SCRIPTED: Final = (
     "models:",
     "  # Programs in the place of models. A real one: {backend: openai_chat, model: gpt-5.5}",
+    OWN_SERVER,
     "  target: {backend: scripted, model: clerk, noise: 0.05}  # acts",
     "  optimizer: {backend: scripted, model: clerk_analyst}  # proposes",
 )
@@ -64,6 +68,7 @@ class Llms:
         """The section ``models`` of a configuration."""
         return [
             f"models:  # {self.remark}" if self.remark else "models:",
+            *([OWN_SERVER] if "base_url" not in self.target else []),
             f"  target: {self.target}  # acts",
             f"  optimizer: {self.optimizer}  # proposes",
         ]

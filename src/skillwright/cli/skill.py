@@ -31,6 +31,7 @@ from skillwright.cli.options import (
     print_result,
 )
 from skillwright.cli.verify import show_taken
+from skillwright.cli.versions import log, restore, show
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import read_text, write_text
@@ -55,7 +56,7 @@ from skillwright.jobs.text import EvalPlan, has_scripted_models, open_run, prefl
 from skillwright.runs.folder import STORE_NAME
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look into a trained skill document, and take it away."
+    no_args_is_help=True, help="Versions of a trained skill document: look, compare, take away."
 )
 out = make_console()
 
@@ -63,6 +64,10 @@ _MOST = 6
 _TITLE = 60
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 _WHERE = "A file in a run's folder, RUN@VERSION, or a run for what it released"
+
+app.command("log")(log)
+app.command("show")(show)
+app.command("restore")(restore)
 
 
 @app.command("blame")

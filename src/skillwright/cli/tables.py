@@ -80,7 +80,7 @@ def show_state(console: Console, state: TrainState) -> None:
     show_decisions(console, state)
     for line in _endings(state):
         console.print(line)
-    if state.two_levels:
+    if state.release_text:
         console.print(f"[bold]{escape(state.release_text)}[/]")
     _show_reports(console, state)
 

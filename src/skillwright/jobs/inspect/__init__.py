@@ -81,6 +81,8 @@ from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
 from skillwright.jobs.inspect.verify import Checked as Checked
 from skillwright.jobs.inspect.verify import Verified as Verified
 from skillwright.jobs.inspect.verify import verify_skills as verify_skills
+from skillwright.jobs.inspect.versions import ListedVersion as ListedVersion
+from skillwright.jobs.inspect.versions import list_versions as list_versions
 from skillwright.jobs.inspect.write_back import FolderExport as FolderExport
 from skillwright.jobs.inspect.write_back import began_with_folder as began_with_folder
 from skillwright.jobs.inspect.write_back import folder_of as folder_of

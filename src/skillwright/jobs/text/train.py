@@ -15,7 +15,7 @@ from typing import Any
 
 from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError
+from skillwright.core import ConfigError, RunError
 from skillwright.core.jsonio import encode
 from skillwright.datasets.clusters import clusters_line
 from skillwright.evaluation import SplitReport, alpha_lines
@@ -109,6 +109,27 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
     state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
     return _report(run.store, state)
+
+
+def release_version(
+    config: RunConfig, store: RunStore, folder: RunFolder, version: int
+) -> TrainState:
+    """Make a version the released one of a finished run; no version is lost.
+
+    Raises:
+        RunError: The run is not finished, or its files cannot be written.
+    """
+    state = restore(config, store)
+    if not state.finished:
+        raise RunError(
+            f"run {folder.name!r} is not finished, and training would continue from its current "
+            f"version; take this one away with `skillwright skill export {folder.name}@{version}`, "
+            "or finish the run with `skillwright resume`"
+        )
+    if state.best_version != version:
+        state = write_down(store, state, Kind.RESTORED, {"version": version})
+    _publish(store, state, folder)
+    return state
 
 
 def why_not_again(state: TrainState) -> str:
