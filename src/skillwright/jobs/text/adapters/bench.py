@@ -18,11 +18,12 @@ from typing import Any, NamedTuple, Self
 
 from skillwright.config.env import AdapterData
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, SkillwrightError
+from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, SkillwrightError, Task
 from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
 from skillwright.datasets import BatchSpec
 from skillwright.datasets.clusters import CLUSTER
+from skillwright.datasets.memorized import memorized, memorized_line
 from skillwright.evaluation import DrawCount, Draws, blocks
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.bench import Longitudinal, Sizes, SplitName, StepRef
@@ -47,7 +48,7 @@ from skillwright.jobs.text.adapters.rollouts import (
 from skillwright.rollout.compat import ModelSession
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
-from skillwright.rollout.foreign_rows import Item, Row, as_json
+from skillwright.rollout.foreign_rows import Item, Row, as_json, items_by_id
 from skillwright.rollout.workers import worker_engine
 from skillwright.runs import RunStore
 from skillwright.textopt import (
@@ -432,6 +433,17 @@ class AdapterBench:
         """The cluster of each val item that names one."""
         items = self.rollouts.held_out["val"].items or {}
         return {one: str(item[CLUSTER]) for one, item in items.items() if item.get(CLUSTER)}
+
+    def memorized(self, skill: str, initial: str) -> str:
+        """Return a sentence on items whose answers a skill holds, if the items are known."""
+        pool = items_by_id(getattr(self.rollouts.planner.loader, "train_items", None))
+        known = {"val": self.rollouts.held_out["val"].items, "train": pool}
+        found = {
+            split: memorized(skill, initial, [Task(one, "", item) for one, item in items.items()])
+            for split, items in known.items()
+            if items
+        }
+        return memorized_line(found)
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch with the adapter's loader, or by seeds if it has none."""
