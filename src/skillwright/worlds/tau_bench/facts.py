@@ -14,7 +14,7 @@ from skillwright.worlds.tau_bench.tau_core.store import (
     DOMAINS,
     Store,
     data_dir,
-    manifest_of,
+    is_original,
     open_store,
 )
 from skillwright.worlds.tau_bench.upstream_words import user_words
@@ -38,7 +38,7 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
     store = open_store(source.path, config.domain)
     own, other = store.domain.original, OTHER.format(domain=config.domain)
     return {
-        "benchmark": own if _is_original(store) else other,
+        "benchmark": own if is_original(store) else other,
         "grader": GRADER_VERSION,
         "data": {"checksum": store.checksum, "origin": source.origin},
         "user": _user(config),
@@ -65,7 +65,7 @@ def departures(env_config: object | None = None) -> list[str]:
     """
     config = read_config(env_config)
     store = configured_store(config)
-    if not _is_original(store):
+    if not is_original(store):
         return ["the data is not tau-bench's", *_of_agent(config), *_of_user(config)]
     return [*_of_agent(config), *_of_user(config)]
 
@@ -117,12 +117,6 @@ def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
         **(played if has_model else dict.fromkeys(played)),
         "replies": digest(list(config.user_replies)) if has_script else None,
     }
-
-
-def _is_original(store: Store) -> bool:
-    """Tell whether the data says that it is tau-bench's own; its files are checked."""
-    sums = manifest_of(store.folder, store.domain)
-    return all(sums.get(name) == checksum for name, checksum in store.domain.upstream.items())
 
 
 NAME: Final = "tau_bench"

@@ -53,7 +53,7 @@ class DataSource:
 
 def fetched_dir(domain: str = RETAIL.name) -> Path:
     """Return the folder for fetched data; it may not exist yet."""
-    return cache_dir() / f"tau_{domain}"
+    return cache_dir() / (domain if domain.startswith("tau3_") else f"tau_{domain}")
 
 
 def data_dir(
@@ -341,6 +341,12 @@ def _check_record(record: Mapping[str, Any], kinds: Mapping[str, type], where: s
         value = record[holder].get(inner) if inner else record[holder]
         if not isinstance(value, kind):
             raise DataError(f"{where}: {field} is not {_CALLED[kind]}")
+
+
+def is_original(store: Store) -> bool:
+    """Tell whether the data says that it is the original's; its files are checked."""
+    sums = manifest_of(store.folder, store.domain)
+    return all(sums.get(name) == checksum for name, checksum in store.domain.upstream.items())
 
 
 _stores: dict[tuple[str, str], Store] = {}
