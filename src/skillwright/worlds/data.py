@@ -37,13 +37,13 @@ class Edition(StrEnum):
 @app.command(TAU_BENCH)
 def tau_bench(
     source: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--from",
             help="A checkout, an archive of one (.tar.gz), the address of an archive, or for tau3 "
             "inspect-evals, the installed package; the pinned commit's archive if left out.",
         ),
-    ] = "",
+    ] = None,
     to: Annotated[
         Path | None, typer.Option(help="Where it goes; by default a folder that is found again.")
     ] = None,

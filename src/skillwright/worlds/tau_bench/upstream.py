@@ -58,7 +58,7 @@ _WANTED: Final = re.compile(
 )
 _BY_HAND: Final = (
     "Download it where there is a network and run `skillwright data tau-bench --from FILE`, or "
-    f"`git clone {REPOSITORY}`, check out {COMMIT}, and name that folder (--tasks tau3: tau2-bench, "
+    f"`git clone {REPOSITORY}`, check out {COMMIT}, and name that folder (tau3: tau2-bench, "
     f"{tau3_data.COMMIT})."
 )
 _TASK_KEYS: Final = ("user_id", "instruction", "actions", "outputs")
@@ -81,7 +81,7 @@ class Fetched:
 
 def fetch_tau_bench(
     into: Path,
-    source: str = "",
+    source: str | None = None,
     *,
     domain: str = RETAIL.name,
     any_version: bool = False,
@@ -92,8 +92,8 @@ def fetch_tau_bench(
     Args:
         into: The folder.
         source: A checkout, an archive of one (``.tar.gz``), or the address of an archive; of tau3
-            also ``inspect-evals`` for that package. "" is the pinned commit's address, and keeps
-            complete data that is already there.
+            also ``inspect-evals`` for that package. ``None`` is the pinned commit's address, and
+            keeps complete data that is already there.
         domain: Name in `DOMAINS`.
         any_version: Accept other data than that of the pinned commit.
         settings: Timeouts and limits of a download.
@@ -105,13 +105,13 @@ def fetch_tau_bench(
     if domain not in DOMAINS:
         raise DataError(f"tau-bench has no domain {domain!r}. {did_you_mean(domain, DOMAINS)}")
     wanted = DOMAINS[domain]
-    if source and not str(source).strip():
+    if source is not None and not str(source).strip():
         raise DataError(
             "the source of tau-bench is blank; name a checkout, an archive or an address"
         )
     into = _target(into)
     _refuse_foreign(into, wanted)
-    if not source and (whole := _whole(into, wanted)):
+    if source is None and (whole := _whole(into, wanted)):
         return whole
     source = source or (tau3_data.ARCHIVE if wanted.is_tau3 else ARCHIVE)
     with tempfile.TemporaryDirectory(prefix="skillwright-") as folder:
@@ -393,7 +393,7 @@ def _refuse_foreign(into: Path, domain: Domain) -> None:
         or not one.is_file()
         or not (one.name in known or _OWN.fullmatch(one.name))
     ]
-    if strays or not (into / f"{[*domain.tables][0]}.json").exists():
+    if strays or not (into / f"{next(iter(domain.tables))}.json").exists():
         raise DataError(
             f"{str(into)!r} is there and has other things in it: "
             f"{(strays or [entries[0].name])[0]!r} would be lost. Name another folder"
