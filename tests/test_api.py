@@ -48,7 +48,7 @@ def test_a_run_is_trained_looked_at_and_evaluated(doors, capsys):
     assert [row["episode"] for row in rows] == [f"e{n}" for n in range(1, len(rows) + 1)]
     tested = run.episodes(phase="test")
     assert {row["split"] for row in tested} == {"test"}
-    assert all(not row["solved"] for row in run.episodes(lost=True, split="train"))
+    assert all(not row["solved"] for row in run.episodes(unsolved=True, split="train"))
     assert run.episode(rows[0]["episode"]).turns
 
     measured = sw.evaluate(doors, run.skill, {"run.name": "measured"}, progress=False)
@@ -248,7 +248,7 @@ def test_an_agent_that_raises_now_and_then_is_a_recorded_failure(doors):
         "", ROWS, right_queue, **models, prompt=PROMPT, progress=False,
         settings={"train.epochs": 1, "rollout.retries": 0, "env.data.val": 12},
     )  # fmt: skip
-    failed = run.episodes(failed=True)
+    failed = run.episodes(faults=True)
     assert failed
     assert "answer raised TimeoutError: no answer in 60 s" in failed[0]["failure"]["message"]
 
@@ -261,7 +261,7 @@ def test_a_metric_that_raises_or_returns_nonsense_is_no_score(doors):
 
     with pytest.raises(EngineDown, match="gave no score: ValueError: "):
         sw.optimize("", ROWS, metric, **SCRIPTED, prompt=PROMPT, progress=False)
-    rows = sw.open("optimize").episodes(failed=True)
+    rows = sw.open("optimize").episodes(faults=True)
     assert {row["reward"] for row in rows} == {None}
     said = str([row["failure"]["message"] for row in rows])
     assert re.search(r"ValueError: no such queue \(line \d+ of test_api\.py\)", said)
@@ -325,3 +325,19 @@ def test_a_model_without_a_backend_is_refused_in_words_of_this_call(doors):
     models = {**SCRIPTED, "target": "gpt-5-mini"}
     with pytest.raises(ConfigError, match="write backend:model, such as openai_chat:gpt-5-mini"):
         sw.optimize("", ROWS, right_queue, **models, prompt=PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"train.epoch": 2}, "settings[\"train.epoch\"]: no key 'train.epoch'. Did you mean"),
+        ({"it's": "it's"}, 'settings["it\'s"]: no key'),
+        ({"train.epochs": "two"}, "train.epochs: Input should be a valid integer, not 'two'"),
+        (["train.epochs=2"], "settings must map dotted paths to values"),
+    ],
+)
+def test_a_wrong_setting_is_named_as_python_writes_it(settings, said):
+    with pytest.raises(ConfigError) as refused:
+        sw.load({}, settings)
+    assert said in str(refused.value)
+    assert "--set" not in str(refused.value)

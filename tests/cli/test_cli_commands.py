@@ -1,6 +1,7 @@
 """Every command: what it shows, what it prints as JSON, and how it ends."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from doors import Walker, rule
 from mock_openai import answer_with, completion
 from served import served
 from skillwright import __version__
+from skillwright.cli.training import limited
 from skillwright.config import load_config
 from skillwright.jobs.run import demo_file
 
@@ -56,11 +58,11 @@ def test_the_demo_trains_and_says_that_its_minds_are_scripted(cli, tmp_path):
         "optimizer: scripted:analyst",
         "alfworld: 6 train, 16 val, 6 sealed test tasks",
         "initial skill on val:",
-        "step 1:",
+        "step 1 ",
         "Held-out test tasks solved (95% interval)",
         "placebo over initial:",
         "Scripted models took part",
-        "released: runs/demo/best_skill.md",
+        "(runs/demo/best_skill.md)",
     ):
         assert words in said
     assert (tmp_path / "runs" / "demo" / "best_skill.md").is_file()
@@ -82,7 +84,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
 
 def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
     said = cli("train", write_config()).stdout
-    assert "released: runs/doors/best_skill.md" in said
+    assert "(runs/doors/best_skill.md)" in said
     (row,) = json.loads(cli("runs", "list", "--json").stdout)
     assert (row["name"], row["job"], row["finished"]) == ("doors", "train", True)
     assert row["scripted"] is True
@@ -92,15 +94,15 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
     shown = cli("runs", "show", "doors").stdout
     for words in (
         "doors  runs/doors",
-        "Not accepted",
+        "Not kept",
         "step 1:",
         "Held-out test",
-        "answers in ",
         "Consumed",
         "Scripted models took part",
     ):
         assert words in shown
-    assert "answers in " in said
+    assert "0.0% cut" not in said + shown  # shares of nothing are not shown
+    assert "SkillOpt" not in said + shown
     one = json.loads(cli("runs", "show", "doors", "--json").stdout)
     assert {**one, "turns": None} == row
     again = cli("resume", "runs/doors", "--json")
@@ -134,7 +136,6 @@ def test_an_evaluation_shows_rates_by_family_and_how_reliable_they_are(
         "pass^1: ",
         "pass^2: ",
         "(12 tasks)",
-        "0.0% cut at max_tokens, 0.0% native tool calls, 0.0% reasoning without text, 0.0% empty",
     ):
         assert words in said
     assert "Scripted models" not in said  # the optimizer is scripted, and took no part
@@ -268,3 +269,20 @@ def test_a_skillopt_configuration_is_understood(cli, tmp_path):
     shown = yaml.safe_load(cli("config", "show", "flat.yaml").stdout)
     train = {"epochs": 2, "batch_size": 8, "accumulation": 1, "patience": None}
     assert shown["train"] == train
+
+
+def test_a_training_is_named_shortened_and_bounded_by_options(cli, tmp_path):
+    messages = Path(__file__).parents[2] / "examples" / "table_data" / "messages.csv"
+    cli("init", messages, "--offline", "--to", "queue.yaml")
+    options = ("--name", "small", "--limit", 9, "--budget", 2)
+    assert "9 train, 9 val, 9 sealed test tasks" in cli("train", "queue.yaml", *options).stdout
+    kept = yaml.safe_load((tmp_path / "runs/small/config.yaml").read_text(encoding="utf-8"))
+    assert (kept["run"]["name"], kept["budget"]["usd"]) == ("small", 2)
+
+
+def test_a_limit_adds_no_tasks_and_is_refused_where_the_data_has_no_sizes(cli, write_config):
+    with demo_file() as path:
+        settings = load_config(path, ["env.data.train=4"])
+    assert limited(settings, 9) == ["env.data.train=4", "env.data.val=9", "env.data.test=9"]
+    said = cli("train", write_config(), "--limit", 5, code=2).stderr
+    assert "--set evaluation.val_tasks=N" in said

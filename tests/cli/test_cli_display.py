@@ -9,20 +9,23 @@ from rich.table import Table
 from rich.text import Text
 
 from fakes import make_episode
-from shown import REASON, WIDTH, episodes, pipe, terminal, verdict
+from shown import WIDTH, episodes, pipe, terminal, verdict
 from skillwright import cli
 from skillwright.cli.live import LiveDisplay, PlainDisplay, Tally, _pace, display
 from skillwright.cli.words import make_console
 from skillwright.core import Usage
 from skillwright.evaluation import (
     Decision,
+    Interval,
     Score,
+    Verdict,
 )
 from skillwright.jobs.run import (
     CallFinished,
     EpisodeFinished,
     EpochEnded,
     PricedModel,
+    ReleaseTested,
     RunStarted,
     Scored,
     StageStarted,
@@ -69,21 +72,23 @@ def test_plain_lines_tell_what_matters_once_each():
         "  optimizer: openai_chat:gpt[x]",
         "  alfworld: 12 train, 24 val, 12 sealed test tasks",
         "  scripted models are programs, not language models",
-        "initial skill on val: 75% solved (30% to 95%, n=4), 1 failure",
-        f"step 1: {REASON}",
-        "step 2: skipped: the optimizer proposed no edits",
-        "step 3: skipped: no edit was proposed that can be used",
+        "initial skill on val: 75% solved (30% to 95%, n=4), 1 fault",
+        "step 1   kept       +30.0 points (+-20.0)   .12 -> .42  p 0.01 (limit 0.02)",
+        "step 2   skipped    nothing proposed",
+        "step 3   skipped    nothing usable proposed",
         "  1 of 1 replies [was] cut",
     ]
     assert lines[-1].startswith("2 rollouts (")
-    assert "1 reused  1 failure  4,500 tokens  money unknown  0:00 elapsed" in lines[-1]
+    assert "1 reused  1 fault  4.5k tokens  money unknown  0:00 elapsed" in lines[-1]
     assert "left" not in lines[-1]
 
 
 def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not():
     console, tally = pipe(), Tally(started_s=0.0)
     shown = PlainDisplay(console)
-    rejected = verdict(Decision.REJECT, "Rejected: luck.")
+    rejected = Verdict(
+        Decision.REJECT, "Rejected: luck.", -0.01, incumbent_score=0.42, candidate_score=0.41
+    )
     ends = [
         EpochEnded(1, "", None),
         EpochEnded(2, "accept_new_best", verdict()),
@@ -95,9 +100,10 @@ def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not()
         shown.on_event(event)
         tally.add(event)
     assert console.file.getvalue().splitlines() == [
-        f"slow update of epoch 2: {REASON}",
-        "slow update of epoch 3: Rejected: luck.",
-        "slow update of epoch 4: skipped: there was nothing to compare",
+        "epoch 2  kept       +30.0 points (+-20.0)   .12 -> .42  p 0.01 (limit 0.02)",
+        "         slow update",
+        "epoch 3  dropped    -1.0 points             .42 -> .41  slow update",
+        "epoch 4  skipped    slow update: nothing to compare",
         "meta skill of epoch 5:",
         "  1 of 1 optimizer calls failed: 503",
     ]
@@ -113,7 +119,7 @@ def test_the_panel_shows_the_epoch_of_a_look_back():
         console.print(shown.draw())
     shown.close()
     text = "\n".join(_plain(panel.get()))
-    for words in ("epoch update", "epoch 1/1", "0/10", "accepted 1"):
+    for words in ("epoch update", "epoch 1/1", "0/10", "kept 1"):
         assert words in text
     assert "step " not in text
 
@@ -139,10 +145,10 @@ def test_the_panel_shows_the_stage_the_score_and_what_it_costs():
         "step 1/2",
         "0/48",
         "initial skill on val: 75%",
-        "rejected 0",
+        "dropped 0",
     ):
         assert words in text
-    for words in ("2 rollouts", "1 reused", "4,500 tokens", "money unknown", "left"):
+    for words in ("2 rollouts", "1 reused", "4.5k tokens", "money unknown", "left"):
         assert words in text
 
 
@@ -155,7 +161,7 @@ def test_the_panel_shows_how_good_the_current_skill_is():
     with console.capture() as panel:
         console.print(shown.draw())
     shown.close()
-    assert "accepted 1, rejected 0  current 0.88 at the gate" in "\n".join(_plain(panel.get()))
+    assert "kept 1, dropped 0  current 0.88 at the gate" in "\n".join(_plain(panel.get()))
 
 
 def test_the_panel_fits_before_during_and_after_a_run():
@@ -169,7 +175,7 @@ def test_the_panel_fits_before_during_and_after_a_run():
         assert max(map(len, _plain(panel.get()))) <= WIDTH
     shown.close()
     text = console.export_text()
-    assert f"step 1: {REASON}"[:60] in text
+    assert "step 1   kept       +30.0 points" in text
     assert "runs/[dim]demo" in text
 
 
@@ -264,9 +270,9 @@ def test_the_panel_breaks_its_pace_between_facts_and_never_inside_one():
     for lines in (_plain(panel.get()), console.export_text().rstrip().splitlines()[-2:]):
         assert max(map(len, lines)) <= WIDTH
         for fact in (
-            "1 failure",
+            "1 fault",
             "of calls failed, 1000 in flight",
-            "123,456,789 tokens",
+            "123.5M tokens",
             "money $1234.50 (prices of 2026-01-31)",
         ):
             assert any(fact in line for line in lines), fact
@@ -290,3 +296,92 @@ def test_every_console_of_the_commands_comes_from_one_place():
     files = Path(cli.__file__).parent.glob("*.py")
     made = [file.name for file in files if re.search(r"\b\w*Console\(", file.read_text())]
     assert made == ["words.py"]
+
+
+MEASURED = {"incumbent_score": 0.61, "candidate_score": 0.652, "effect": 0.042}
+NARROW = Interval(0.012, 0.072)
+
+
+@pytest.mark.parametrize(
+    ("action", "found", "lines"),
+    [
+        (
+            "accept",
+            Verdict(Decision.ACCEPT, "Accepted as current: so.", interval=NARROW, **MEASURED),
+            ["step 3   kept       +4.2 points (+-3.0)     .61 -> .65"],
+        ),
+        (
+            "reject",
+            Verdict(Decision.REJECT, "Rejected: a task type got worse.", **MEASURED),
+            [
+                "step 3   dropped    +4.2 points             .61 -> .65",
+                "         a task type got worse.",
+            ],
+        ),
+        (
+            "reject",
+            Verdict(Decision.REJECT, "Rejected: chance.", p_value=0.2, alpha=0.0063, **MEASURED),
+            ["step 3   dropped    +4.2 points             .61 -> .65  p 0.2 (limit 0.0063)"],
+        ),
+        (
+            "undecided",
+            Verdict(Decision.UNDECIDED, "Undecided: 9 of 20 pairs were lost.", lost=9, **MEASURED),
+            [
+                "step 3   undecided  +4.2 points             .61 -> .65",
+                "         9 of 20 pairs were lost.",
+            ],
+        ),
+        (
+            "undecided",
+            Verdict(Decision.UNDECIDED, "Undecided: 4 tasks are too few."),
+            ["step 3   undecided  4 tasks are too few."],
+        ),
+        (
+            "accept_new_best",
+            Verdict(Decision.ACCEPT, "Accepted: so.", pairs=70, lost=2, **MEASURED),
+            [
+                "step 3   kept       +4.2 points             .61 -> .65",
+                "         2 of 72 pairs left out for faults",
+            ],
+        ),
+        ("skip_analyst_faults", None, ["step 3   skipped    optimizer replies unreadable"]),
+        ("force_accept", None, ["step 3   kept without a gate"]),
+    ],
+)
+def test_a_verdict_is_one_line_and_its_reason_follows_only_where_numbers_do_not_say_it(
+    action, found, lines
+):
+    console = pipe()
+    PlainDisplay(console).on_event(StepDecided(3, 1, action, found))
+    assert console.file.getvalue().splitlines() == lines
+    assert max(map(len, lines)) <= WIDTH
+
+
+@pytest.mark.parametrize("decision", Decision)
+def test_the_release_test_is_told_like_a_step(decision):
+    console = pipe()
+    found = Verdict(
+        decision,
+        "Not proven better: chance.",
+        effect=-1.0,
+        interval=Interval(-1.0, 1.0),
+        p_value=0.00012,
+        alpha=0.03,
+        incumbent_score=1.0,
+        candidate_score=0.0,
+    )
+    PlainDisplay(console).on_event(ReleaseTested(found))
+    first, *others = console.file.getvalue().splitlines()
+    assert first.startswith("release  ")
+    assert first.endswith("-100.0 points (+-100.0)  1.00 -> .00  p 0.00012 (limit 0.03)")
+    assert others == (["         chance."] if decision is Decision.UNDECIDED else [])
+
+
+def test_optimizer_calls_that_failed_are_no_unreadable_replies():
+    console = pipe()
+    failed = ("2 of 2 optimizer calls failed: 503",)
+    PlainDisplay(console).on_event(StepDecided(1, 1, "skip_analyst_faults", None, remarks=failed))
+    assert console.file.getvalue().splitlines() == [
+        "step 1   skipped    optimizer calls failed",
+        "  2 of 2 optimizer calls failed: 503",
+    ]

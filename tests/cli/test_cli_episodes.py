@@ -93,7 +93,7 @@ def names(result):
 
 def test_a_run_lists_its_episodes_the_latest_first(kitchen):
     lines = kitchen("runs", "episodes", "kitchen").stdout.splitlines()
-    assert lines[0] == "kitchen  5 episodes: 2 solved, 2 lost, 1 failed"
+    assert lines[0] == "kitchen  5 episodes: 2 solved, 2 unsolved, 1 fault"
     rows = [line.split() for line in lines if line.startswith(" e")]
     assert [row[0] for row in rows] == ["e5", "e4", "e3", "e2", "e1"]
     assert rows[2] == ["e3", "other", "attic-1", "look", "around", "-", "0", "0", "timeout"]
@@ -117,15 +117,15 @@ def test_a_run_lists_its_episodes_the_latest_first(kitchen):
 @pytest.mark.parametrize(
     ("options", "found"),
     [
-        (["--failed"], ["e3"]),
-        (["--lost"], ["e5", "e2"]),  # e4 reaches the run's own threshold of 0.8
-        (["--failed", "--lost"], ["e5", "e3", "e2"]),
+        (["--faults"], ["e3"]),
+        (["--unsolved"], ["e5", "e2"]),  # e4 reaches the run's own threshold of 0.8
+        (["--faults", "--unsolved"], ["e5", "e3", "e2"]),
         (["--type", "heat_then_place"], ["e1"]),
         (["--type", "heat then place"], ["e1"]),
         (["--phase", "train"], ["e1"]),
         (["--step", 3], ["e1"]),
         (["--task", "cellar-2"], ["e5", "e4"]),
-        (["--task", "cellar-2", "--lost"], ["e5"]),
+        (["--task", "cellar-2", "--unsolved"], ["e5"]),
         (["--limit", 2], ["e5", "e4"]),
         (["--grep", "an egg"], ["e4"]),  # an observation
         (["--grep", "open box"], ["e4"]),  # an action
@@ -142,7 +142,7 @@ def test_options_choose_episodes(kitchen, options, found):
 
 def test_a_text_is_shown_where_it_was_found(kitchen):
     shown = kitchen("runs", "episodes", "kitchen", "--grep", "egg").stdout
-    assert "1 of 5 episodes: 1 solved, 0 lost, 0 failed" in shown
+    assert "1 of 5 episodes: 1 solved, 0 unsolved, 0 faults" in shown
     assert "An Egg lies here." in shown
 
 
@@ -188,7 +188,7 @@ def test_an_episode_is_shown_turn_by_turn(kitchen):
 
 def test_a_failed_episode_says_what_ended_it(kitchen):
     shown = kitchen("runs", "view", "kitchen", "e3").stdout
-    assert "outcome  failed (timeout): no answer within 30 s" in shown
+    assert "outcome  fault (timeout): no answer within 30 s" in shown
     assert "Your task is to: wait." in shown  # the opening, for there is no prompt
 
 
@@ -353,3 +353,44 @@ def test_a_narrow_terminal_shows_whole_task_types(kitchen, monkeypatch):
     assert "task type heat then place" in said
     assert max(map(len, said.splitlines()[1:-1])) <= 40
     assert "\N{HORIZONTAL ELLIPSIS}" not in said
+
+
+@pytest.fixture
+def questions(cli, tmp_path):
+    """A run with a right, a wrong, a faulted and a long reply to questions with one answer."""
+    folder = tmp_path / "runs" / "quiz"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("env: {}\n", encoding="utf-8")
+    with RunStore.open(folder / "run.sqlite") as store:
+        store.append_event("made", {"job": "train"})
+        for number, (answer, reward) in enumerate(
+            [("repair", 1.0), ("login [now]", 0.0), (None, None), ("so\nlong " * 40, 0.0)]
+        ):
+            one = make_episode(f"row-{number}", reward, () if answer is None else [(answer, "")])
+            turns = tuple(
+                replace(turn, metadata={"expected": "repair", "answer": answer})
+                for turn in one.trajectory.turns
+            )
+            asked = f"message: The device number {number} makes a noise.\nchannel: mail"
+            spec = replace(one.spec, task=replace(one.spec.task, description=asked))
+            said = replace(one.trajectory, turns=turns)
+            store.record_episode(replace(one, spec=spec, trajectory=said))
+    return cli
+
+
+def test_tasks_with_a_right_answer_list_question_expected_answer_and_score(questions):
+    lines = questions("runs", "episodes", "quiz", "--task", "row-1").stdout.splitlines()
+    (row,) = [line for line in lines if line.startswith(" e2")]
+    assert "message: The device number 1" in row
+    assert row.split()[-4:] == ["repair", "login", "[now]", "0"]
+    whole = questions("runs", "episodes", "quiz").stdout
+    assert max(map(len, whole.splitlines())) <= 80
+    heads = whole.splitlines()[2].split()
+    assert heads[-5:] == ["question", "expected", "answer", "score", "remark"]
+    assert "message: " not in whole  # a label that all questions share is left out
+    for row in (line for line in whole.splitlines() if line.startswith(" e")):
+        assert "The device" in row
+    listed = json.loads(questions("runs", "episodes", "quiz", "--json").stdout)
+    assert [one["expected"] for one in listed] == ["repair", "", "repair", "repair"]
+    assert listed[2]["answer"] == "login [now]"
+    assert listed[0]["question"].startswith("message: The device number 3 makes")

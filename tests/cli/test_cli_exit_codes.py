@@ -45,10 +45,13 @@ def break_rooms(*names):
 def test_too_many_failed_episodes_are_no_answer(cli, breaking):
     break_rooms("attic")
     result = cli("eval", breaking, code=1)
-    assert "4 of 12 episodes failed (33%), and at most 10% may (--max-failures)" in result.stderr
+    assert (
+        "4 of 12 episodes ended by a fault (33%), and at most 10% may (--max-faults)"
+        in result.stderr
+    )
     assert "skillwright resume runs/doors" in result.stderr
     assert cli("eval", breaking, "--json", code=1).stdout.count("\n") == 1
-    tolerant = cli("eval", breaking, "--max-failures", "0.4")
+    tolerant = cli("eval", breaking, "--max-faults", "0.4")
     assert "answer is no" not in tolerant.stderr
     assert "resume runs/doors-2" in tolerant.stderr
     cli("resume", "doors", code=1)  # it remembers what it was asked
@@ -57,7 +60,7 @@ def test_too_many_failed_episodes_are_no_answer(cli, breaking):
 
 
 def test_a_run_remembers_how_many_may_fail(cli, breaking, tmp_path):
-    cli("eval", breaking, "--max-failures", "0.25", "--min-pass", "0")
+    cli("eval", breaking, "--max-faults", "0.25", "--min-pass", "0")
     with look(tmp_path / "runs" / "doors") as store:
         assert read_plan(store, tmp_path) == EvalPlan("test", 1, 0.0, 0.25)
 
@@ -165,22 +168,22 @@ def test_a_run_ends_with_its_most_frequent_causes_of_failure(cli, write_config):
     said = cli("eval", write_config(), "--min-pass", "0").stdout
     causes = json.loads(cli("eval", write_config(), "--min-pass", "0", "--json").stdout)["causes"]
     assert causes
-    assert "Most frequent causes of failure" in said
+    assert "Unsolved, the most frequent first" in said
     counts = [cause["count"] for cause in causes]
     assert counts == sorted(counts, reverse=True)
     shown = cli("runs", "view", "doors", causes[0]["episode"]).stdout
     assert "outcome" in shown
-    assert "solved" not in shown.split("outcome")[1].splitlines()[0]
+    assert shown.split("outcome")[1].split()[0] == "unsolved:"
 
 
 def test_a_training_whose_released_skill_has_no_score_on_test_says_why():
     report = SplitReport.of("test", {"initial": episodes(1, 1), "best": episodes(0, 0, 4)})
-    cause = Cause("cool", "failed (environment)", 4, "e7")
+    cause = Cause("cool", "fault (environment)", 4, "e7")
     assert tables.why_no_score(report, "initial", []) == ""
     assert tables.why_no_score(None, "best", []) == ""
     assert tables.why_no_score(report, "best", [cause]) == (
-        "no test episode has a score, 4 failed; the most frequent: cool: failed (environment), 4 "
-        "(such as e7)"
+        "no test episode has a score, only 4 faults; the most frequent: cool: fault (environment), "
+        "4 (such as e7)"
     )
 
 

@@ -98,7 +98,7 @@ def test_options_narrow_the_list_down_together(ask):
     of_type = [one for one in rows if one["task_type"] == task_type]
     assert ask("--type", task_type, "--json") == of_type
     assert ask("--task", task, "--json") == [rows[0]]
-    assert ask("--lost", "--json") == [one for one in rows if one["change"] == "-"]
+    assert ask("--unsolved", "--json") == [one for one in rows if one["change"] == "-"]
     found = ask("--grep", task.upper(), "--json")
     assert [one["task_id"] for one in found] == [task]
     assert task in found[0]["match"]
@@ -110,7 +110,7 @@ def test_options_narrow_the_list_down_together(ask):
     ("name", "words", "said"),
     [
         ("measured", (), "an evaluation of one skill"),
-        ("trained", ("--failed",), "--failed chooses among episodes of any"),
+        ("trained", ("--faults",), "--faults chooses among episodes of any"),
         ("trained", ("--step", "1"), "--step chooses among episodes of any"),
         ("trained", ("--split", "train"), "--split val or --split test"),
         ("trained", ("--type", "pick_one"), "no episode of task type 'pick_one'"),

@@ -13,7 +13,18 @@ from skillwright.cli.app import app
 PROGRAM = typer.main.get_command(app)
 ORDER = (
     *("demo", "init", "train", "rl", "sft", "internalize", "coevolve", "resume", "doctor"),
-    *("estimate", "eval", "compare", "runs", "view", "report", "config", "regrade", "replay"),
+    *(
+        "estimate",
+        "eval",
+        "check",
+        "compare",
+        "runs",
+        "view",
+        "report",
+        "config",
+        "regrade",
+        "replay",
+    ),
     *("fork", "serve", "policy", "skill", "bank", "learn-from-sessions", "verify"),
     *("env", "models", "data"),
 )

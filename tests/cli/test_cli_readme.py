@@ -17,7 +17,11 @@ def words(text):
 @pytest.mark.heavy
 def test_the_pages_show_what_the_demo_prints(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    printed = words(cli("demo", "--half", "text").stdout)
+    said = cli("demo", "--half", "text").stdout
+    lines = said.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    printed = words(said)
     for page in PAGES:
         text, at = page.read_text(encoding="utf-8"), 0
         (block,) = re.findall(r"<!-- demo-output -->.*?```\n(.*?)```", text, re.DOTALL)

@@ -18,7 +18,7 @@ from skillwright.evaluation import (
     SelectionBias,
     SplitReport,
 )
-from skillwright.jobs.run import EnvFindings, PricedModel, StepDecided
+from skillwright.jobs.run import Cause, EnvFindings, PricedModel, StepDecided
 from skillwright.jobs.text import (
     Confirmation,
     EpochRecord,
@@ -76,15 +76,18 @@ def parted(report):
 
 def test_what_entered_unmeasured_and_what_was_confirmed_is_told_apart():
     same = episodes(2, 10)
-    text = shown_training(parted(train_report({"initial": same, "best": same, "final": same})))
+    console = pipe()
+    same_state = parted(train_report({"initial": same, "best": same, "final": same})).state
+    tables.show_state(console, same_state)
+    text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= WIDTH
     joined = " ".join(text.split())
     for words in (
-        "step 1: Accepted: 3 of 24 [tasks]; current, but the best skill stays",
-        "step 2: current without a gate; the best skill stays",
-        "step 3: current without a gate; against the best skill: Accepted: 3 of 24 [tasks].",
+        "step 1: kept, but the best skill stays: 3 of 24 [tasks].",
+        "step 2: kept without a gate",
+        "step 3: kept without a gate; against the best skill: 3 of 24 [tasks].",
         "slow update of epoch 1: an empty region for guidance was added to the current skill",
-        "stopped early: nothing was accepted in 5 steps",
+        "stopped early: nothing was kept in 5 steps",
         "the last skill against the best one: Rejected: [luck].",
         "the current skill (version 4) is not the best one (version 3)",
         "Val tasks solved that no gate has drawn (95% interval)",
@@ -104,32 +107,47 @@ def test_the_current_score_is_that_of_the_skill_that_was_accepted_last():
     assert (tally.accepted, tally.rejected, tally.current) == (2, 1, 0.6)
 
 
-def shown_training(report, path="runs/[red]/best_skill.md", scripted=True):
+def shown_training(report, path="runs/[red]/best_skill.md", scripted=True, causes=()):
     console = pipe()
-    tables.show_training(console, report, path, scripted)
+    tables.show_training(console, report, "[red]", path, causes, scripted=scripted)
     return console.file.getvalue()
 
 
-def test_the_end_of_a_training_shows_decisions_scores_and_the_artifact():
+def test_the_end_of_a_training_shows_scores_the_artifact_and_three_commands_for_this_run():
     best = episodes(9, 3)
     report = train_report({"initial": episodes(2, 10), "best": best, "final": best})
-    text = shown_training(report)
+    report = replace(report, state=replace(report.state, best_version=1, skill_version=1))
+    text = shown_training(report, causes=[Cause("attic", "turn limit", 2, "e7")])
     joined = " ".join(text.split())
     for words in (
-        "Accepted step 1: Accepted: 9 of 24 tasks went better [and 1 worse];",
-        "append: Open [every] cabinet. Then look.",
-        "replace: [old] line (skipped replace target not found)",
-        "Not accepted step 2: skipped: the optimizer proposed no edits",
         "Held-out test tasks solved (95% interval)",
         "17% [5, 45]",
         "75% [47, 91]",
         "released = current over initial: +0.583",
-        "Scripted models took part: deterministic programs, not language models.",
-        "released: runs/[red]/best_skill.md",
+        "Unsolved, the most frequent first attic: turn limit, 2 (such as e7)",
+        "Scripted models took part: the numbers only show that the loop works.",
+        "Released: version 1 (runs/[red]/best_skill.md)",
+        "Next: skillwright report '[red]' skillwright runs episodes '[red]' --unsolved "
+        "skillwright skill export '[red]' --to claude",
     ):
         assert words in joined
     assert "released = current" in text
+    assert "went better" not in text  # each verdict was printed when it was decided
     assert "Scripted" not in shown_training(report, scripted=False)
+
+
+def test_the_details_of_a_training_are_its_decisions_with_edits_and_reasons():
+    best = episodes(9, 3)
+    console = pipe()
+    tables.show_state(console, train_report({"initial": episodes(2, 10), "best": best}).state)
+    joined = " ".join(console.file.getvalue().split())
+    for words in (
+        "Kept step 1: kept: 9 of 24 tasks went better [and 1 worse];",
+        "append: Open [every] cabinet. Then look.",
+        "replace: [old] line (skipped replace target not found)",
+        "Not kept step 2: skipped: nothing proposed",
+    ):
+        assert words in joined
 
 
 @pytest.mark.parametrize("family", [TASK_TYPE, "a[b]c", "x" * 70])
@@ -201,7 +219,8 @@ def test_where_nothing_was_accepted_released_and_current_still_share_a_column():
         train_report({"initial": same, "best": same, "final": same}, accepted=False)
     )
     assert "released = current" in text
-    assert "\nAccepted\n" not in text
+    assert "Released: the initial skill; nothing was kept" in text
+    assert "skill export" not in text  # there is nothing to export
 
 
 def test_failures_stand_apart_from_losses_in_an_evaluation():

@@ -1,5 +1,6 @@
 """A folder with a SKILL.md is trained and written back; only what training changed changes."""
 
+import asyncio
 import json
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from doors import ALL_RULES, Coach, Walker, doors_config, trained
 from skillwright.core.skill_file import read_skill_file
 
-HEAD = "---\n# ours\nname: doors\ndescription: Opens doors.   # short\nmetadata: {a: 'b'}\n---\n\n"
+HEAD = (
+    "---\n# ours\nname: doors\ndescription: Opens doors.\nlicense: MIT   # short\n"
+    "metadata:\n  a: 'b'\n---\n\n"
+)
 BODY = "# Doors\n\nKnock first. See [more](references/more.md).\n"
 
 
@@ -23,11 +27,11 @@ def folder(tmp_path):
     return made
 
 
-async def train(tmp_path, folder, rules=ALL_RULES, **skill):
+def train(tmp_path, folder, rules=ALL_RULES, **skill):
     """Train the folder's skill with a coach that knows the rules."""
     config = doors_config(tmp_path, skill={"init": str(folder), **skill})
     text = read_skill_file(folder).text(references="train" in skill)
-    path, _ = await trained(config, Walker(), Coach([[rules]]), skill=text)
+    path, _ = asyncio.run(trained(config, Walker(), Coach([[rules]]), skill=text))
     return path
 
 
@@ -36,8 +40,8 @@ def _files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-async def test_a_trained_skill_goes_back_into_its_folder(cli, tmp_path, folder):
-    run, before = await train(tmp_path, folder), _files(folder)
+def test_a_trained_skill_goes_back_into_its_folder(cli, tmp_path, folder):
+    run, before = train(tmp_path, folder), _files(folder)
     prompts = (run / "best_skill.md").read_text()
     assert "name: doors" not in prompts
     shown = cli("skill", "export", run, "--to", folder, "--dry-run")
@@ -48,7 +52,9 @@ async def test_a_trained_skill_goes_back_into_its_folder(cli, tmp_path, folder):
     after = _files(folder)
     assert after["SKILL.md"].decode().startswith(HEAD + "# Doors\n")
     assert ALL_RULES.splitlines()[0] in after["SKILL.md"].decode()
+    assert json.loads(after.pop("references/evidence.json"))["result"]["decision"] == "accept"
     assert {**after, "SKILL.md": b""} == {**before, "SKILL.md": b""}
+    assert "pass    evidence  of these files, recomputed" in cli("verify", folder).stdout
     again = cli("skill", "export", run, "--to", folder)
     assert "nothing changes" in again.stderr + again.stdout
     # An earlier version goes back in the same way.
@@ -56,26 +62,27 @@ async def test_a_trained_skill_goes_back_into_its_folder(cli, tmp_path, folder):
     assert _files(folder) == before
 
 
-async def test_a_client_gets_the_whole_folder_with_its_own_name(cli, tmp_path, folder, monkeypatch):
-    run = await train(tmp_path, folder)
+def test_a_client_gets_the_whole_folder_with_its_own_name(cli, tmp_path, folder, monkeypatch):
+    run = train(tmp_path, folder)
     monkeypatch.chdir(tmp_path)
     written = json.loads(cli("skill", "export", run, "--to", "claude", "--json").stdout)
     assert written["folder"] == ".claude/skills/doors"
     copied = _files(tmp_path / ".claude" / "skills" / "doors")
     assert copied["SKILL.md"].startswith(HEAD.encode())
+    del copied["references/evidence.json"]
     assert {**copied, "SKILL.md": b""} == {**_files(folder), "SKILL.md": b""}
 
 
-async def test_references_are_trained_where_that_is_set(cli, tmp_path, folder):
-    run = await train(tmp_path, folder, train="body+references")
+def test_references_are_trained_where_that_is_set(cli, tmp_path, folder):
+    run = train(tmp_path, folder, train="body+references")
     assert "<!-- FILE: references/more.md -->" in (run / "best_skill.md").read_text()
     cli("skill", "export", run, "--to", folder)
     assert "FILE:" not in (folder / "SKILL.md").read_text()
     assert (folder / "references" / "more.md").read_text() == "More.\n"
 
 
-async def test_a_folder_that_changed_meanwhile_is_refused(cli, tmp_path, folder):
-    run = await train(tmp_path, folder)
+def test_a_folder_that_changed_meanwhile_is_refused(cli, tmp_path, folder):
+    run = train(tmp_path, folder)
     (folder / "SKILL.md").write_text(HEAD.replace("Opens", "Shuts") + BODY)
     before = _files(folder)
     refused = cli("skill", "export", run, "--to", folder, code=2)
@@ -91,22 +98,22 @@ async def test_a_folder_that_changed_meanwhile_is_refused(cli, tmp_path, folder)
     assert not (tmp_path / "third").exists()
 
 
-async def test_a_line_that_a_client_would_run_is_not_written_into_a_folder(cli, tmp_path, folder):
+def test_a_line_that_a_client_would_run_is_not_written_into_a_folder(cli, tmp_path, folder):
     live = f"{ALL_RULES}\n- Then !`rm -rf ~`"
-    run = await train(tmp_path, folder, rules=live)
+    run = train(tmp_path, folder, rules=live)
     before = _files(folder)
     refused = cli("skill", "export", run, "--to", folder, code=2)
     assert "a client would expand or run" in refused.stderr
     assert _files(folder) == before
 
 
-async def test_other_targets_are_refused_with_the_next_move(cli, tmp_path, folder):
-    run = await train(tmp_path, folder)
+def test_other_targets_are_refused_with_the_next_move(cli, tmp_path, folder):
+    run = train(tmp_path, folder)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x.txt").write_text("x")
     other = cli("skill", "export", run, "--to", tmp_path / "full", code=2)
     assert "holds no skill, and other files" in other.stderr
     coach = Coach([[ALL_RULES]])
-    plain, _ = await trained(doors_config(tmp_path / "b"), Walker(), coach)
+    plain, _ = asyncio.run(trained(doors_config(tmp_path / "b"), Walker(), coach))
     no_folder = cli("skill", "export", plain, "--to", folder, code=2)
     assert "did not begin with a SKILL.md" in no_folder.stderr

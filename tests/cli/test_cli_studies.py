@@ -27,7 +27,7 @@ def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):
     assert [one["seed"] for one in report["seeds"]] == [42, 43]
     again = json.loads(cli("resume", "doors", "--json").stdout)
     assert again == report
-    seed = cli("runs", "show", "doors/seed_42").stdout
+    seed = cli("runs", "show", "doors/seed_42", "--skillopt").stdout
     assert "How it differs from SkillOpt" in seed
     assert "default mode: 13 settings differ" in seed
     assert "evaluation.gate.kind explore (there strict)" in seed

@@ -36,3 +36,22 @@ def test_the_answer_is_never_shown_before_it_is_given():
 def test_extras_without_a_row_are_refused():
     with pytest.raises(DataError, match=r"tasks of a file are made by env\.data"):
         make("table", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("scorer", "right", "reply", "facts"),
+    [
+        ("exact", "repair", "<answer>login</answer>", ("repair", "login")),
+        ("exact", "repair", "<answer>repair</answer>", ("repair", "repair")),
+        ("json", {"city": "Köln"}, "none", ('{"city": "Köln"}', "none")),
+        ("number", 4, "It is <answer>5</answer>", ("4", "5")),
+    ],
+)
+def test_the_record_of_a_reply_names_the_right_answer_and_the_scored_one(
+    scorer, right, reply, facts
+):
+    settings = {"prompt": "What?", "answer": "right", "scorer": scorer}
+    env = make("table", settings, {"row": {"right": right}})
+    env.init([])
+    metadata = env.step(reply)["metadata"]
+    assert (metadata["expected"], metadata["answer"]) == facts

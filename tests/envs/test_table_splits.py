@@ -10,10 +10,13 @@ from skillwright.config import load_config
 from skillwright.config.run import validated
 from skillwright.core import ConfigError, DataError
 from skillwright.datasets import parse_ratio
+from skillwright.datasets.clusters import clusters_line, clusters_of
 from skillwright.datasets.split import near_key
 from skillwright.envs.table import TableEnv
 from skillwright.envs.table.splits import MOST_TASKS, dealing_pattern
 from skillwright.jobs.run import make_splits
+from skillwright.jobs.run.preflight import look_at_environment
+from skillwright.jobs.text.preflight import look_at_tasks
 
 MODELS = {
     "target": {"backend": "scripted", "model": "clerk"},
@@ -398,3 +401,36 @@ def test_a_split_without_rows_is_refused_with_its_own_next_move(tmp_path):
     assert "Add rows whose 'part' is val, or take env.data.split_column out" in said
     same = refused(write(tmp_path / "b.csv", [("same", "a")] * 6))
     assert "of 6 rows, 5 of which repeat another row's question" in same
+
+
+def test_val_and_test_rows_that_differ_in_a_word_are_clusters(tmp_path):
+    ends = ("now", "kindly", "soon", "today")
+    for name in ("train", "val", "test"):
+        texts = [f"question {name}{i} please {end}" for i in range(4) for end in ends]
+        write(tmp_path / f"{name}.csv", [(text, "red") for text in texts])
+    train, val, test = split(str(tmp_path))
+    assert clusters_of(train) == {}
+    for tasks in (val, test):
+        found = clusters_of(tasks)
+        assert len(found) == 16
+        assert len({(task.extras["row"]["text"].split()[1], found[task.id]) for task in tasks}) == 4
+
+
+def test_a_column_may_name_the_clusters(tmp_path):
+    table = [(f"text {number}", "a", number % 5 or "") for number in range(60)]
+    path = write(tmp_path / "t.csv", table, ("text", "label", "customer"))
+    _, val, _ = split(path, {"cluster_column": "customer"})
+    found = clusters_of(val)
+    assert found == {t.id: t.extras["row"]["customer"] for t in val if t.extras["row"]["customer"]}
+    assert "Did you mean 'customer'?" in refused(path, {"cluster_column": "costumer"})
+
+
+async def test_clusters_are_told_and_too_few_of_them_are_refused_before_the_run(tmp_path):
+    texts = [f"{word} the parcel {number} to me" for number in range(12) for word in "abcdefghij"]
+    path = write(tmp_path / "t.csv", [(text, "sent") for text in texts])
+    data = {"split_column": None, "ratio": "1:1:1"}
+    found = look_at_environment(config_of(path, data))
+    assert "40 val tasks are 12 clusters" in clusters_line(found.sizes.val, found.clusters)
+    few = write(tmp_path / "few.csv", [(text, "sent") for text in texts[:30]])
+    with pytest.raises(ConfigError, match="10 val tasks are 3 clusters of tasks that say nearly"):
+        await look_at_tasks(config_of(few, data))

@@ -206,3 +206,14 @@ def test_the_p_value_falls_with_the_mean_that_is_asked_for_and_rises_with_losses
     assert mean_above_p_value([-1.0] * 50, -0.1) == 1.0
     # The very largest loss leaves a part of what was staked.
     assert mean_above_p_value([0.0] * 60 + [-1.0], -0.1) < 0.05
+
+
+async def test_copies_of_a_task_count_once(chance_duel):
+    test = NonInferiorityTest(0.2, ReleaseTest(draws=2))
+    alone = await test.judge(chance_duel(120, 0.0, 3), LEDGER)
+    copies = Terms(clusters={f"t{i}": f"c{i // 6}" for i in range(120)})
+    clustered = await test.judge(chance_duel(120, 0.0, 3), LEDGER, copies)
+    assert alone.p_value < clustered.p_value
+    few = Terms(clusters={f"t{i}": f"c{i // 60}" for i in range(120)})
+    hopeless = await test.judge(chance_duel(120, 0.0, 3), LEDGER, few)
+    assert "2 held-out tasks cannot rule out a loss of 0.2" in hopeless.reason

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skillwright.core import Pair
-from skillwright.evaluation import PairedEffect, measure_effect, paired_p_value
+from skillwright.evaluation import (
+    PairedEffect,
+    gains_by_cluster,
+    measure_effect,
+    paired_p_value,
+)
 
 GRADES = st.sampled_from(
     [-1.0, -0.75, -2 / 3, -0.5, -1 / 3, -0.25, 0.0, 0.25, 1 / 3, 0.5, 0.7, 1.0]
@@ -124,7 +129,7 @@ def test_a_pair_with_a_failure_is_left_out_and_counted(make_pairs):
 
 def test_nothing_scored_is_nothing_measured(make_pairs):
     effect = measure_effect(make_pairs([(None, 1.0)]))
-    assert effect == PairedEffect(None, None, None, None, None, 0, 0, 0, 0, 1)
+    assert effect == PairedEffect(None, None, None, None, None, 0, 0, 0, 0, 0, 1)
     assert measure_effect([]).gain is None
 
 
@@ -143,3 +148,45 @@ def test_an_effect_survives_json(make_pairs):
     for pairs in (make_pairs([(0.0, 1.0), (None, 1.0)]), []):
         effect = measure_effect(pairs)
         assert PairedEffect.from_dict(json.loads(json.dumps(effect.to_dict()))) == effect
+
+
+def test_copies_of_a_task_count_once_and_the_mean_gain_stays():
+    gains = {"a": 1.0, "a2": 1.0, "a3": 1.0, "b": -1.0, "c": 0.5}
+    clusters = {"a": "a", "a2": "a", "a3": "a"}
+    found = gains_by_cluster(gains, clusters)
+    assert list(found) == ["a", "b", "c"]
+    assert np.mean(list(found.values())) == pytest.approx(np.mean(list(gains.values())))
+    assert gains_by_cluster(gains, {}) == gains
+
+
+def test_a_test_flips_the_signs_of_a_cluster_together(make_pairs):
+    # Ten questions, four copies of each, and all copies of a question gain or lose together.
+    pairs = make_pairs([(0, 1)] * 36 + [(1, 0)] * 4)
+    clusters = {f"t{i}": f"q{i // 4}" for i in range(40)}
+    alone, clustered = measure_effect(pairs), measure_effect(pairs, clusters)
+    assert clustered.clusters == 10
+    assert clustered.p_value == pytest.approx(stats.binomtest(9, 10, alternative="greater").pvalue)
+    assert alone.p_value < clustered.p_value / 1000
+    assert (clustered.gain, clustered.better, clustered.tasks) == (alone.gain, 36, 40)
+
+
+def test_the_interval_of_copies_is_that_of_their_questions(make_pairs):
+    rewards = [(0, 1), (0, 1), (1, 1), (0, 0), (1, 0), (0, 1)]
+    single = measure_effect(make_pairs(rewards * 2), {f"t{i}": f"q{i % 6}" for i in range(12)})
+    gains = [new - old for old, new in rewards]
+    low, high = stats.ttest_1samp(gains, 0.0).confidence_interval(0.95)
+    assert single.interval == pytest.approx((low, high))
+
+
+def test_the_interval_holds_for_clusters_of_unequal_sizes(make_pairs):
+    rng, covered, runs, sizes = random.Random(8), 0, 400, (1, 2, 3, 6)
+    for _ in range(runs):
+        rewards, clusters = [], {}
+        for cluster in range(24):
+            gain = rng.gauss(0.1, 0.2)
+            for _ in range(sizes[cluster % 4]):
+                clusters[f"t{len(rewards)}"] = f"c{cluster}"
+                rewards.append((0.5, 0.5 + gain))
+        low, high = measure_effect(make_pairs(rewards), clusters, tests=False).interval
+        covered += low <= 0.1 <= high
+    assert covered / runs > 0.91

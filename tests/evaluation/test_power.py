@@ -144,11 +144,11 @@ def test_before_a_run_each_gate_says_what_it_can_find():
     points = int(re.search(r"finds a true gain of (\d+) points in 80% of runs", said)[1])
     assert points == pytest.approx(100 * detectable_gain(40, 16, 0.03), abs=1)
     assert said.startswith("on 40 val tasks the release test finds")
-    assert "(alpha 0.03, up to 16 draws per task and side;" in said
+    assert "(alpha 0.03 of the run's 0.05, up to 16 draws per task and side;" in said
     paired = PairedGate()
     said = power_text(paired, paired.ledger(0.05, 7), 40)
     assert "the paired gate, at each step, finds a true gain of" in said
-    assert "alpha 0.0071, up to 1 draw per task" in said
+    assert "alpha 0.0071 of the run's 0.05, up to 1 draw per task" in said
     strict, approves = StrictGate(), OpenGate()
     assert power_text(strict, strict.ledger(0.05, 7), 40).startswith(
         "the strict gate tests nothing"

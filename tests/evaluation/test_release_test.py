@@ -354,7 +354,7 @@ async def test_the_same_seed_gives_the_same_verdict(chance_duel):
         await judged(chance_duel(40, 0.1, seed=3), terms=Terms(seed=seed)) for seed in (7, 7, 8)
     ]
     assert one == again
-    assert other.p_value != one.p_value
+    assert other.looks != one.looks
     assert other.p_value == pytest.approx(one.p_value, abs=0.02)
 
 
@@ -388,3 +388,12 @@ async def test_more_draws_find_more(chance_duel):
 
 async def test_what_does_harm_is_never_released(chance_duel):
     assert await released(chance_duel, [(40, -0.1, seed) for seed in range(200)]) == 0
+
+
+async def test_a_verdict_tells_each_look_with_the_alpha_that_it_may_spend(chance_duel):
+    verdict = await judged(chance_duel(40, 0.1, seed=3), terms=Terms(seed=7))
+    limits = [one.alpha for one in verdict.looks]
+    assert [one.draws for one in verdict.looks] == [2, 4, 8, 16][: len(limits)]
+    assert limits == sorted(limits)
+    assert limits[-1] <= verdict.alpha
+    assert verdict.looks[-1].p_value == verdict.p_value <= limits[-1]

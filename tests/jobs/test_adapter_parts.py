@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from doors import Coach, Walker, doors_config, resumed, trained
+from doors import ALL_RULES, Coach, Walker, doors_config, look, resumed, trained
 from skillwright.jobs.run import make_splits
 from skillwright.jobs.text import (
     AdapterMemory,
@@ -17,7 +17,7 @@ from skillwright.jobs.text import (
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.runs import RunStore
 from skillwright.textopt import read_episodes, read_rows
-from somebodys import CALLS, Chosen, Documented, Seeded, adapter_config
+from somebodys import CALLS, Awaited, Chosen, Documented, Seeded, adapter_config
 
 
 @pytest.fixture
@@ -171,3 +171,32 @@ async def test_tasks_are_found_once_by_a_check_and_once_by_a_training(tmp_path, 
     assert len(found) == 1
     await trained(config, Walker(), Coach([]))
     assert len(found) == 2
+
+
+async def batches_of_a_release(tmp_path, adapter):
+    gate = {"gate": {"kind": "explore"}, "test": False}
+    config = adapter_config(tmp_path, adapter, evaluation=gate)
+    path, _ = await trained(config, Walker(), Coach([[ALL_RULES]]))
+    with look(path) as store:
+        phase = {one.key: one.phase for one in store.episodes()}
+        found = [event.payload for event in store.events("adapter_batch")]
+    return [one for one in found if phase[one["keys"][0]] == "release"]
+
+
+async def test_an_adapter_that_blocks_plays_both_sides_of_a_release_in_blocks(tmp_path):
+    released = await batches_of_a_release(tmp_path, Chosen)
+    first = [one for one in released if one["draw"] == released[0]["draw"]]
+    assert [one["block"] for one in first] == [
+        f"{at} of 4" for at in (1, 2, 3, 4) for _side in range(2)
+    ]
+    assert all(len(one["ids"]) <= 6 for one in first)
+    texts = [one["folder"].split("/")[1] for one in first]
+    orders = list(zip(texts[::2], texts[1::2], strict=True))
+    assert all(one != other for one, other in orders)
+    everything = [one["folder"].split("/")[1] for one in released]
+    assert len(set(zip(everything[::2], everything[1::2], strict=True))) == 2  # either side first
+
+
+@pytest.mark.parametrize("adapter", [Seeded, Awaited])
+async def test_an_adapter_that_cannot_part_a_split_or_overlaps_plays_it_whole(tmp_path, adapter):
+    assert all("block" not in one for one in await batches_of_a_release(tmp_path, adapter))

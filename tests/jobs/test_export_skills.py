@@ -65,7 +65,7 @@ async def test_the_scores_behind_a_document_travel_with_it_and_are_judged_again(
     assert taken.notes == ()
     assert outcomes(await verify_skills(taken.folder)) == ALL_PASS
     data = json.loads((taken.folder / "references" / "evidence.json").read_text())
-    again = await judge_again(Evidence.read(data, "it"))
+    again = await judge_again(Evidence.read(json.dumps(data), "it"))
     assert again.accepted
     assert f"{again.effect:+.4f}" == taken.facts["gain"]
 
@@ -97,26 +97,26 @@ async def test_what_no_gate_let_through_claims_nothing(tmp_path):
 
 
 def better(evidence):
-    for task in evidence["tasks"]:
+    for task in evidence["scores"]:
         task["candidate"] = [1.0] * len(task["candidate"])
         task["incumbent"] = [0.0] * len(task["incumbent"])
 
 
 def prouder(evidence):
-    evidence["verdict"]["effect"] = 0.99
+    evidence["result"]["effect"] = 0.99
 
 
 def shorter(evidence):
-    for task in evidence["tasks"]:
+    for task in evidence["scores"]:
         task["candidate"], task["incumbent"] = task["candidate"][:1], task["incumbent"][:1]
 
 
 def outside(evidence):
-    evidence["tasks"][0]["candidate"][0] = 7
+    evidence["scores"][0]["candidate"][0] = 7
 
 
 def unknown(evidence):
-    evidence["test"] = {"kind": "wishes"}
+    evidence["test"]["settings"] = {"kind": "wishes"}
 
 
 @pytest.mark.parametrize("change", [better, prouder, shorter, outside, unknown])
@@ -146,7 +146,7 @@ async def test_a_gain_that_only_the_metadata_claims_does_not_pass(tmp_path):
     file = taken.folder / "SKILL.md"
     file.write_text(file.read_text().replace(f'gain: "{taken.facts["gain"]}"', 'gain: "+0.9900"'))
     found = outcomes(await verify_skills(taken.folder))
-    assert found == {**ALL_PASS, "hash": "fail", "metadata": "fail"}
+    assert found == {**ALL_PASS, "hash": "fail", "evidence": "fail", "metadata": "fail"}
 
 
 async def test_a_renamed_folder_a_new_file_and_a_missing_one_are_found(tmp_path):
@@ -244,7 +244,7 @@ async def test_somebody_elses_folder_is_checked_by_the_public_rules_alone(tmp_pa
         "---\nname: pdf\ndescription: Reads PDFs.\n---\nSee [more](references/no.md).\n"
     )
     found = outcomes(await verify_skills(tmp_path))
-    assert (found.pop("rules"), found.pop("links")) == ("pass", "fail")
+    assert (found.pop("rules"), found.pop("links")) == ("pass", "advice")
     assert set(found.values()) == {"skipped"}
 
 
@@ -273,78 +273,3 @@ async def test_an_export_says_that_scripted_models_took_part(tmp_path):
     taken = await exported(run, tmp_path / "out")
     assert taken.facts["scripted"] == "yes"
     assert replace(taken, notes=()).to_dict()["facts"] == taken.facts
-
-
-BODY = "\n# Refunds\n\n- Ask for the order number first.\n"
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ("description: Handles refunds: partial, full.", "line 3: mapping values are not allowed"),
-        ("description: @mention handling.", "line 3: found character '@'"),
-        ("description: `code` handling.", "line 3: found character '`'"),
-        ("description: *important* refunds.", "clients drop it"),
-        ("description: &anchor refunds: yes", "clients drop it"),
-        ("description: %percent", "line 3: found character '%'"),
-        ("description: !tag refunds", "could not determine a constructor for the tag '!tag'"),
-        ("description: 'open", "clients drop it"),
-        ("description: [open", "clients drop it"),
-        ("description: {a: b} rest", "clients drop it"),
-        ("description:\tHandles refunds.", "write a blank in the place of the tab"),
-        ("description: Handles refunds.\n\tlicense: MIT", "clients drop it"),
-        ("description: One.\ndescription: Two.", "key 'description' stands here twice"),
-        ("description: One.\nname: x", "key 'name' stands here twice"),
-        (
-            "description: Fix issue #12 in code.",
-            "only up to 'Fix issue': what follows a blank and #",
-        ),
-        ("description: Two\n  lines #cut here", "only up to 'Two lines'"),
-        ("description: One.\n  - two", ""),
-        ("description: - one", "clients drop it"),
-        ("description: 2026-99-99", "clients drop it"),
-    ],
-)
-async def test_a_folder_that_clients_would_drop_or_cut_does_not_pass(tmp_path, lines, said):
-    (found,) = await verify_skills(_folder(tmp_path, f"---\nname: x\n{lines}\n---\n{BODY}"))
-    rules = next(one for one in found.checks if one.name == "rules")
-    if said:
-        assert rules.outcome == "fail"
-        assert said in rules.said
-
-
-@pytest.mark.parametrize("lines", ["- one\n- two", "text", "12", "[a, b]", ""])
-async def test_frontmatter_that_is_no_map_fails(tmp_path, lines):
-    (found,) = await verify_skills(_folder(tmp_path, f"---\n{lines}\n---\n{BODY}"))
-    assert not found.holds
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        'description: "Handles refunds: @all #1"',
-        "description: Handles refunds.  ",
-        "description: >-\n  Handles refunds: partial\n  or #full.",
-        "description: Fix C#-code and a#b.",
-        "description: 'a # b'  # a remark",
-        "# a remark\ndescription: Handles refunds.\nlicense: MIT # a remark",
-        "description: Handles refunds.\nmetadata:\n  author: me",
-        "description: \u4f60\u597d \U0001f600",
-    ],
-)
-async def test_a_folder_that_clients_read_passes(tmp_path, lines):
-    for text in (f"---\nname: x\n{lines}\n---\n{BODY}", f"---\r\nname: x\r\n{lines}\r\n---\r\n"):
-        (found,) = await verify_skills(_folder(tmp_path, text))
-        assert found.holds, found.checks
-
-
-async def test_a_byte_order_mark_hides_the_frontmatter_from_clients(tmp_path):
-    text = f"\ufeff---\nname: x\ndescription: Refunds.\n---\n{BODY}"
-    (found,) = await verify_skills(_folder(tmp_path, text))
-    assert "begins with a byte order mark" in found.checks[0].said
-
-
-def _folder(place, text):
-    (place / "x").mkdir(exist_ok=True)
-    (place / "x" / "SKILL.md").write_bytes(text.encode())
-    return place / "x"

@@ -57,7 +57,7 @@ def test_where_a_tenth_of_the_attempts_is_lost_nothing_is_shown():
     assert comparison(*scores, failures=1).result == "better"
     found = comparison(*scores, failures=2)
     assert found.result == "not shown"
-    assert "2 of 12 attempts of B failed, more than 10%" in found.sentence
+    assert "2 of 12 attempts of B ended by a fault, more than 10%" in found.sentence
     assert "2 of 12 attempts" in found.shortfall(-0.9)
 
 

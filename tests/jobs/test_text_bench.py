@@ -18,7 +18,8 @@ class Engine:
         self.asked = []
 
     async def run(self, specs, skills):
-        self.asked += [(skills.context(spec.task).text, spec) for spec in specs]
+        texts = [context.text for context in skills.contexts([spec.task for spec in specs])]
+        self.asked += zip(texts, specs, strict=True)
         return [
             EpisodeResult(
                 spec, reward=1.0, stop_reason=StopReason.DONE, trajectory=Trajectory("You wait.")

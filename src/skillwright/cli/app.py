@@ -93,7 +93,7 @@ COMMANDS = (
     (
         "init",
         "init:init",
-        "Write the configuration for training on a file of rows.",
+        "Write the configuration for a file of rows, or for a skill's folder with evals.",
         _TRAIN,
     ),
     (
@@ -151,6 +151,12 @@ COMMANDS = (
         _INSPECT,
     ),
     (
+        "check",
+        "check:check",
+        "Is a changed skill better, not worse, or worse? Exit with 1 if worse or undecided.",
+        _INSPECT,
+    ),
+    (
         "compare",
         "compare:compare",
         "Compare two runs, paired by task: the effect with its interval, and which tasks flipped.",
@@ -189,7 +195,12 @@ COMMANDS = (
         _INSPECT,
     ),
     ("policy", "policy:app", "Take trained weights out of a run.", _SKILLS),
-    ("skill", "skill:app", "Look into a trained skill document, and take it away.", _SKILLS),
+    (
+        "skill",
+        "skill:app",
+        "Versions of a trained skill document: look, compare, take away.",
+        _SKILLS,
+    ),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     (
         "verify",

@@ -108,7 +108,7 @@ def _left_out(label: str, side: ComparedSide) -> list[str]:
     if side.only_here:
         lines.append(f"left out: {counted(side.only_here, 'task')} of {label} that {other} lacks")
     if side.failures:
-        lines.append(f"left out: {counted(side.failures, 'failed attempt')} of {label}")
+        lines.append(f"left out: {counted(side.failures, 'fault')} of {label}")
     if side.unscored:
         tasks = counted(side.unscored, "common task")
         lines.append(f"left out: {tasks} of which {label} has no score")

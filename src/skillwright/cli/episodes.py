@@ -32,10 +32,10 @@ from skillwright.jobs.inspect import (
 )
 
 _SHOWN = 40  # episodes of a list that are shown without --limit
-_LEAST_TYPE = 12  # minimum columns of a task type on a narrow terminal
 _LEAST_ROOM = 20  # minimum columns of a text on a narrow terminal
 _NARROW = re.compile("[\\x20-\\x7e\\xa1-\\xac\\xae-\\u02ff\\u2010-\\u2027]*")
 """Characters that are one column wide."""
+_LABEL = re.compile(r"[\w -]+: ")
 _NORMAL_END = "stop"
 _STYLES = {"reasoning": "dim italic", "verification": "yellow"}
 _ACTIONS = ("action", "tool call", "agent to user")
@@ -52,11 +52,11 @@ Run = Annotated[
 
 def episodes(  # noqa: PLR0913 - each is an option
     run: Run,
-    failed: Annotated[
-        bool, typer.Option("--failed", help="Only failed episodes, without a reward.")
+    unsolved: Annotated[
+        bool, typer.Option("--unsolved", help="Only episodes below the success threshold.")
     ] = False,
-    lost: Annotated[
-        bool, typer.Option("--lost", help="Only episodes below the success threshold.")
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Only episodes that a fault ended, without a reward.")
     ] = False,
     flipped: Annotated[
         bool,
@@ -91,11 +91,12 @@ def episodes(  # noqa: PLR0913 - each is an option
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """List episodes of a run, the latest first; `runs view` shows one of them."""
-    query = EpisodeQuery(failed, lost, task_type, grep, split, phase, step, task)
+    """List episodes of a run with question, answer and score, the latest first."""
+    query = EpisodeQuery(faults, unsolved, task_type, grep, split, phase, step, task)
     with exit_codes():
         flips = list_flips(run, root, query) if flipped else None
-        found = list_episodes(run, root, query) if flips is None else None
+        read = limit or (None if as_json else _SHOWN)
+        found = list_episodes(run, root, query, replies=read) if flips is None else None
     if flips is not None:
         if as_json:
             typer.echo(json.dumps([one.to_dict() for one in flips.flips[:limit]]))
@@ -157,7 +158,7 @@ def _show_list(found: EpisodeList, shown: tuple[FoundEpisode, ...]) -> None:
     print_words(out, Text.assemble((found.run, "bold"), f"  {_count(found)}"))
     if not shown:
         return
-    out.print(_table(shown))
+    out.print(_table(shown, by_skill=_has_several_skills(found.episodes)))
     if len(shown) < len(found.episodes):
         more = len(found.episodes) - len(shown)
         print_words(out, f"{more:,} more; --limit {len(found.episodes)} shows all", "dim")
@@ -212,25 +213,33 @@ def _count(found: EpisodeList) -> str:
     listed = found.episodes
     if len(listed) < found.total:
         whole = f"{len(listed):,} of {whole}"
-    solved, failed = (sum(one.solved is outcome for one in listed) for outcome in (True, None))
-    lost = len(listed) - solved - failed
-    return f"{whole}: {solved:,} solved, {lost:,} lost, {failed:,} failed"
+    solved, faults = (sum(one.solved is outcome for one in listed) for outcome in (True, None))
+    unsolved = len(listed) - solved - faults
+    return f"{whole}: {solved:,} solved, {unsolved:,} unsolved, {counted(faults, 'fault')}"
 
 
-def _table(shown: tuple[FoundEpisode, ...]) -> Table:
-    """Return a table of episodes; a search shows the matching text instead of details."""
+def _table(shown: tuple[FoundEpisode, ...], *, by_skill: bool) -> Table:
+    """Return a table of episodes.
+
+    A search shows the matching text, and a task with a right answer what was asked and answered.
+    """
     texts = any(one.match for one in shown)
-    by_skill = len({(one.document, one.tested) for one in shown}) > 1
+    replies = not texts and any(one.reply.expected or one.reply.answer for one in shown)
+    facts = not texts and not replies
+    questions = _without_label([_flat(one.reply.question) for one in shown])
     columns = {
         "id": [Text(one.name, "bold") for one in shown],
         "phase": [Text(one.where.replace("_", " ")) for one in shown],
         "skill": [_document(one) for one in shown] if by_skill else [],
         "task": [Text(one.summary.task_id) for one in shown],
-        "task type": [] if texts else [Text(_type_of(one)) for one in shown],
-        "reward": [_reward(one) for one in shown],
-        "turns": [] if texts else [Text(f"{one.summary.turns:,}") for one in shown],
-        "tokens": [] if texts else [Text(_tokens(one.summary.usage)) for one in shown],
-        "remark": [] if texts else [_remark(one) for one in shown],
+        "task type": [Text(_type_of(one)) for one in shown] if facts else [],
+        "question": [Text(one) for one in questions] if replies else [],
+        "expected": [Text(_flat(one.reply.expected)) for one in shown] if replies else [],
+        "answer": [Text(_flat(one.reply.answer)) for one in shown] if replies else [],
+        "score": [_reward(one) for one in shown],
+        "turns": [Text(f"{one.summary.turns:,}") for one in shown] if facts else [],
+        "tokens": [Text(_tokens(one.summary.usage)) for one in shown] if facts else [],
+        "remark": [_remark(one) for one in shown] if not texts else [],
         "text": [Text(one.match) for one in shown] if texts else [],
     }
     kept = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
@@ -239,7 +248,7 @@ def _table(shown: tuple[FoundEpisode, ...]) -> Table:
     for name in kept:
         table.add_column(
             name,
-            justify="right" if name in ("reward", "turns", "tokens") else "left",
+            justify="right" if name in ("score", "turns", "tokens") else "left",
             no_wrap=name not in ("task", "text"),
             overflow="fold",
         )
@@ -248,16 +257,36 @@ def _table(shown: tuple[FoundEpisode, ...]) -> Table:
     return table
 
 
+_SHORTENED = {"task type": 12, "question": 16, "answer": 12, "expected": 12}
+"""Columns whose texts are cut so that the others fit, and their minimum widths."""
+
+
 def _fit(columns: dict[str, list[Text]]) -> None:
-    """Shorten task types, so that all other columns fit."""
-    if "task type" not in columns:
-        return
+    """Cut long texts, those of the widest column first, so that all columns fit."""
     widths = {name: max(len(name), *map(len, cells)) for name, cells in columns.items()}
-    others = sum(widths.values()) - widths["task type"] + len(columns) + 1
-    most = out.width - others
-    if most < _LEAST_TYPE:  # then each episode takes several lines, with its whole task type
-        return
-    columns["task type"] = [Text(_short(cell.plain, most)) for cell in columns["task type"]]
+    while sum(widths.values()) + len(columns) + 1 > out.width:
+        wide = [name for name, least in _SHORTENED.items() if widths.get(name, 0) > least]
+        if not wide:  # then each episode takes several lines, with its whole texts
+            return
+        widths[max(wide, key=lambda name: widths[name])] -= 1
+    for name in set(_SHORTENED) & set(columns):
+        columns[name] = [Text(_short(cell.plain, widths[name])) for cell in columns[name]]
+
+
+def _has_several_skills(found: Iterable[FoundEpisode]) -> bool:
+    return len({(one.document, one.tested) for one in found}) > 1
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _without_label(questions: list[str]) -> list[str]:
+    """Leave out a label that all questions begin with, such as ``message: ``."""
+    label = _LABEL.match(questions[0]) if len(questions) > 1 else None
+    if label is None or not all(one.startswith(label[0]) for one in questions):
+        return questions
+    return [one.removeprefix(label[0]) for one in questions]
 
 
 def _document(one: FoundEpisode) -> Text:
@@ -347,10 +376,10 @@ def _outcome(found: FoundEpisode) -> Text:
     one = found.summary
     if one.failure is not None:
         cause = one.failure.cause.value.replace("_", " ")
-        return Text(f"failed ({cause}): {one.failure.message}", "red")
+        return Text(f"fault ({cause}): {one.failure.message}", "red")
     hard = "" if one.hard is None else f", hard {one.hard:g}"
     ending = "" if one.stop_reason is StopReason.DONE else f", {_ending(one.stop_reason)}"
-    said = f"{'solved' if found.solved else 'lost'}: reward {one.reward:.3g}{hard}{ending}"
+    said = f"{'solved' if found.solved else 'unsolved'}: reward {one.reward:.3g}{hard}{ending}"
     return Text(said, "green" if found.solved else "yellow")
 
 

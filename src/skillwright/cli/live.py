@@ -17,7 +17,7 @@ from rich.text import Text
 from skillwright.cli.json_events import JsonLog
 from skillwright.cli.json_log import wants_json_log
 from skillwright.cli.waits import drawn, hand_over
-from skillwright.cli.words import clock_text, counted, filled, print_words
+from skillwright.cli.words import clock_text, counted, filled, print_words, short_count
 from skillwright.core import Usage
 from skillwright.evaluation import Score
 from skillwright.jobs.run import (
@@ -33,13 +33,14 @@ from skillwright.jobs.run import (
     consumed,
     money_text,
 )
-from skillwright.jobs.text import decision_text
+from skillwright.jobs.text import decision_lines, release_lines
 from skillwright.jobs.weights import IterationEnded, RlCallback, RlEvent
 
 REFRESH_PER_S = 4
 _BAR, _LEAST_BAR = 30, 8  # columns
 # Stages that run concurrently with another, with the phase of their own episodes.
 _OWN_PHASE = {"baseline": "gate", "release test": "release", "confirm": "confirm"}
+_NAME = 9  # columns of ``step 3`` in the line of a decision
 _ENOUGH = 0.05  # minimum share of finished episodes for showing the time left
 
 
@@ -117,7 +118,12 @@ class Tally:
         return (self.run.episodes - done) * (now_s - self.started_s) / self.fresh
 
     def say(self, event: RlEvent) -> list[str]:
-        """Format an event as lines of console markup; none for frequent events."""
+        """Format an event as lines of console markup; none for frequent events.
+
+        Scores of the end are in the table that follows.
+        """
+        if isinstance(event, Scored) and event.split != "val":
+            return []
         return narrate(event)
 
     def where(self) -> list[str]:
@@ -259,12 +265,12 @@ def narrate(event: RlEvent) -> list[str]:
             hints = (f"  [yellow]0% solved[/]: {escape(hint)}" for hint in event.hints)
             return [f"{escape(event.label)} on {event.split}: {score_text(event.score)}", *hints]
         case StepDecided():
-            return [_decision(f"step {event.step}", event), *_remarks(event)]
+            return [*_decision(event), *_remarks(event)]
         case ReleaseTested():
             style = "green" if event.verdict.accepted else "yellow"
-            return [f"[{style}]release test[/]: {escape(event.verdict.reason)}"]
+            return _colored(style, release_lines(event.verdict))
         case EpochEnded() if event.action:
-            return [_decision(f"slow update of epoch {event.epoch}", event), *_remarks(event)]
+            return [*_decision(event), *_remarks(event)]
         case EpochEnded() if event.remarks:
             return [f"[yellow]meta skill of epoch {event.epoch}[/]:", *_remarks(event)]
         case _:
@@ -282,10 +288,15 @@ def _introduce(event: RunStarted) -> list[str]:
     return lines
 
 
-def _decision(what: str, event: StepDecided | EpochEnded) -> str:
+def _decision(event: StepDecided | EpochEnded) -> list[str]:
     color = {"accept": "green", "reject": "red"}.get(event.action.split("_")[0], "yellow")
-    said = decision_text(event.action, event.verdict, event.remarks)
-    return f"[{color}]{what}[/]: {escape(said)}"
+    return _colored(color, decision_lines(event))
+
+
+def _colored(color: str, lines: Sequence[str]) -> list[str]:
+    """Color the name of what was decided."""
+    first, *others = map(escape, lines)
+    return [f"[{color}]{first[:_NAME]}[/]{first[_NAME:]}", *others]
 
 
 def _remarks(event: StepDecided | EpochEnded) -> list[str]:
@@ -298,7 +309,7 @@ def _score(tally: Tally) -> str:
 
 def _decisions(tally: Tally) -> list[str]:
     parts = [
-        f"accepted {tally.accepted}, rejected {tally.rejected}" if tally.stage.epoch else "",
+        f"kept {tally.accepted}, dropped {tally.rejected}" if tally.stage.epoch else "",
         f"current {tally.current:.2f} at the gate" if tally.current is not None else "",
     ]
     return [part for part in parts if part]
@@ -307,12 +318,12 @@ def _decisions(tally: Tally) -> list[str]:
 def score_text(score: Score) -> str:
     """Format a score with its interval as console markup."""
     if score.success_rate is None or score.interval is None:
-        return f"no score ({counted(score.failures, 'failure')})"
+        return f"no score ({counted(score.failures, 'fault')})"
     low, high = score.interval
     spread = f"({low:.0%} to {high:.0%}, n={score.tasks})"
     text = f"[bold]{score.success_rate:.0%}[/] solved [dim]{spread}[/]"
-    failures = counted(score.failures, "failure")
-    return text + (f", [red]{failures}[/]" if score.failures else "")
+    faults = counted(score.failures, "fault")
+    return text + (f", [red]{faults}[/]" if score.failures else "")
 
 
 def _pace(tally: Tally, now_s: float) -> list[str]:
@@ -321,9 +332,9 @@ def _pace(tally: Tally, now_s: float) -> list[str]:
     parts = [
         f"{counted(tally.fresh, 'rollout')} ({tally.fresh / elapsed_s:.1f}/s)",
         f"{tally.reused} reused" if tally.reused else "",
-        counted(tally.failures, "failure") if tally.failures else "",
+        counted(tally.failures, "fault") if tally.failures else "",
         _trouble(tally),
-        f"{tokens:,} tokens",
+        f"{short_count(tokens) or 0} tokens",
         f"money {money_text(tally.usage.cost_usd, tally.llms)}",
     ]
     return [part for part in parts if part]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -70,12 +70,25 @@ Output = Annotated[
     ),
 ]
 SkillName = Annotated[str, typer.Option(help="Names the skill's folder: a-z, 0-9 and hyphens.")]
+Sign = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="KEY", help="Sign the evidence with an Ed25519 key: a PEM file of openssl."
+    ),
+]
 NoModel = Annotated[
     bool,
     typer.Option(
         "--no-model", help="Ask no model for the description; it is made of the tasks' words."
     ),
 ]
+
+
+def by_our_name(split: Split) -> Literal["train", "val", "test"]:
+    """Return our name of a split."""
+    from skillwright.datasets import canonical_split  # most commands need no data
+
+    return cast('Literal["train", "val", "test"]', canonical_split(split))
 
 
 def print_result(as_json: bool, result: Any, show: Callable[[], object]) -> None:

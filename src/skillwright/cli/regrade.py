@@ -35,7 +35,7 @@ def _show(report: RegradeReport) -> None:
         out,
         f"scored again: {counted(scored, 'episode')}, {report.unchanged} as before, "
         f"{len(report.changed)} otherwise, {len(report.lost)} that cannot be played again; "
-        f"left as they are: {counted(report.failures, 'failure')}",
+        f"left as they are: {counted(report.failures, 'fault')}",
     )
     if report.other_data:
         out.print(f"[yellow]{report.other_data} were played over other data[/]")

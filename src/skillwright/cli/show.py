@@ -27,9 +27,12 @@ def show(
         str, typer.Argument(metavar="RUN", help="A folder of a run or study, or its name.")
     ],
     root: Root = DEFAULT_ROOT,
+    skillopt: Annotated[
+        bool, typer.Option("--skillopt", help="Also show how the run differs from SkillOpt.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a run or study: status, decisions, scores and usage."""
+    """Show a run or study: every decision with edits and reasons, scores and usage."""
     with exit_codes():
         study = read_study(run, root) if find_study(run, root) else None
         summary = read_run(run, root) if study is None else None
@@ -39,11 +42,13 @@ def show(
     elif study is not None:
         tables.show_study(out, study)
     elif summary is not None:
-        _show_run(summary)
+        _show_run(summary, skillopt)
 
 
-def _show_run(summary: RunSummary) -> None:
+def _show_run(summary: RunSummary, skillopt: bool) -> None:
     _show_reports(summary)
+    if summary.mode and (skillopt or summary.mode_facts.get("mode") == "parity"):
+        _show_mode(summary)
     if not summary.is_finished:
         command = f"skillwright resume {shlex.quote(str(summary.path))}"
         print_words(out, f"not finished; continue with:  {command}")
@@ -62,15 +67,17 @@ def _show_reports(summary: RunSummary) -> None:
     elif summary.turns is not None:
         tables.show_turns(out, summary.turns)
     tables.own_up(out, summary.is_scripted)
-    if summary.mode:
-        out.print("\n[bold]How it differs from SkillOpt[/]")
-        for line in summary.mode:
-            tables.print_indented(out, 4 if line.startswith(" ") else 2, Text(line.strip()))
-        for kept in summary.mode_facts.get("kept_out", ()):
-            tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):
         print_words(out, f"  {line}", "dim")
+
+
+def _show_mode(summary: RunSummary) -> None:
+    out.print("\n[bold]How it differs from SkillOpt[/]")
+    for line in summary.mode:
+        tables.print_indented(out, 4 if line.startswith(" ") else 2, Text(line.strip()))
+    for kept in summary.mode_facts.get("kept_out", ()):
+        tables.print_indented(out, 4, Text(f"not done in any mode: {kept}", style="dim"))
 
 
 def _show_beginning(summary: RunSummary) -> None:

@@ -26,10 +26,12 @@ from skillwright.cli.options import (
     NoModel,
     Output,
     Root,
+    Sign,
     SkillName,
     print_result,
 )
 from skillwright.cli.verify import show_taken
+from skillwright.cli.versions import log, restore, show
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import read_text, write_text
@@ -54,7 +56,7 @@ from skillwright.jobs.text import EvalPlan, has_scripted_models, open_run, prefl
 from skillwright.runs.folder import STORE_NAME
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look into a trained skill document, and take it away."
+    no_args_is_help=True, help="Versions of a trained skill document: look, compare, take away."
 )
 out = make_console()
 
@@ -62,6 +64,10 @@ _MOST = 6
 _TITLE = 60
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 _WHERE = "A file in a run's folder, RUN@VERSION, or a run for what it released"
+
+app.command("log")(log)
+app.command("show")(show)
+app.command("restore")(restore)
 
 
 @app.command("blame")
@@ -141,6 +147,7 @@ def export_(  # noqa: PLR0913 - each is an option
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the change of a SKILL.md; write nothing.")
     ] = False,
+    sign: Sign = None,
     root: Root = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
@@ -168,7 +175,7 @@ def export_(  # noqa: PLR0913 - each is an option
         found = None if _is_of_no_run(where) else find_skill(where, root)
         if found is not None and not name and (place is None or began_with_folder(found.run)):
             folder = Path(to) if place is None else place / folder_of(found.run).resolve().name
-            plan = plan_folder_export(found, folder)
+            plan = asyncio.run(plan_folder_export(found, folder, sign))
             if not dry_run:
                 plan.write()
             taken = None
@@ -179,7 +186,7 @@ def export_(  # noqa: PLR0913 - each is an option
                 "--to claude, codex or agents, or --output DIR writes a new folder"
             )
         else:
-            options = ExportOptions(place, name, asks_model=not no_model)
+            options = ExportOptions(place, name, asks_model=not no_model, sign_with=sign)
             text = read_text(Path(where), "skill document") if found is None else found.text
             run, version = (None, 0) if found is None else (found.run, found.version)
             taken = asyncio.run(export_document(text, run, version, options))
@@ -192,12 +199,15 @@ def export_(  # noqa: PLR0913 - each is an option
 
 def _show_change(plan: FolderExport, *, written: bool) -> None:
     """Show what an export changes in the folder of a SKILL.md."""
+    from skillwright.bank.formats.agent_skills import EVIDENCE_FILE
+
     for line in plan.diff.splitlines():
         print_words(out, Text(line, _COLORS.get(line[:1], "")))
-    if not plan.changed:
+    print_words(out, plan.proof, "green" if EVIDENCE_FILE in plan.changed else "")
+    if not plan.changed and not plan.is_stale:
         say(f"{plan.folder} holds this version already; nothing changes.")
     elif written:
-        say(f"written: {plan.folder}")
+        say(f"written: {plan.folder}; check it with:  skillwright verify {plan.folder}")
     else:
         say(f"Nothing was written. Without --dry-run this changes {plan.folder}.")
 

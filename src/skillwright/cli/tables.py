@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
@@ -43,11 +44,35 @@ _NAMES = {label: name for name, label in SHOWN_AS.items()}
 _MOST_ABREAST = 4  # maximum artifacts of a table with rate and interval on one line
 
 
-def show_training(console: Console, report: TrainReport, best_skill: str, scripted: bool) -> None:
-    """Show the results of training: scores, decisions with their reasons, and the artifact."""
-    show_state(console, report.state)
+def show_training(
+    console: Console,
+    report: TrainReport,
+    run: str,
+    best: str,
+    causes: Sequence[Cause] = (),
+    *,
+    scripted: bool,
+) -> None:
+    """Show the results of training, below its verdicts: scores, the artifact, what to do next."""
+    state = report.state
+    for line in _endings(state):
+        console.print(line)
+    _show_reports(console, state)
+    show_causes(console, causes)
     own_up(console, scripted)
-    print_words(console, f"released: [bold]{escape(best_skill)}[/]", markup=True)
+    print_words(console, f"[bold]{escape(state.outcome)}[/] ({escape(best)})", markup=True)
+    print_words(console, "Next:")
+    name = shlex.quote(run)
+    is_gain = state.best_version > 0
+    commands = (
+        f"skillwright report {name}",
+        f"skillwright runs episodes {name} --unsolved",
+        f"skillwright skill export {name} --to claude"
+        if is_gain
+        else f"skillwright runs show {name}",
+    )
+    for command in commands:
+        console.print(f"  {command}", markup=False, soft_wrap=True)
 
 
 def show_state(console: Console, state: TrainState) -> None:
@@ -55,6 +80,12 @@ def show_state(console: Console, state: TrainState) -> None:
     show_decisions(console, state)
     for line in _endings(state):
         console.print(line)
+    if state.release_text:
+        console.print(f"[bold]{escape(state.release_text)}[/]")
+    _show_reports(console, state)
+
+
+def _show_reports(console: Console, state: TrainState) -> None:
     for report in (state.report, state.confirmation.report if state.confirmation else None):
         if report is not None:
             console.print(split_table(report))
@@ -72,9 +103,8 @@ def _endings(state: TrainState) -> Iterator[str]:
         yield f"[yellow]{unusable}[/]; the steps above say why"
     if state.ran_out_of_patience:
         idle = counted(state.idle_steps, "step")
-        yield f"[yellow]stopped early[/]: nothing was accepted in {idle}"
+        yield f"[yellow]stopped early[/]: nothing was kept in {idle}"
     if state.two_levels:
-        yield f"[bold]{escape(state.release_text)}[/]"
         return
     if state.final is not None:
         yield f"the last skill against the best one: {escape(state.final.reason)}"
@@ -98,10 +128,10 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
         if effect.tasks == 1:
             bounds = "no interval: one task shows no spread"
         elif effect.interval is not None:
-            bounds = "95% interval {:+.3f} to {:+.3f}".format(*effect.interval)
+            bounds = "95%: {:+.3f} to {:+.3f}".format(*effect.interval)
         yield (
             f"{_words(heading)} over {_words(baseline)}: [bold]{effect.gain:+.3f}[/] mean reward "
-            f"({bounds}; paired by task)"
+            f"({bounds})"
         )
 
 
@@ -148,8 +178,8 @@ def show_fork(console: Console, outcome: ForkOutcome, run: str) -> None:
     console.print(table)
     solved = sum(one.solved is True for one in outcome.continuations)
     failed = sum(one.solved is None for one in outcome.continuations)
-    lost = f", [red]{counted(failed, 'failure')}[/]" if failed else ""
-    console.print(f"[bold]{solved} of {len(outcome.continuations)}[/] solved{lost}")
+    faults = f", [red]{counted(failed, 'fault')}[/]" if failed else ""
+    console.print(f"[bold]{solved} of {len(outcome.continuations)}[/] solved{faults}")
     name = outcome.recorded.name
     last = outcome.continuations[-1].name if outcome.continuations else name
     command = f"skillwright runs view {shlex.quote(run)} {last}"
@@ -158,9 +188,9 @@ def show_fork(console: Console, outcome: ForkOutcome, run: str) -> None:
 
 def _ended(one: FoundEpisode) -> str:
     if one.summary.failure is not None:
-        return f"failed ({one.summary.failure.cause.value.replace('_', ' ')})"
+        return f"fault ({one.summary.failure.cause.value.replace('_', ' ')})"
     early = "" if one.summary.stop_reason is StopReason.DONE else one.summary.stop_reason.value
-    outcome = "solved" if one.solved else "lost"
+    outcome = "solved" if one.solved else "unsolved"
     return f"{outcome} ({early.replace('_', ' ')})" if early else outcome
 
 
@@ -190,8 +220,7 @@ def own_up(console: Console, scripted: bool) -> None:
     """Print a notice if a scripted model took part."""
     if scripted:
         console.print(
-            "Scripted models took part: deterministic programs, not language models. The numbers "
-            "show that the loop works, not what a model would score.",
+            "Scripted models took part: the numbers only show that the loop works.",
             style="yellow",
         )
 
@@ -202,7 +231,7 @@ def show_decisions(console: Console, state: TrainState) -> None:
         *map(_of_step, state.steps),
         *(_of_epoch(one) for one in state.epochs if one.action or one.remarks),
     ]
-    for title, accepted in (("Accepted", True), ("Not accepted", False)):
+    for title, accepted in (("Kept", True), ("Not kept", False)):
         chosen = [one for one in decisions if one.accepted is accepted]
         if not chosen:
             continue
@@ -261,6 +290,10 @@ def split_table(report: SplitReport) -> Table:
         title=f"\n{_TITLES.get(report.split, report.split)} (95% interval)",
         title_justify="left",
         title_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 0),
+        pad_edge=False,
     )
     table.add_column("task type", overflow="fold")
     table.add_column("n", justify="right")
@@ -271,7 +304,6 @@ def split_table(report: SplitReport) -> Table:
     for name, score in first.task_types.items():
         types = [column.task_types.get(name) for column in columns.values()]
         table.add_row(_words(name), str(score.tasks), *(_cell(one, between) for one in types))
-    table.add_section()
     overall = [_cell(column.overall, between) for column in columns.values()]
     table.add_row("all", str(first.overall.tasks), *overall, style="bold")
     return table
@@ -284,7 +316,7 @@ def eval_table(report: EvalReport) -> Table:
     table.add_column("episodes", justify="right")
     table.add_column("solved", justify="right", no_wrap=True)
     table.add_column("truncated", justify="right")
-    table.add_column("failures", justify="right")
+    table.add_column("faults", justify="right")
     for name, score in _rows(report.table):
         counts = (str(score.truncated), str(score.failures))
         table.add_row(_words(name), str(score.episodes), _cell(score), *counts)
@@ -340,15 +372,16 @@ def show_failed_calls(console: Console, usage: Mapping[str, Usage]) -> None:
         )
 
 
-def show_causes(console: Console, causes: Sequence[Cause], run: str) -> None:
-    """List causes of failure by frequency, with the command to view an example."""
+def show_causes(console: Console, causes: Sequence[Cause], run: str = "") -> None:
+    """List why episodes were not solved, with the command to view one of a run."""
     if not causes:
         return
-    console.print("\n[bold]Most frequent causes of failure[/]")
+    console.print("[bold]Unsolved, the most frequent first[/]")
     for cause in causes:
         print_indented(console, 2, Text(cause.line))
-    command = f"skillwright runs view {shlex.quote(run)} {causes[0].episode}"
-    print_words(console, f"  read one with:  {command}", "dim")
+    if run:
+        command = f"skillwright runs view {shlex.quote(run)} {causes[0].episode}"
+        print_words(console, f"  read one with:  {command}", "dim")
 
 
 def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause]) -> str:
@@ -356,14 +389,14 @@ def why_no_score(report: SplitReport | None, name: str, causes: Sequence[Cause])
     if report is None or (score := report.tables[name].overall).success_rate is not None:
         return ""
     most = f"; the most frequent: {causes[0].line}" if causes else ""
-    return f"no test episode has a score, {score.failures} failed{most}"
+    return f"no test episode has a score, only {counted(score.failures, 'fault')}{most}"
 
 
 def show_turns(console: Console, ends: TurnEnds) -> None:
-    """Print the share of unusable answers, and advice."""
-    style = "yellow" if any(ends.lapses.values()) else "dim"
-    for line in ends.lines():
-        print_words(console, line, style)
+    """Print the share of unusable answers, with advice, if there are any."""
+    if any(ends.lapses.values()):
+        for line in ends.lines():
+            print_words(console, line, "yellow")
 
 
 def _rows(table: ScoreTable) -> Iterator[tuple[str, Score]]:

@@ -48,6 +48,11 @@ def _check_ratio(text: str) -> str:
     return text
 
 
+def _check_shares(text: str) -> str:
+    parse_ratio(text, least=0)
+    return text
+
+
 def _or_usual(given: Any) -> Any:
     return USUAL_RATIO if given in ("", None) else given
 
@@ -195,15 +200,19 @@ class VerifiersData(LimitedData):
 
 
 class TableData(LimitedData):
-    """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
+    """The rows of a file: CSV, TSV, JSON, JSON Lines, Parquet, or the evals of a skill."""
 
     kind: Literal["table"] = "table"
     path: Annotated[str, Field(min_length=1)]
     """File, or folder with ``train.csv``, ``val.csv`` and ``test.csv``."""
-    ratio: Annotated[str, AfterValidator(_check_ratio)] | None = None
-    """Shares of train, val and test, stratified by task type and answer; unset, 1:1:1."""
+    ratio: Annotated[str, AfterValidator(_check_shares)] | None = None
+    """Shares of train, val and test, stratified by task type and answer; unset, 1:1:1.
+    ``0:0:1``: all rows are for `skillwright eval`."""
     split_column: str | None = None
     """Column with ``train``, ``val`` or ``test``, instead of a ratio."""
+    cluster_column: str | None = None
+    """Column whose equal values mark rows that tests count once, such as a document; unset, near
+    copies are found by their texts. A column of unique values turns that off."""
     encoding: str | None = None
     """Text encoding such as ``cp1252``; unset, UTF-8 or the byte-order mark."""
     max_cell_chars: PositiveInt = 1_000_000

@@ -1,8 +1,9 @@
 """What numbers mean: scores, intervals, and the gates that let an improvement through."""
 
+from skillwright.evaluation.check import CheckAnswer, CheckTest, CheckVerdict, Noise
 from skillwright.evaluation.difference import PairedDifference, paired_difference
-from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel
-from skillwright.evaluation.gates.base import Gate, power_text, why_hopeless
+from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
+from skillwright.evaluation.gates.base import Gate, alpha_lines, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.chosen import Choice, choices, chosen_p_value
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
@@ -36,7 +37,12 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    gains_by_cluster,
+    measure_effect,
+    paired_p_value,
+)
 from skillwright.evaluation.power import detectable_gain
 from skillwright.evaluation.report import (
     Score,
@@ -46,13 +52,16 @@ from skillwright.evaluation.report import (
     compute_score,
     selection_bias,
 )
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
 __all__ = [
     "RELEASE_DRAWS_FROM",
     "RELEASE_PHASE",
     "AlphaLedger",
     "BoundedGain",
+    "CheckAnswer",
+    "CheckTest",
+    "CheckVerdict",
     "Choice",
     "Decision",
     "DrawCount",
@@ -63,6 +72,8 @@ __all__ = [
     "GateMetric",
     "GateResult",
     "Interval",
+    "Look",
+    "Noise",
     "NonInferiorityTest",
     "OpenGate",
     "PairedDifference",
@@ -77,6 +88,8 @@ __all__ = [
     "StrictGate",
     "Terms",
     "Verdict",
+    "alpha_lines",
+    "blocks",
     "bound_gain",
     "bounded_mean_interval",
     "choices",
@@ -86,6 +99,7 @@ __all__ = [
     "compute_semantic_density",
     "detectable_gain",
     "evaluate_gate",
+    "gains_by_cluster",
     "least_margin",
     "mean_above_p_value",
     "mean_interval",

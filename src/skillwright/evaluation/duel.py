@@ -4,10 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
 
-from skillwright.core import EpisodeSpec, Pair, SkillSource, Task, did_you_mean
-from skillwright.core.concurrency import together
-from skillwright.core.seeds import evaluation_seed
+from skillwright.core import EpisodeSpec, Pair, SkillContext, SkillSource, Task, did_you_mean
+from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.rollout import Engine
 
 
@@ -31,6 +32,33 @@ class Draws:
         """Return the episode spec of a task's draw, the same for both sides of a pair."""
         seed = evaluation_seed(self.seed, task.id, number)
         return EpisodeSpec(task, seed, number, self.phase, self.step)
+
+    def order(self, *names: str | int) -> tuple[int, int]:
+        """Return the side that starts first and the other: 0 is the incumbent, 1 the candidate.
+
+        The order is random by name, so that an endpoint whose level moves favors neither side.
+        """
+        first = derive_seed("order", self.seed, *names) % 2
+        return first, 1 - first
+
+
+LEAST_IN_BLOCK = 5
+"""Minimum tasks of a block, if there are as many."""
+
+
+def blocks(task_ids: Sequence[str], most: int = 8) -> list[Sequence[str]]:
+    """Divide tasks into consecutive blocks, for sides that cannot be played at once.
+
+    Each block is played by both sides before the next one, so that both meet the same level of an
+    endpoint.
+
+    Args:
+        task_ids: The tasks.
+        most: Maximum number of blocks, because each costs a call per side.
+    """
+    count = max(1, min(most, len(task_ids) // LEAST_IN_BLOCK))
+    ends = [len(task_ids) * at // count for at in range(count + 1)]
+    return [task_ids[start:end] for start, end in pairwise(ends)]
 
 
 class DrawCount:
@@ -57,10 +85,28 @@ class DrawCount:
         return range(first, first + n)
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A skill text for each episode of one request, in order."""
+
+    waits: ClassVar[bool] = False
+
+    listed: Sequence[SkillContext]
+
+    def context(self, task: Task) -> SkillContext:
+        return self.contexts([task])[0]
+
+    def contexts(self, tasks: Sequence[Task]) -> list[SkillContext]:
+        if len(tasks) != len(self.listed):
+            raise ValueError(f"{len(self.listed)} skill texts for {len(tasks)} episodes")
+        return list(self.listed)
+
+
 class SkillDuel:
     """Draws paired episodes of two skills through an engine.
 
-    Both episodes of a pair have the same task, draw number and seed. Drawing a task again
+    Both episodes of a pair have the same task, draw number and seed, and start together, in random
+    order. So where an endpoint's level moves, it moves for both sides. Drawing a task again
     continues its numbers, so that no draw is used twice.
 
     If both sides have the same skill text for a task, one episode serves both. Its draws are
@@ -93,7 +139,8 @@ class SkillDuel:
             raise ValueError(f"task ids must be unique; {twice[0]!r} is not")
         self._sides = (incumbent, candidate)
         self._draws = draws
-        self._count: DrawCount | None = None
+        self._given: list[dict[str, SkillContext]] = []
+        self._count = DrawCount({})
 
     @property
     def task_ids(self) -> Sequence[str]:
@@ -107,28 +154,34 @@ class SkillDuel:
             ValueError: A task is not part of the duel.
             SkillwrightError: The engine stopped (`Engine.run`); failed episodes do not stop it.
         """
-        if self._count is None:
-            self._count = DrawCount(await self._first_draws())
-        specs = [
-            self._draws.spec(self._tasks[task_id], number)
+        if not self._given:
+            self._given = await self._contexts()
+            self._count = DrawCount(self._first_draws())
+        pairs = [
+            (self._draws.spec(self._tasks[task_id], number), self._draws.order(task_id, number))
             for task_id in task_ids
             for number in self._count.take(task_id, n)
         ]
-        incumbents, candidates = await together(
-            self._engine.run(specs, skill) for skill in self._sides
-        )
+        starts = [(spec, side) for spec, order in pairs for side in order]
+        listed = _Listed([self._given[side][spec.task.id] for spec, side in starts])
+        results = iter(await self._engine.run([spec for spec, _ in starts], listed))
+        drawn = [(next(results), next(results)) for _ in pairs]
         return [
-            Pair(incumbent, candidate)
-            for incumbent, candidate in zip(incumbents, candidates, strict=True)
+            Pair(*(one if order == (0, 1) else one[::-1]))
+            for one, (_, order) in zip(drawn, pairs, strict=True)
         ]
 
-    async def _first_draws(self) -> dict[str, int]:
+    async def _contexts(self) -> list[dict[str, SkillContext]]:
+        """Return each side's skill text by task id."""
         tasks = list(self._tasks.values())
         given = [
             await asyncio.to_thread(side.contexts, tasks) if side.waits else side.contexts(tasks)
             for side in self._sides
         ]
+        return [dict(zip(self._tasks, texts, strict=True)) for texts in given]
+
+    def _first_draws(self) -> dict[str, int]:
+        old, new = self._given
         return {
-            task.id: 0 if old.text == new.text else self._draws.first
-            for task, old, new in zip(tasks, *given, strict=True)
+            one: 0 if old[one].text == new[one].text else self._draws.first for one in self._tasks
         }

@@ -1,14 +1,17 @@
 """Paired comparison of two sides on the same tasks and seeds.
 
-Tasks are the independent unit: several draws of a task are averaged first.
+Tasks are the independent unit: several draws of a task are averaged first. Tasks of one cluster,
+such as near copies, depend on each other; then clusters are the unit (`gains_by_cluster`).
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
+from types import MappingProxyType
+from typing import Final
 
 from skillwright.core import Pair
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
@@ -34,6 +37,7 @@ class PairedEffect(JsonRecord):
         incumbent: The incumbent's mean reward over tasks.
         candidate: The candidate's mean reward over tasks.
         tasks: Tasks with at least one scored pair.
+        clusters: Clusters of these tasks; without near copies, as many as tasks.
         better: Tasks on which the candidate did better.
         worse: Tasks on which it did worse.
         pairs: Scored pairs.
@@ -48,35 +52,49 @@ class PairedEffect(JsonRecord):
     incumbent: float | None
     candidate: float | None
     tasks: int
+    clusters: int
     better: int
     worse: int
     pairs: int
     lost: int
 
 
-def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect:
+ALONE: Final[Mapping[str, str]] = MappingProxyType({})
+"""Clusters of tasks that are all independent."""
+
+
+def measure_effect(
+    pairs: Sequence[Pair], clusters: Mapping[str, str] = ALONE, *, tests: bool = True
+) -> PairedEffect:
     """Estimate the gain of the candidates of ``pairs`` over their incumbents.
 
     Pairs with a failure are left out and counted. With one draw per task and rewards of 0 and 1
-    the interval is Newcombe's, otherwise Student's t over the tasks' mean gains.
+    the interval is Newcombe's, otherwise Student's t over the tasks' mean gains. With clusters of
+    several tasks it is Student's t over the clusters, with cluster-robust standard errors.
 
     Args:
         pairs: Draws of both sides.
+        clusters: Cluster by task id; tasks without one are independent.
         tests: Compute the p-value (`paired_p_value`); if false, it is ``None``.
     """
     rewards = _rewards_by_task(pairs)
     scored = sum(len(draws) for draws in rewards.values())
     lost = len(pairs) - scored
     if not rewards:
-        return PairedEffect(None, None, None, None, None, 0, 0, 0, 0, lost)
-    gains = list(_gains(rewards).values())
+        return PairedEffect(None, None, None, None, None, 0, 0, 0, 0, 0, lost)
+    by_task = _gains(rewards)
+    gains, by_cluster = by_task.values(), gains_by_cluster(by_task, clusters)
+    is_clustered = len(by_cluster) < len(by_task)
     return PairedEffect(
         gain=round(fmean(gains), _DIGITS),
-        interval=_gain_interval(rewards, gains),
-        p_value=paired_p_value(gains) if tests else None,
+        interval=_clustered_interval(by_task, clusters)
+        if is_clustered
+        else _gain_interval(rewards, list(gains)),
+        p_value=paired_p_value(list(by_cluster.values())) if tests else None,
         incumbent=fmean(fmean([old for old, _ in draws]) for draws in rewards.values()),
         candidate=fmean(fmean([new for _, new in draws]) for draws in rewards.values()),
         tasks=len(rewards),
+        clusters=len(by_cluster),
         better=sum(gain > 0 for gain in gains),
         worse=sum(gain < 0 for gain in gains),
         pairs=scored,
@@ -87,6 +105,43 @@ def measure_effect(pairs: Sequence[Pair], *, tests: bool = True) -> PairedEffect
 def task_gains(pairs: Sequence[Pair]) -> dict[str, float]:
     """Return each task's mean gain over its scored draws, by id, in order of appearance."""
     return _gains(_rewards_by_task(pairs))
+
+
+def gains_by_cluster(gains: Mapping[str, float], clusters: Mapping[str, str]) -> dict[str, float]:
+    """Combine the gains of each cluster's tasks into one value.
+
+    Tasks that say nearly the same gain or lose together, so a test must flip the signs of a
+    cluster's tasks together, and an interval must count a cluster once.
+
+    Args:
+        gains: Mean gain by task id.
+        clusters: Cluster by task id; a task without one is a cluster of its own.
+
+    Returns:
+        By cluster, in order of appearance, the sum of its tasks' gains times clusters / tasks. So
+        the mean over clusters is the mean over tasks; without clusters of several tasks these are
+        the gains.
+    """
+    sums: defaultdict[str, float] = defaultdict(float)
+    for task_id, gain in gains.items():
+        sums[clusters.get(task_id, task_id)] += gain
+    return {name: total * len(sums) / len(gains) for name, total in sums.items()}
+
+
+def largest_cluster(pairs: Iterable[Pair], clusters: Mapping[str, str]) -> int:
+    """Return the number of tasks in the largest cluster of ``pairs``; at least 1."""
+    task_ids = {pair.task_id for pair in pairs}
+    return max(Counter(clusters.get(one, one) for one in task_ids).values(), default=1)
+
+
+def _clustered_interval(gains: Mapping[str, float], clusters: Mapping[str, str]) -> Interval | None:
+    """Return Student's t interval with a standard error from the clusters' residuals.
+
+    Source: E. Miller, Adding Error Bars to Evals (arXiv:2411.00640), section 2.2.
+    """
+    mean = fmean(gains.values())
+    residuals = gains_by_cluster({one: gain - mean for one, gain in gains.items()}, clusters)
+    return mean_interval([mean + residual for residual in residuals.values()])
 
 
 def by_task_type(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:

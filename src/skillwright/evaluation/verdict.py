@@ -19,6 +19,23 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Look(JsonRecord):
+    """One look of a test at the draws so far.
+
+    Attributes:
+        draws: Draws per task and side so far; tasks that were not drawn again have fewer.
+        alpha: The alpha that may be spent up to this look.
+        p_value: ``None`` if too many pairs were lost to test.
+    """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    draws: int
+    alpha: float
+    p_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict(JsonRecord):
     """A gate's decision with the numbers behind it; rewards are in [0, 1].
 
@@ -37,6 +54,7 @@ class Verdict(JsonRecord):
         worse: Tasks on which it did worse.
         moved: Mean gain by task id, of tasks with a different result; empty if the gate does not
             say.
+        looks: The looks of the test, in order; empty if the gate makes no such test.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -55,6 +73,7 @@ class Verdict(JsonRecord):
     better: int | None = None
     worse: int | None = None
     moved: dict[str, float] = field(default_factory=dict)
+    looks: tuple[Look, ...] = ()
 
     @property
     def accepted(self) -> bool:

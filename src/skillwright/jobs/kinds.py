@@ -10,6 +10,10 @@ MADE = "made"
 """The first event of a run: its job and its initial facts."""
 EVALUATED = "evaluated"
 """The event with the report of an evaluation."""
+CHECK: Final = "check"
+"""The job of a run that compares a new skill with an old one."""
+CHECKED: Final = "checked"
+"""The event with the report of a check."""
 SERVE: Final = "serve"
 """The job of a run that holds the conversations of `skillwright serve`."""
 RL: Final = "rl"
@@ -39,6 +43,8 @@ class Kind(StrEnum):
     """The initial and the best skill have their scores on the tasks that no gate has drawn."""
     FINISHED = "finished"
     """Nothing is left to do."""
+    RESTORED = "restored"
+    """A person made another version the released one."""
 
 
 class RlKind(StrEnum):

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from skillwright.core.errors import RunError, SkillwrightError
 from skillwright.core.sqlite_file import log_of, log_size
-from skillwright.jobs.kinds import EVALUATED, MADE, RL, SERVE, Kind, RlKind
+from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, MADE, RL, SERVE, Kind, RlKind
 from skillwright.runs.folder import STORE_NAME, RunFolder, list_runs
 from skillwright.runs.store import Event, RunStore
 
@@ -20,7 +20,7 @@ class ListedRun:
     Attributes:
         name: The run's name.
         path: Its folder.
-        job: ``train``, ``eval``, ``rl`` or ``serve``.
+        job: ``train``, ``eval``, ``check``, ``rl`` or ``serve``.
         started: When it began, UTC, for people.
         episodes: Scored episodes in the store.
         failures: Episodes without a score.
@@ -60,6 +60,10 @@ class ListedRun:
             outcome = _Outcome(judged, is_finished=True)
         elif made["job"] == RL:
             outcome = _weights(events)
+        elif made["job"] == CHECK:
+            checked = _last(events, CHECKED)
+            answer = checked["verdict"]["answer"] if checked else "not finished"
+            outcome = _Outcome(answer, is_finished=checked is not None)
         elif made["job"] == "eval":
             outcome = _evaluation(events)
         else:

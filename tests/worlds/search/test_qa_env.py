@@ -155,3 +155,8 @@ def test_settings_that_do_not_fit_are_refused(settings, said):
     with pytest.raises(ConfigError) as raised:
         validated({"env": {"name": "qa"}, "models": models(), **settings}, "test")
     assert said in str(raised.value)
+
+
+def test_the_record_of_a_reply_names_the_right_answer_and_the_scored_one():
+    step, _ = answered("<answer>New Town</answer>")
+    assert (step["metadata"]["expected"], step["metadata"]["answer"]) == ("Old Town", "New Town")

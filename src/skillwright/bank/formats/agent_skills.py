@@ -23,7 +23,7 @@ import yaml
 from skillwright.bank.bank import Bank, BankError
 from skillwright.bank.formats.markdown import from_markdown, sections
 from skillwright.bank.lint.lint import Finding, lint
-from skillwright.bank.triggers import DESCRIPTION_LIMIT, TaskWords, describe, plain_prose
+from skillwright.bank.triggers import TaskWords, describe, plain_prose
 from skillwright.core import BankSkill, DataError
 from skillwright.core.fence import hidden_at
 from skillwright.core.jsonio import digest, read_text, write_text
@@ -49,7 +49,6 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 _NOT_PROSE = re.compile(r"[^\w ,./-]")
 _HASH_LINE = re.compile(rf'^  {HASH}: "[^"\n]*"$', re.MULTILINE)
-_LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,2}\s+(?P<title>.+?)(?:\s+#+)?\s*$")
 _CODE_FENCE = re.compile(r"^\s*(```|~~~)")
 # Text that a client expands or runs; and closing tags without an opening tag, which could end the
@@ -116,7 +115,7 @@ def check_name(name: str) -> str:
     return name
 
 
-_LONGEST = 50_000  # reading YAML takes a second per 100 KB
+_LONGEST = 500_000  # reading YAML takes a second per 100 KB
 _BLOCK = re.compile(r"^---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_VALUE = re.compile(r"^(?P<key>[\w-]+):[ \t]+(?P<value>[^\s'\"|>\[{].*)$", re.MULTILINE)
 
@@ -460,44 +459,6 @@ def is_ours(fields: Mapping[str, object]) -> bool:
     """Return whether the frontmatter marks a folder as an export of Skillwright."""
     metadata = fields.get("metadata")
     return isinstance(metadata, dict) and metadata.get("generator") == GENERATOR
-
-
-def broken_rules(folder: Path, fields: Mapping[str, Any], body: str) -> Iterator[str]:
-    """Yield violations of the Agent Skills standard."""
-    name, description = fields.get("name"), fields.get("description")
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LIMIT:
-        yield f"name {name!r} is not 1 to {NAME_LIMIT} lowercase letters, digits and single hyphens"
-    elif name != folder.resolve().name:
-        yield f"name {name!r} is not the folder's name, {folder.resolve().name!r}"
-    if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_LIMIT:
-        size = len(description.strip()) if isinstance(description, str) else 0
-        yield f"the description has {size} characters; 1 to {DESCRIPTION_LIMIT} are allowed"
-    elif "<" in description or ">" in description or hidden_at(description):
-        yield "the description has angle brackets or hidden characters"
-    known = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
-    if unknown := sorted(map(str, set(fields) - known)):
-        yield f"the frontmatter has keys that the standard does not know: {', '.join(unknown)}"
-    metadata = fields.get("metadata", {})
-    if not isinstance(metadata, dict) or not all(
-        isinstance(one, str) for item in metadata.items() for one in item
-    ):
-        yield "metadata is no map of texts to texts"
-    if body.count("\n") >= 500 or len(body) >= 20_000:
-        yield f"the body has {body.count(chr(10))} lines and {len(body):,} characters"
-
-
-def broken_links(folder: Path, body: str) -> Iterator[str]:
-    """Yield the links of a body that are broken, leave the folder, or are deeper than one level."""
-    for link in _LINK.findall(body):
-        if re.match(r"[a-z][a-z0-9+.-]*:|#", link, re.IGNORECASE):
-            continue
-        path = folder / link.partition("#")[0]
-        if not path.resolve().is_relative_to(folder.resolve()):
-            yield f"{link} leads out of the folder"
-        elif not path.is_file():
-            yield f"{link} is not there"
-        elif link.count("/") > 1:
-            yield f"{link} lies deeper than one level"
 
 
 def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:

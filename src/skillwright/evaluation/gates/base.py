@@ -153,6 +153,14 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
     )
 
 
+def alpha_lines(gate: Gate, alpha: float) -> list[str]:
+    """Return a sentence that explains a run's alpha; none for a gate without a test."""
+    if not gate.knows_noise:
+        return []
+    what = "release a skill" if gate.release is not None else "keep an edit"
+    return [f"alpha {alpha:g}: of runs without a real gain, at most {100 * alpha:g}% {what}"]
+
+
 def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
     """Describe the smallest gain that a gate can detect on ``tasks``; see `detectable_gain`."""
     if gate.accepts_all:
@@ -172,9 +180,15 @@ def power_text(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
         return f"on {tasks} val tasks {what} finds no gain in {POWER:.0%} of runs"
     return (
         f"on {tasks} val tasks {what} finds a true gain of {math.ceil(100 * gain)} points in "
-        f"{POWER:.0%} of runs (alpha {ledger.share:.2g}, up to {_counted(draws)} per task and "
+        f"{POWER:.0%} of runs (alpha {_share(ledger)}, up to {_counted(draws)} per task and "
         "side; success rates spread from 0 to 1, answers that vary)"
     )
+
+
+def _share(ledger: AlphaLedger) -> str:
+    """Format the alpha of the next test, and the run's where it differs."""
+    whole = "" if ledger.share == ledger.total else f" of the run's {ledger.total:g}"
+    return f"{ledger.share:.2g}{whole}"
 
 
 def _counted(draws: int) -> str:

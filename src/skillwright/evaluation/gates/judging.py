@@ -7,14 +7,20 @@ the pairs are lost, or if there are too few tasks for the test.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import fsum, inf, sqrt
 from statistics import fmean
 
 from skillwright.core import EpisodeResult, Pair
 from skillwright.evaluation.gates.chosen import Choice
 from skillwright.evaluation.gates.skillopt_gate import GateMetric, select_gate_score
-from skillwright.evaluation.paired import PairedEffect, by_task_type, measure_effect, task_gains
+from skillwright.evaluation.paired import (
+    ALONE,
+    PairedEffect,
+    by_task_type,
+    measure_effect,
+    task_gains,
+)
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 MAX_LOST_SHARE = 0.1
@@ -62,12 +68,18 @@ class Terms:
         judged: The candidates that the run has judged on the same tasks, in order; for a release
             test of an agent without randomness.
         weights: Number of checkpoints from which the tested one was selected on the same tasks.
+        clusters: Cluster by task id, of tasks that say nearly the same; see `gains_by_cluster`.
     """
 
     success_threshold: float = 1.0
     seed: int = 0
     judged: tuple[Choice, ...] = ()
     weights: int = 1
+    clusters: Mapping[str, str] = field(default_factory=dict)
+
+    def count(self, task_ids: Iterable[str]) -> int:
+        """Return the number of clusters of these tasks, which is the size of the sample."""
+        return len({self.clusters.get(task_id, task_id) for task_id in task_ids})
 
 
 USUAL = Terms()
@@ -92,14 +104,21 @@ def nothing_left(ledger: AlphaLedger) -> str:
     )
 
 
-def too_few(tasks: int, alpha: float) -> str:
-    """Return a message if ``tasks`` are too few for a paired test at ``alpha``, or ""."""
+def too_few(tasks: int, alpha: float, clusters: int | None = None) -> str:
+    """Return a message if ``tasks`` are too few for a paired test at ``alpha``, or "".
+
+    Args:
+        tasks: Held-out tasks.
+        alpha: Significance level.
+        clusters: Clusters of these tasks; ``None`` for as many.
+    """
     needed = tasks_needed(alpha)
-    if tasks >= needed:
+    if (tasks if clusters is None else clusters) >= needed:
         return ""
+    copies = "" if clusters in (None, tasks) else f" that are {clusters} clusters of near copies"
     return (
-        f"{tasks} held-out tasks cannot prove a gain at alpha = {alpha:.2g}; at least {needed} "
-        "are needed. Add validation tasks, or use the strict gate."
+        f"{tasks} held-out tasks{copies} cannot prove a gain at alpha = {alpha:.2g}; at least "
+        f"{needed} are needed. Add validation tasks, or use the strict gate."
     )
 
 
@@ -140,7 +159,9 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
     return f"{were}, and at most {most} may (evaluation.gate.max_worse_tasks): {named}{rest}"
 
 
-def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
+def harmed_task_type(
+    pairs: Sequence[Pair], veto: float | None, clusters: Mapping[str, str] = ALONE
+) -> str:
     """Return a message about the first task type with a loss above ``veto``, or "".
 
     The loss is significant: the 95% interval of the gain lies below ``-veto``.
@@ -148,7 +169,7 @@ def harmed_task_type(pairs: Sequence[Pair], veto: float | None) -> str:
     if veto is None:
         return ""
     for task_type, members in by_task_type(pairs).items():
-        effect = measure_effect(members)
+        effect = measure_effect(members, clusters)
         if effect.interval is not None and effect.interval.high < -veto:
             return f"task type {task_type!r} got worse by more than {veto:g}: {change(effect)}"
     return ""
@@ -189,8 +210,9 @@ def stricter(effect: PairedEffect, alpha: float) -> str:
 
 def went(effect: PairedEffect) -> str:
     """Return the number of better and worse tasks and the change of the mean, as text."""
+    clusters = "" if effect.clusters == effect.tasks else f" (in {effect.clusters} clusters)"
     return (
-        f"{effect.better} of {effect.tasks} tasks went better and {effect.worse} worse; "
+        f"{effect.better} of {effect.tasks} tasks{clusters} went better and {effect.worse} worse; "
         f"{change(effect)}"
     )
 

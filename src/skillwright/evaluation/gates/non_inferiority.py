@@ -29,7 +29,12 @@ from skillwright.evaluation.gates.judging import (
 )
 from skillwright.evaluation.gates.release import ReleaseTest
 from skillwright.evaluation.intervals import mean_above_p_value
-from skillwright.evaluation.paired import measure_effect, task_gains
+from skillwright.evaluation.paired import (
+    gains_by_cluster,
+    largest_cluster,
+    measure_effect,
+    task_gains,
+)
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 _FIRST_DRAWS = 2
@@ -76,7 +81,7 @@ class NonInferiorityTest:
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Test whether the duel's candidate loses less than the margin."""
         alpha, task_ids = ledger.share, duel.task_ids
-        problem = nothing_left(ledger) or self.why_hopeless(len(task_ids), alpha)
+        problem = nothing_left(ledger) or self.why_hopeless(terms.count(task_ids), alpha)
         if problem:
             return undecided(f"{problem}.")
         metric = Metric(self.like.metric, self.like.mixed_weight, terms.success_threshold)
@@ -84,26 +89,29 @@ class NonInferiorityTest:
         sizes = list(doubling(min(_FIRST_DRAWS, self.like.draws), self.like.draws))
         for size, done in zip(sizes, accumulate(sizes), strict=True):
             pairs += metric.of(await duel.draw(task_ids, n=size))
-            beyond = {name: gain + self.margin for name, gain in task_gains(pairs).items()}
+            gains = gains_by_cluster(task_gains(pairs), terms.clusters)
+            beyond = {name: gain + self.margin for name, gain in gains.items()}
             repeats = done > 1 and not share_varying_within(pairs)
             if done == self.like.draws or repeats or z_score(beyond) < _FUTILE_Z:
-                return self._decide(pairs, len(task_ids), alpha, terms.seed)
+                return self._decide(pairs, len(task_ids), alpha, terms)
         raise AssertionError("the last look decides")  # pragma: no cover
 
-    def _decide(self, pairs: Sequence[Pair], tasks: int, alpha: float, seed: int) -> Verdict:
-        effect = measure_effect(pairs, tests=False)
+    def _decide(self, pairs: Sequence[Pair], tasks: int, alpha: float, terms: Terms) -> Verdict:
+        effect = measure_effect(pairs, terms.clusters, tests=False)
         verdict = measured(effect)
         problem = (
             too_many_unscored(effect, tasks)
             or too_many_lost(effect)
-            or self.why_hopeless(effect.tasks, alpha)
+            or self.why_hopeless(effect.clusters, alpha)
         )
         if problem:
             return replace(verdict, reason=f"Undecided: {problem}")
         # Shuffled, because tasks may be sorted by type, and the p-value depends on the order.
-        gains = sorted(task_gains(pairs).items())
-        random.Random(derive_seed("non-inferiority", seed)).shuffle(gains)
-        p_value = mean_above_p_value([gain for _, gain in gains], -self.margin)
+        gains = sorted(gains_by_cluster(task_gains(pairs), terms.clusters).items())
+        random.Random(derive_seed("non-inferiority", terms.seed)).shuffle(gains)
+        # The gain of a cluster of several tasks may be beyond [-1, 1].
+        most = max(1.0, largest_cluster(pairs, terms.clusters) * effect.clusters / effect.tasks)
+        p_value = mean_above_p_value([gain / most for _, gain in gains], -self.margin / most)
         verdict, facts = replace(verdict, p_value=p_value, alpha=alpha), went(effect)
         loss = f"a loss of {self.margin:g} or more"
         # Without a measured gain there were too few tasks above.
@@ -116,7 +124,8 @@ class NonInferiorityTest:
                 f"{alpha:.2g} would do."
             )
             return replace(verdict, decision=Decision.REJECT, reason=reason)
-        harmed = harmed_task_type(pairs, self.like.task_type_veto) or too_many_worse(
+        veto = self.like.task_type_veto
+        harmed = harmed_task_type(pairs, veto, terms.clusters) or too_many_worse(
             pairs, self.like.max_worse_tasks
         )
         if harmed:

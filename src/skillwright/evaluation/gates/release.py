@@ -5,6 +5,7 @@ looks; B. Phipson and G. K. Smyth, Statistical Applications in Genetics and Mole
 (2010) 39, for exact tests by random sign assignments.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -36,7 +37,7 @@ from skillwright.evaluation.gates.judging import (
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
 if TYPE_CHECKING:  # numpy is imported by the first test, because scoring does not need it
     import numpy as np
@@ -93,6 +94,10 @@ class _Look:
     repeats: bool
     spent: float | None
 
+    def tested_at(self, terms: Terms) -> float:
+        """Return the alpha that the p-value of this look is compared with."""
+        return self.alpha / terms.weights if self.repeats else self.limit
+
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTest:
@@ -145,6 +150,7 @@ class ReleaseTest:
         pairs: list[Pair] = []
         asked: Sequence[str] = task_ids
         spent: float | None = None
+        looks: tuple[Look, ...] = ()
         for number, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
             pairs += metric.of(await duel.draw(asked, n=size))
             asked = varying_tasks(task_ids, pairs)
@@ -153,8 +159,9 @@ class ReleaseTest:
             limit = alpha if is_last else alpha * (number + 1) / len(sizes)
             look = _Look(number, pairs, task_ids, alpha, limit, is_last, repeats, spent)
             verdict, is_over = self._outcome(look, test, terms)
+            looks += (Look(done, look.tested_at(terms), verdict.p_value),)
             if is_over:
-                return verdict
+                return replace(verdict, looks=looks)
             spent = verdict.alpha
         raise AssertionError("the last look decides")  # pragma: no cover
 
@@ -168,11 +175,10 @@ class ReleaseTest:
             # After further draws the share of lost pairs may be small enough.
             undecidable = replace(verdict, reason=f"Undecided: {problem}")
             return undecidable, bool(hopeless) or look.is_last
-        gains, limit = task_gains(look.pairs), look.limit
+        gains, limit = task_gains(look.pairs), look.tested_at(terms)
         if look.repeats:
             seed = derive_seed("chosen", terms.seed)
             p_value = chosen_p_value(gains, terms.judged, seed)
-            limit = look.alpha / terms.weights
         else:
             p_value = test.look([gains.get(task_id, 0.0) for task_id in look.task_ids], limit)
         verdict = replace(verdict, p_value=p_value, alpha=look.alpha)
@@ -257,10 +263,15 @@ class SignTest:
 
 @lru_cache(maxsize=4)
 def _signs(tasks: int, seed: int) -> "NDArray[np.float32]":
-    """Return sign assignments, shape ``[assignments, tasks]``; the first is the observed one."""
+    """Return sign assignments, shape ``[assignments, tasks]``; the first is the observed one.
+
+    They are the bits of SHAKE-256, so that any program can repeat the test (``docs/evidence.md``).
+    """
     import numpy as np
 
-    signs = np.random.default_rng(seed).integers(0, 2, (ASSIGNMENTS, tasks), np.int8)
-    signs = signs * 2 - 1
+    width = -(-tasks // 8)
+    stream = hashlib.shake_256(str(seed).encode()).digest(ASSIGNMENTS * width)
+    rows = np.frombuffer(stream, np.uint8).reshape(ASSIGNMENTS, width)
+    signs = 2 * np.unpackbits(rows, axis=1, count=tasks).astype(np.float32) - 1
     signs[0] = 1
-    return signs.astype(np.float32)
+    return signs

@@ -92,7 +92,7 @@ class BankSession:
             val=self.bench.splits.val,
             section=self.config.evolve,
             gate=self.config.evaluation.gate,
-            terms=terms_of(self.config),
+            terms=terms_of(self.config, self.bench.clusters),
             embedder=self.embedder,
             teacher=self.teacher,
             callback=self.callback,

@@ -7,6 +7,14 @@ from skillwright.jobs.inspect.ablate import AblationWork as AblationWork
 from skillwright.jobs.inspect.ablate import SectionValue as SectionValue
 from skillwright.jobs.inspect.ablate import ablate as ablate
 from skillwright.jobs.inspect.ablate import plan_ablation as plan_ablation
+from skillwright.jobs.inspect.check_files import cost_lines as cost_lines
+from skillwright.jobs.inspect.check_files import noise_text as noise_text
+from skillwright.jobs.inspect.check_files import refuse_other_file as refuse_other_file
+from skillwright.jobs.inspect.check_files import write_junit as write_junit
+from skillwright.jobs.inspect.check_files import write_markdown as write_markdown
+from skillwright.jobs.inspect.check_skills import CheckRequest as CheckRequest
+from skillwright.jobs.inspect.check_skills import begin_check as begin_check
+from skillwright.jobs.inspect.check_skills import check_skill as check_skill
 from skillwright.jobs.inspect.compare import ComparedSide as ComparedSide
 from skillwright.jobs.inspect.compare import ComparedTask as ComparedTask
 from skillwright.jobs.inspect.compare import RunComparison as RunComparison
@@ -73,6 +81,8 @@ from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
 from skillwright.jobs.inspect.verify import Checked as Checked
 from skillwright.jobs.inspect.verify import Verified as Verified
 from skillwright.jobs.inspect.verify import verify_skills as verify_skills
+from skillwright.jobs.inspect.versions import ListedVersion as ListedVersion
+from skillwright.jobs.inspect.versions import list_versions as list_versions
 from skillwright.jobs.inspect.write_back import FolderExport as FolderExport
 from skillwright.jobs.inspect.write_back import began_with_folder as began_with_folder
 from skillwright.jobs.inspect.write_back import folder_of as folder_of

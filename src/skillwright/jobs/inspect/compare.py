@@ -136,8 +136,8 @@ class RunComparison:
             if side.lost_share > MAX_LOST_SHARE:
                 return (
                     f"{side.failures} of {side.attempts + side.failures} attempts of {label} "
-                    f"failed, more than {MAX_LOST_SHARE:.0%}, and what they would have scored is "
-                    "not known"
+                    f"ended by a fault, more than {MAX_LOST_SHARE:.0%}, and what they would have "
+                    "scored is not known"
                 )
         return ""
 

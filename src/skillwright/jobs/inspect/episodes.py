@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_you_mean
+from skillwright.core.jsonio import encode
 from skillwright.jobs.bank.distill import threshold_of
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import work_folder
@@ -21,22 +22,47 @@ class EpisodeQuery:
     """Conditions on the episodes of a run; those that are not set do not apply.
 
     Attributes:
-        failed: Episodes that a fault ended, without a reward.
-        lost: Episodes that were not solved. With ``failed``: both kinds.
+        faults: Episodes that a fault ended, without a reward.
+        unsolved: Episodes with a reward below success. With ``faults``: both kinds.
         task_type: The task type; blanks may stand for underscores.
         grep: A text in the task, an observation, an answer or a call; case is ignored.
         phase: ``train``, ``gate``, ``test``, ...
         step: The training step or iteration.
     """
 
-    failed: bool = False
-    lost: bool = False
+    faults: bool = False
+    unsolved: bool = False
     task_type: str | None = None
     grep: str | None = None
     split: str | None = None
     phase: str | None = None
     step: int | None = None
     task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What was asked and answered in an episode.
+
+    Attributes:
+        question: The task, as the data set describes it.
+        expected: The right answer; "" if the environment reports none.
+        answer: The scored answer; "" if the environment reports none.
+    """
+
+    question: str = ""
+    expected: str = ""
+    answer: str = ""
+
+    @classmethod
+    def read(cls, store: RunStore, one: EpisodeSummary) -> Self:
+        """Read the last turn of an episode."""
+        episode = store.load_window(one.id, max(one.turns - 1, 0), 1)
+        facts = {
+            key: fact for turn in episode.trajectory.turns for key, fact in turn.metadata.items()
+        }
+        said = (str(facts.get(key, "")) for key in ("expected", "answer"))
+        return cls(episode.spec.task.description, *said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +74,7 @@ class FoundEpisode:
         document: The injected version of the run's skill document, if it is one.
         tested: The name of another text in the final test, such as ``placebo``, or "".
         match: The shortened line with the ``grep`` text, or "".
+        reply: What was asked and answered; empty if it was not read.
     """
 
     summary: EpisodeSummary
@@ -55,6 +82,7 @@ class FoundEpisode:
     document: int | None = None
     tested: str = ""
     match: str = ""
+    reply: Reply = Reply()
 
     @property
     def name(self) -> str:
@@ -86,6 +114,7 @@ class FoundEpisode:
             "metrics": dict(one.metrics),
             **{column: getattr(one, column) for column in ("wall_s", "started_at", "ended_at")},
             "match": self.match,
+            **encode(self.reply),
         }
 
 
@@ -106,7 +135,11 @@ class EpisodeList:
 
 
 def list_episodes(
-    run: str | Path, root: str | Path = "runs", query: EpisodeQuery | None = None
+    run: str | Path,
+    root: str | Path = "runs",
+    query: EpisodeQuery | None = None,
+    *,
+    replies: int | None = 0,
 ) -> EpisodeList:
     """List episodes of a run, the latest first; it may be running.
 
@@ -114,6 +147,7 @@ def list_episodes(
         run: A run's folder or name, ``latest``, a bank's file, or the work folder next to it.
         root: The folder that holds runs.
         query: The conditions; all episodes by default.
+        replies: Number of episodes, from the latest, whose reply is read; ``None`` for all.
 
     Raises:
         RunError: There is no such run, or it has no episode of such a type, phase, split or task.
@@ -135,6 +169,11 @@ def list_episodes(
             described(one, threshold, texts, match)
             for one in wanted
             if (match := place(one)) is not None
+        )
+        read = found[:replies]
+        found = (
+            *(replace(one, reply=Reply.read(store, one.summary)) for one in read),
+            *found[len(read) :],
         )
     return EpisodeList(path.name, path, threshold, len(every), found)
 
@@ -324,7 +363,9 @@ def refuse_unknown(run: str, query: EpisodeQuery, every: Sequence[EpisodeSummary
 def fits(one: EpisodeSummary, query: EpisodeQuery, threshold: float) -> bool:
     """Tell whether an episode meets the conditions, except for its text."""
     solved = _solved(one, threshold)
-    wanted = [outcome for asked, outcome in ((query.failed, None), (query.lost, False)) if asked]
+    wanted = [
+        outcome for asked, outcome in ((query.faults, None), (query.unsolved, False)) if asked
+    ]
     return (
         (not wanted or solved in wanted)
         and query.phase in (None, one.phase)
@@ -408,7 +449,7 @@ def _several(run: str, wanted: str, named: Sequence[EpisodeSummary], texts: Text
 
 def _in_words(found: FoundEpisode) -> str:
     reward, version = found.summary.reward, found.document
-    outcome = "failed" if reward is None else f"reward {reward:g}"
+    outcome = "fault" if reward is None else f"reward {reward:g}"
     skill = "" if version is None else f"skill v{version}"
     return f"{found.name} ({', '.join(filter(None, (found.where, skill, outcome)))})"
 

@@ -1,56 +1,117 @@
-"""Find the paired scores that proved a release, and judge them again.
+"""The evidence of a skill: the scores of its release test, which anyone can judge again.
 
-A gate's verdict depends only on pairs of episodes. So the pairs of a stored decision are drawn once
-more, from the store instead of an engine, and the same gate must give the same verdict. Then the
-pairs are written next to the skill: with them, a decision can be repeated without the run, the
-environment or a model.
+``docs/evidence.md`` describes the format, from which ``tools/check_evidence.py`` is written; the
+JSON Schema is ``evidence.schema.json``.
 """
 
+import json
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Literal, Self
 
-from skillwright.bank import Bank, BankStore, LogEntry
-from skillwright.config.run import RunConfig
+from skillwright.bank.formats.agent_skills import EVIDENCE_FILE, HASH, refuse_leaving
 from skillwright.core import (
     DataError,
-    Duel,
     EpisodeResult,
     EpisodeSpec,
     Failure,
     FailureCause,
     Pair,
-    PlainSkill,
     RunError,
-    SkillContext,
-    SkillSource,
     Task,
 )
-from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode
-from skillwright.evaluation import (
-    AlphaLedger,
-    Draws,
-    Gate,
-    ReleaseTest,
-    SkillDuel,
-    Terms,
-    Verdict,
-    choices,
-    release_draws,
-)
-from skillwright.evaluation.gates.judging import Metric
-from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
-from skillwright.jobs.kinds import Kind
-from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.text.state import TrainState, beginning
-from skillwright.rollout.prompt import skill_in
-from skillwright.runs import EpisodeSummary, RunStore
+from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode, digest, dumps, text_digest
+from skillwright.core.seeds import derive_seed
+from skillwright.core.skill_file import SKILL_FILE
+from skillwright.evaluation import AlphaLedger, Decision, Gate, Look, ReleaseTest, Terms, Verdict
 
-_CLOSE, _P_CLOSE = 1e-6, 2e-3  # tolerances: machines may sum random signs in another order
+FORMAT: Final = "skillwright.evidence"
+VERSION: Final = 1
+
+Method = Literal["signs", "selection", "exact", "mean", "other"]
+
+_CLOSE, _P_CLOSE = 1e-6, 5e-4  # tolerances: machines may sum in another order
+_NOT_COVERED = frozenset({"__pycache__", "node_modules"})
+_HASH_LINE = re.compile(rb'^  %s: "[^"\n]*"\r?\n' % HASH.encode(), re.MULTILINE)
 
 
 class NoEvidence(RunError):
     """The pairs of a decision cannot be found; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named(JsonRecord):
+    """A name, and the SHA-256 of what it names."""
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class TestedText(JsonRecord):
+    """The text that was tested, without white space at its ends.
+
+    Attributes:
+        file: The file that holds it in one piece; ``None`` if the text is in parts, or is a bank.
+        lines: Its first and last line there, from 1.
+    """
+
+    __test__ = False  # no test of pytest's
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    name: str
+    sha256: str
+    file: str | None = None
+    lines: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured(JsonRecord):
+    """What gave the scores; hashes can be compared with those of the run alone.
+
+    Attributes:
+        tasks: The val tasks, by content.
+        ids: The SHA-256 of the JSON list of the task ids, in the order of ``scores``.
+        model: The agent.
+        settings: The version of Skillwright, and the configuration of the run.
+    """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    environment: Named
+    tasks: Named
+    ids: str
+    model: Named
+    settings: Named
+
+
+@dataclass(frozen=True, slots=True)
+class Test(JsonRecord):
+    """How the scores were judged.
+
+    Attributes:
+        method: ``signs``: random sign assignments, with looks; ``exact``: all assignments, once;
+            ``selection``: for agents that answer alike; ``mean``: no test; ``other``: a gate of
+            another package.
+        alpha: The alpha that the decision could spend.
+        seed: Seed of the sign assignments.
+        settings: The settings of the release test, or of a gate (which has a ``kind``).
+    """
+
+    __test__ = False
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    method: Method
+    alpha: float
+    seed: int
+    settings: dict[str, Any]
+    terms: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +132,277 @@ class TaskPairs(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class Result(JsonRecord):
+    """The numbers of a verdict that follow from the scores; see `Verdict`."""
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    decision: Decision
+    effect: float | None
+    p_value: float | None
+    pairs: int
+    lost: int
+    better: int | None
+    worse: int | None
+    looks: tuple[Look, ...] = ()
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        """Take the numbers out of a verdict."""
+        return cls(**{name: getattr(verdict, name) for name in cls.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class Signature(JsonRecord):
+    """An Ed25519 signature of `Evidence.message`; key and value in hexadecimal digits."""
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    algorithm: Literal["ed25519"]
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence(JsonRecord):
-    """A decision and the data behind it.
+    """A decision, the scores behind it, and hashes of what they belong to.
 
     Attributes:
-        candidate: The hash of the released text or bank.
-        incumbent: The hash of the text or bank that it was compared with.
-        test: The settings of the release test, or of a gate (which has a ``kind``).
-        alpha: The alpha that the decision could spend.
-        tasks: The held-out tasks, in the order of their draws.
+        files: The SHA-256 of each file of the folder by path, as `hash_files` returns it.
+        compared_with: The text or bank that was released before.
+        scores: The held-out tasks, in the order of the test.
+        sha256: The SHA-256 of the canonical JSON of all other fields but ``signature``.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
 
-    candidate: str
-    incumbent: str
-    test: dict[str, Any]
-    terms: Terms
-    alpha: float
-    verdict: Verdict
-    tasks: tuple[TaskPairs, ...] = field(default=())
+    format: Literal["skillwright.evidence"] = FORMAT
+    version: Literal[1] = VERSION
+    files: dict[str, str] = field(default_factory=dict)
+    text: TestedText
+    compared_with: Named
+    measured: Measured
+    test: Test
+    result: Result
+    scores: tuple[TaskPairs, ...]
+    sha256: str = ""
+    signature: Signature | None = None
 
     @classmethod
-    def read(cls, data: Any, where: str) -> Self:
-        """Read the result of `to_dict` from an untrusted source.
+    def read(cls, text: str, where: str) -> Self:
+        """Read a file from an untrusted source.
 
         Raises:
-            DataError: It is no evidence, or scores are no numbers in [0, 1].
+            DataError: It is cut off, of another format or version, or its parts do not belong
+                together; the message says which.
         """
+        data = _parsed(text, where)
         found = decode(cls, data, where)
-        scores = [one for task in found.tasks for one in (*task.incumbent, *task.candidate)]
-        if any(one is not None and not 0 <= one <= 1 for one in scores):
+        if _seal(data) != found.sha256:
+            raise DataError(f"{where} was changed after it was written: its sha256 differs")
+        numbers = [one for task in found.scores for one in (*task.incumbent, *task.candidate)]
+        if any(one is not None and not 0 <= one <= 1 for one in numbers):
             raise DataError(f"{where}: a score lies outside 0 to 1")
-        if any(len(task.incumbent) != len(task.candidate) for task in found.tasks):
+        if any(len(task.incumbent) != len(task.candidate) for task in found.scores):
             raise DataError(f"{where}: a task's sides have different numbers of draws")
+        if len({task.task for task in found.scores}) < len(found.scores):
+            raise DataError(f"{where}: a task stands twice in the scores")
+        if found.measured.ids != _ids(found.scores):
+            raise DataError(f"{where}: the tasks of the scores are others, or in another order")
         return found
+
+    @property
+    def as_file(self) -> str:
+        """The text of the file, with a field per line."""
+        fields = (f"{dumps(name)}: {dumps(value)}" for name, value in self.to_dict().items())
+        return "{\n" + ",\n".join(fields) + "\n}\n"
+
+    @property
+    def message(self) -> bytes:
+        """What a signature signs."""
+        return f"{self.format} {self.version} {self.sha256}".encode()
+
+    def for_files(self, files: Mapping[str, bytes], text: str) -> Self:
+        """Return the evidence of a folder, without a signature.
+
+        Args:
+            files: The folder's files by path, without the evidence.
+            text: The text that was tested.
+        """
+        file, lines = _place_of(text.strip(), files)
+        placed = replace(
+            self,
+            files=hash_files(files),
+            text=replace(self.text, file=file, lines=lines),
+            signature=None,
+        )
+        return replace(placed, sha256=_seal(placed.to_dict()))
+
+    def why_not_of(self, files: Mapping[str, bytes]) -> str:
+        """Return why this is not the evidence of a folder with these files, or ""."""
+        now = hash_files(files)
+        for path in sorted(now.keys() | self.files.keys()):
+            if path not in now:
+                return f"{path} is missing"
+            if path not in self.files:
+                return f"{path} is new: the evidence was written for a folder without it"
+            if now[path] != self.files[path]:
+                return f"{path} was changed after the evidence was written, or is another skill's"
+        if self.text.file is None or self.text.lines is None:
+            return ""
+        first, last = self.text.lines
+        lines = _lines(files.get(self.text.file, b""))[max(0, first - 1) : last]
+        if text_digest("\n".join(lines).strip()) != self.text.sha256:
+            return f"{self.text.file} does not hold the text that was tested"
+        return ""
+
+
+def is_evidence(text: str) -> bool:
+    """Tell whether a file is evidence, of any version."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and data.get("format") == FORMAT
+
+
+def is_same_but_signed(text: str, signed: str) -> bool:
+    """Tell whether two files hold the same evidence, apart from the signature."""
+    one, other = json.loads(text), json.loads(signed or "{}")
+    return bool(one["sha256"] == other.get("sha256"))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Read the files that evidence covers: all of a skill's folder but a few.
+
+    Left out are the evidence, ``evals/``, and names that begin with a dot or are made by tools.
+
+    Raises:
+        DataError: A file cannot be read, or is a link that leaves the folder.
+    """
+    found: dict[str, bytes] = {}
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        is_root = here == folder
+        folders[:] = sorted(one for one in folders if _is_covered(one, is_root=is_root))
+        for name in sorted(names):
+            path = here / name
+            key = path.relative_to(folder).as_posix()
+            if _is_covered(name, is_root=False) and key != EVIDENCE_FILE:
+                found[key] = _read(path, folder)
+    return found
+
+
+def _is_covered(name: str, *, is_root: bool) -> bool:
+    return not (name.startswith(".") or name in _NOT_COVERED or (is_root and name == "evals"))
+
+
+def _read(path: Path, folder: Path) -> bytes:
+    refuse_leaving(path, folder)
+    if not path.is_file():
+        raise DataError(f"{str(path)!r} is a pipe, a device, or a link to nothing; take it out")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+
+
+def hash_files(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the SHA-256 of files by path; of SKILL.md without the line of its content hash."""
+    return {
+        path: sha256(_HASH_LINE.sub(b"", body, count=1) if path == SKILL_FILE else body).hexdigest()
+        for path, body in sorted(files.items())
+    }
+
+
+def new_evidence(
+    test: Test,
+    verdict: Verdict,
+    scores: Sequence[TaskPairs],
+    names: tuple[Named, Named],
+    measured: Measured,
+) -> Evidence:
+    """Return evidence without a folder, of an incumbent and a candidate.
+
+    The ``ids`` of what was measured are filled in.
+    """
+    old, new = names
+    return Evidence(
+        text=TestedText(new.name, new.sha256),
+        compared_with=old,
+        measured=replace(measured, ids=_ids(scores)),
+        test=test,
+        result=Result.of(verdict),
+        scores=tuple(scores),
+    )
+
+
+def _ids(scores: Sequence[TaskPairs]) -> str:
+    return digest([one.task for one in scores])
+
+
+def _seal(data: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in data.items() if key not in ("sha256", "signature")}
+    return digest(rest)
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    """Parse JSON, and refuse other formats and newer versions.
+
+    Raises:
+        DataError: It is not JSON, or not evidence that this version reads.
+    """
+    move = "export the skill again"
+    try:
+        data = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise DataError(f"{where} is nested too deeply to be evidence; {move}") from error
+    except ValueError as error:
+        raise DataError(f"{where} is cut off or no JSON ({error}); {move}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise DataError(f"{where} is no evidence: its format is not {FORMAT!r}; {move}")
+    version = data.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise DataError(
+            f"{where} has version {version} of the format, and this skillwright reads up to "
+            f"{VERSION}; update skillwright"
+        )
+    return data
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _lines(body: bytes) -> list[str]:
+    return body.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
+
+
+def _place_of(text: str, files: Mapping[str, bytes]) -> tuple[str | None, tuple[int, int] | None]:
+    """Return the file that holds a text in one piece, and its first and last line."""
+    wanted = text.split("\n")
+    for path, body in files.items():
+        lines = _lines(body) if text and path.endswith(".md") else []
+        for at in range(len(lines) - len(wanted) + 1):
+            if "\n".join(lines[at : at + len(wanted)]).strip() == text:
+                return path, (at + 1, at + len(wanted))
+    return None, None
+
+
+# Judge the stored scores again.
+
+
+def method_of(settings: Mapping[str, Any], terms: Terms) -> Method:
+    """Return the method of a release test, or of a gate (whose settings have a ``kind``)."""
+    if "kind" in settings:
+        methods: dict[str, Method] = {"paired": "exact", "strict": "mean", "open": "mean"}
+        return methods.get(str(settings["kind"]), "other")
+    return "selection" if terms.judged else "signs"
+
+
+def signs_seed(terms: Terms) -> int:
+    """Return the seed of the sign assignments."""
+    return derive_seed("signs", terms.seed)
 
 
 async def judge_again(evidence: Evidence) -> Verdict:
@@ -115,37 +412,53 @@ async def judge_again(evidence: Evidence) -> Verdict:
         NoEvidence: The gate asks for a draw that is not stored.
         DataError: The settings do not belong to any gate.
     """
+    return await judge_scores(evidence.test, evidence.scores)
+
+
+async def judge_scores(how: Test, scores: Sequence[TaskPairs]) -> Verdict:
+    """Judge stored scores; see `judge_again`."""
+    settled = (method_of(how.settings, how.terms), signs_seed(how.terms))
+    if (how.method, how.seed) != settled:
+        raise DataError("the method or the seed of the test does not follow from its settings")
     try:
         test: Any = (
-            Gate.model_validate(evidence.test).model_copy(update={"metric": "soft"})
-            if "kind" in evidence.test
-            else replace(decode(ReleaseTest, evidence.test, "the release test"), metric="soft")
+            Gate.model_validate(how.settings).model_copy(update={"metric": "soft"})
+            if "kind" in how.settings
+            else replace(decode(ReleaseTest, how.settings, "the release test"), metric="soft")
         )
+        ledger = AlphaLedger(how.alpha, 1)
     except ValueError as error:
         raise DataError(f"the evidence names no gate of ours: {error}") from error
-    ledger = AlphaLedger(evidence.alpha, 1)
-    verdict: Verdict = await test.judge(_StoredDuel(evidence.tasks), ledger, evidence.terms)
+    duel = _StoredDuel(scores)
+    verdict: Verdict = await test.judge(duel, ledger, how.terms)
+    if unasked := duel.left:
+        raise NoEvidence(f"task {unasked!r} has draws that the test did not ask for")
     return verdict
 
 
-def differs(stored: Verdict, again: Verdict) -> str:
-    """Return how a verdict differs from the stored one, or ""."""
+def differs(stored: Result, again: Verdict) -> str:
+    """Return how a new verdict differs from a stored result, or ""."""
     if stored.decision is not again.decision:
         return f"the decision is {again.decision}, and {stored.decision} is stored"
     for name, close in (("effect", _CLOSE), ("p_value", _P_CLOSE)):
         one, other = getattr(stored, name), getattr(again, name)
         if (one is None) != (other is None) or abs((one or 0) - (other or 0)) > close:
             return f"{name} is {other}, and {one} is stored"
-    low, high = stored.interval or (0.0, 0.0), again.interval or (0.0, 0.0)
-    if any(abs(one - other) > _CLOSE for one, other in zip(low, high, strict=True)):
-        return f"the interval is {again.interval}, and {stored.interval} is stored"
     counts = ("pairs", "lost", "better", "worse")
     wrong = [name for name in counts if getattr(stored, name) != getattr(again, name)]
-    return f"{', '.join(wrong)} differ" if wrong else ""
+    if wrong:
+        return f"{', '.join(wrong)} differ"
+    if len(stored.looks) != len(again.looks):
+        return f"the test has {len(again.looks)} looks, and {len(stored.looks)} are stored"
+    for number, (one, other) in enumerate(zip(stored.looks, again.looks, strict=True), start=1):
+        far = abs((one.p_value or 0) - (other.p_value or 0)) > _P_CLOSE
+        if far or one.draws != other.draws or abs(one.alpha - other.alpha) > _CLOSE:
+            return f"look {number} differs"
+    return ""
 
 
 class _StoredDuel:
-    """A duel that draws the pairs of an `Evidence`."""
+    """A duel that draws stored scores."""
 
     def __init__(self, tasks: Sequence[TaskPairs]) -> None:
         self._tasks = {one.task: one for one in tasks}
@@ -154,6 +467,12 @@ class _StoredDuel:
     @property
     def task_ids(self) -> Sequence[str]:
         return tuple(self._tasks)
+
+    @property
+    def left(self) -> str:
+        """The first task with draws that were not asked for, or ""."""
+        drawn = self._drawn
+        return next((one for one in drawn if drawn[one] < len(self._tasks[one].candidate)), "")
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         return [pair for task_id in task_ids for pair in self._next(task_id, n)]
@@ -179,221 +498,3 @@ def _result(stored: TaskPairs, number: int, score: float | None, key: str) -> Ep
     spec = EpisodeSpec(Task(stored.task, "", task_type=stored.task_type), 0, number)
     failure = Failure(FailureCause.ENVIRONMENT, "failed then") if score is None else None
     return EpisodeResult(spec, reward=score, failure=failure, key=key)
-
-
-# Find the pairs of a decision in a store.
-
-
-class _StoredEngine:
-    """An engine that returns the stored episode of a task, a draw and a skill."""
-
-    def __init__(self, store: RunStore) -> None:
-        self._store = store
-        self._found: dict[tuple[str, int], list[EpisodeSummary]] = {}
-        for one in store.episodes():
-            if one.split == "val":
-                self._found.setdefault((one.task_id, one.draw), []).append(one)
-
-    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
-        contexts = skills.contexts([spec.task for spec in specs])
-        return [self._stored(*one) for one in zip(specs, contexts, strict=True)]
-
-    def _stored(self, spec: EpisodeSpec, context: SkillContext) -> EpisodeResult:
-        played = self._found.get((spec.task.id, spec.draw), [])
-        found = [one for one in played if one.skill_version == context.version]
-        # Another version of a bank may inject the same text for this task.
-        found = found or [one for one in played if self._text(one) == context.text.strip()]
-        if not found:
-            raise NoEvidence(f"draw {spec.draw} of task {spec.task.id!r} is not in the store")
-        one = next((one for one in found if one.reward is not None), found[-1])
-        return EpisodeResult(
-            spec, reward=one.reward, failure=one.failure, hard=one.hard, key=one.key
-        )
-
-    def _text(self, episode: EpisodeSummary) -> str | None:
-        """Return the skill text injected into an episode; ``None`` if it has no turn."""
-        if (stored := self._store.injected_skill(episode.id)) is not None:
-            return stored.strip()
-        turns = self._store.load_window(episode.id, 0, 1).trajectory.turns
-        return skill_in(turns[0].prompt).strip() if turns else None
-
-
-class _Noted:
-    """A duel that records its pairs."""
-
-    def __init__(self, duel: Duel) -> None:
-        self._duel = duel
-        self.pairs: dict[str, list[Pair]] = {task_id: [] for task_id in duel.task_ids}
-
-    @property
-    def task_ids(self) -> Sequence[str]:
-        return self._duel.task_ids
-
-    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
-        drawn = await self._duel.draw(task_ids, n)
-        for pair in drawn:
-            self.pairs[pair.task_id].append(pair)
-        return drawn
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A stored decision: the compared sides, the gate, and the draws."""
-
-    sides: tuple[SkillSource, SkillSource]
-    names: tuple[str, str]
-    test: Gate | ReleaseTest
-    draws: Draws
-    ledger: AlphaLedger
-    terms: Terms
-    verdict: Verdict
-
-
-async def find_evidence(decided: Decided, store: RunStore, tasks: Sequence[Task]) -> Evidence:
-    """Find the pairs behind a decision, and judge them again.
-
-    Raises:
-        NoEvidence: Some pairs are not in the store, or the gate decides differently.
-    """
-    engine: Any = _StoredEngine(store)
-    duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
-    again = await decided.test.judge(duel, decided.ledger, decided.terms)
-    if problem := differs(decided.verdict, again):
-        raise NoEvidence(f"the stored pairs do not lead to the stored verdict: {problem}")
-    test = decided.test
-    metric = Metric(test.metric, test.mixed_weight, decided.terms.success_threshold)
-    settings = test.model_dump(mode="json") if hasattr(test, "model_dump") else _settings(test)
-    found = Evidence(
-        candidate=decided.names[1],
-        incumbent=decided.names[0],
-        test=settings,
-        terms=decided.terms,
-        alpha=decided.ledger.share,
-        verdict=decided.verdict,
-        tasks=tuple(_pairs(task, metric.of(duel.pairs[task.id])) for task in tasks),
-    )
-    if problem := differs(decided.verdict, await judge_again(found)):
-        raise NoEvidence(f"the scores alone do not lead to the stored verdict: {problem}")
-    return found
-
-
-def _settings(test: Any) -> dict[str, Any]:
-    return {name: getattr(test, name) for name in test.__dataclass_fields__}
-
-
-def _pairs(task: Task, pairs: Sequence[Pair]) -> TaskPairs:
-    return TaskPairs(
-        task.id,
-        task.task_type,
-        tuple(pair.incumbent.reward for pair in pairs),
-        tuple(pair.candidate.reward for pair in pairs),
-        bool(pairs) and all(p.candidate.key and p.candidate.key == p.incumbent.key for p in pairs),
-    )
-
-
-def val_tasks(store: RunStore) -> list[Task]:
-    """Return the val tasks with episodes in a store, sorted by id."""
-    found = {one.task_id: one.id for one in store.episodes() if one.split == "val"}
-    return [store.task(found[task_id]) for task_id in sorted(found)]
-
-
-def decision_on_document(
-    config: RunConfig, store: RunStore, version: int, source: Any = PlainSkill
-) -> Decided:
-    """Return the decision that accepted a version of a skill document.
-
-    Raises:
-        NoEvidence: Nothing proved that version.
-    """
-    state = beginning(config, store)
-    found: Decided | None = None
-    for event in store.events():
-        after = state.after(event.kind, event.payload)
-        if after.best_version == version != state.best_version:
-            found = _decided(config, store, state, after, event.kind, source)
-        state = after
-    if found is None:
-        raise NoEvidence("no gate let this version through")
-    return found
-
-
-def _decided(
-    config: RunConfig,
-    store: RunStore,
-    before: TrainState,
-    after: TrainState,
-    kind: str,
-    source: Any,
-) -> Decided:
-    gate = config.evaluation.gate
-    texts = store.skill(before.best_version), store.skill(after.best_version)
-    names = f"version {before.best_version}", f"version {after.best_version}"
-    sides = (source(texts[0]), source(texts[1]))
-    terms, seed = terms_of(config), config.run.seed
-    if kind == Kind.FINAL and gate.release is not None and after.final is not None:
-        draws = release_draws(seed, before.ledger.made, None)
-        judged = replace(terms, judged=choices(before.verdicts))
-        return Decided(sides, names, gate.release, draws, before.ledger, judged, after.final)
-    record = after.steps[-1] if kind == Kind.STEP else after.epochs[-1]
-    if record.verdict is None or record.best_verdict is not None:
-        raise NoEvidence("it met two skills at once, and their pairs are not taken apart")
-    draws = Draws(seed, first=before.accepts * gate.draws if gate.redraws else 0)
-    return Decided(sides, names, gate, draws, before.ledger, terms, record.verdict)
-
-
-def decision_on_bank(
-    config: RunConfig, store: RunStore, banks: BankStore, entry: LogEntry, source: Any
-) -> Decided:
-    """Return the release test that accepted a bank's version, in an evolution or an approval.
-
-    Args:
-        config: The configuration of the command.
-        store: The store next to the bank.
-        banks: The bank's file.
-        entry: The entry of its log, with the verdict.
-        source: Makes a bank a source of skills.
-
-    Raises:
-        NoEvidence: No release test proved that version.
-    """
-    step = entry.step or 0
-    begun = [one.payload for one in store.events(BEGUN)]
-    evolved = (one for one in begun if one["first"] <= step < one["first"] + one["rounds"])
-    first = next(evolved, {"first": step, "rounds": 1})  # an approval is one decision of its own
-    test, verdict = config.evaluation.gate.release, Verdict.from_dict(dict(entry.verdict or {}))
-    if not step or test is None or not verdict.accepted:
-        raise NoEvidence("no release test let this version through")
-    rounds = [one.payload for one in store.events(EVOLVED)]
-    judged = [
-        one["verdict"]
-        for one in rounds
-        if first["first"] <= one["number"] < first["first"] + first["rounds"] and one["verdict"]
-    ]
-    sides: tuple[Bank, Bank] = banks.load(entry.before), banks.load(entry.version)
-    terms = replace(terms_of(config), judged=choices(map(Verdict.from_dict, judged)))
-    ledger = config.evaluation.gate.ledger(config.evaluation.alpha, first["rounds"])
-    return Decided(
-        (source(sides[0]), source(sides[1])),
-        (f"bank version {entry.before}", f"bank version {entry.version}"),
-        test,
-        release_draws(config.run.seed, first["first"], entry.step),
-        ledger,
-        terms,
-        verdict,
-    )
-
-
-def gate_facts(verdict: Mapping[str, Any]) -> dict[str, str]:
-    """Return a verdict as metadata: strings by name, without values that were not measured."""
-    facts: dict[str, str] = {"proven": "yes" if verdict.get("decision") == "accept" else "no"}
-    if verdict.get("effect") is not None:
-        facts["gain"] = f"{verdict['effect']:+.4f}"
-    if verdict.get("interval"):
-        low, high = verdict["interval"]
-        facts["interval-95"] = f"{low:+.4f} to {high:+.4f}"
-    for name, key in (("p-value", "p_value"), ("alpha", "alpha")):
-        if verdict.get(key) is not None:
-            facts[name] = f"{verdict[key]:.4g}"
-    if verdict.get("pairs"):
-        facts["pairs"] = str(verdict["pairs"])
-    return facts

@@ -1,11 +1,11 @@
 """Export a bank or a document as folders of skills for coding agents, with its evidence."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
 from pydantic import ValidationError
@@ -51,17 +51,19 @@ from skillwright.core import (
     UsageError,
     skill_hash,
 )
-from skillwright.core.jsonio import dumps, encode
+from skillwright.core.jsonio import encode
 from skillwright.jobs.bank.evolve import SETTINGS
-from skillwright.jobs.inspect.evidence import (
+from skillwright.jobs.inspect.evidence import Evidence, NoEvidence
+from skillwright.jobs.inspect.pairs import (
     Decided,
-    NoEvidence,
     decision_on_bank,
     decision_on_document,
+    evidence_facts,
     find_evidence,
     gate_facts,
     val_tasks,
 )
+from skillwright.jobs.inspect.signatures import read_private_key, sign
 from skillwright.jobs.run.bank_source import (
     KEPT_BANK,
     DocumentAndBank,
@@ -86,6 +88,7 @@ class ExportOptions:
         name: The folder's name; "" derives one.
         asks_model: Whether the optimizer's model may write the description.
         subject: The name of the tasks in a bank's description; "" for their environment's name.
+        sign_with: File of an Ed25519 key that signs the evidence.
     """
 
     place: Path
@@ -94,6 +97,7 @@ class ExportOptions:
     make: MakeModel = make_model
     write: Callable[[SkillFolder, Path], Path] = write_agent_skills
     subject: str = ""
+    sign_with: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ async def export_document(
         UsageError: The folder cannot be written, or the document is empty.
     """
     tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
-    extra: dict[str, str] = {}
+    found: Evidence | str = ""
     llm: ModelConfig | None = None
     stem = ""
     if run is not None and not text.strip():
@@ -158,8 +162,8 @@ async def export_document(
         llm = config.models.optimizer
         with RunStore.open(run / STORE_NAME, read_only=True) as store:
             tasks = known_tasks(store)
-            found, said = await _document_evidence(config, store, run, version)
-            facts, extra = _proof(found, said, notes)
+            found, said = await document_evidence(config, store, run, version)
+            facts = _proof(found, said, notes)
         facts |= {"run": run.name, "skill-version": str(version)}
     facts["skill-hash"] = skill_hash(text)
     name = check_name(options.name or skill_name(env_words(tasks.env), stem))
@@ -167,7 +171,7 @@ async def export_document(
     notes += _warnings(text)
     written, by = await _describe(words, llm, options, notes)
     folder = document_folder(text, name, written)
-    return _write(folder, tasks, facts, (by, extra, notes), options)
+    return _write(folder, tasks, facts, (by, notes, (found, text)), options)
 
 
 async def export_bank(bank: Bank, where: str, options: ExportOptions) -> ExportedSkills:
@@ -184,14 +188,14 @@ async def export_bank(bank: Bank, where: str, options: ExportOptions) -> Exporte
     path, is_seed = Path(where), where.startswith("seed:")
     stem = where.partition(":")[2] if is_seed else path.stem
     tasks, facts, notes = KnownTasks(), {"proven": "no"}, list[str]()
-    extra: dict[str, str] = {}
+    found: Evidence | str = ""
     llm: ModelConfig | None = None
     if played := _played_for(path):
         with RunStore.open(played, read_only=True) as store:
             tasks, config = known_tasks(store), _settings(store, played.parent)
             llm = config.models.teacher or config.models.optimizer if config else None
             found, said = await _bank_evidence(config, store, path, bank.version)
-            facts, extra = _proof(found, said, notes)
+            facts = _proof(found, said, notes)
     else:
         notes.append("nothing was played for it here, so nothing proves it and no task is known")
     subject = options.subject or env_words(tasks.env)
@@ -204,7 +208,7 @@ async def export_bank(bank: Bank, where: str, options: ExportOptions) -> Exporte
     written, by = await _describe(words, llm, options, notes)
     folder = replace(to_agent_skills(bank, options.name or title, written), name=name)
     facts |= {"bank-hash": bank.digest, "skills": str(len(skills) - len(folder.left_out))}
-    return _write(folder, tasks, facts, (by, extra, notes), options)
+    return _write(folder, tasks, facts, (by, notes, (found, "")), options)
 
 
 Client = Literal["claude", "codex", "agents"]
@@ -329,9 +333,9 @@ async def _asked(llm: ModelConfig, make: MakeModel, words: TaskWords) -> str | A
         return await ask_for_description(asked, shown)
 
 
-async def _document_evidence(
+async def document_evidence(
     config: RunConfig, store: RunStore, run: Path, version: int
-) -> tuple[Any, Any]:
+) -> tuple[Evidence | str, Any]:
     """Return the evidence, or the reason why there is none; and the verdict if known."""
     verdict: Any = None
     try:
@@ -351,7 +355,7 @@ async def _document_evidence(
 
 async def _bank_evidence(
     config: RunConfig | None, store: RunStore, path: Path, version: int
-) -> tuple[Any, Any]:
+) -> tuple[Evidence | str, Any]:
     verdict: Any = None
     try:
         with ExitStack() as held:
@@ -375,23 +379,50 @@ async def _bank_evidence(
         return str(problem), verdict
 
 
-async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Any:
+async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Evidence:
     """Find evidence, with the val tasks in the order of the split if known."""
     try:
         tasks = list(make_splits(config).val.tasks)
     except SkillwrightError:
         tasks = val_tasks(store)
-    return await find_evidence(decided, store, tasks)
+    return await find_evidence(decided, config, store, tasks)
 
 
-def _proof(found: Any, verdict: Any, notes: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return metadata and files; a note says why pairs are missing."""
-    facts = gate_facts(encode(verdict) if verdict is not None else {})
-    if isinstance(found, str):
-        notes.append(f"the paired scores behind it are left out: {found}")
-        return facts, {}
-    facts |= {"tasks": str(len(found.tasks)), "compared-with": found.incumbent}
-    return facts, {EVIDENCE_FILE: f"{dumps(found.to_dict())}\n"}
+def _proof(found: Evidence | str, verdict: Any, notes: list[str]) -> dict[str, str]:
+    """Return metadata; a note says why pairs are missing."""
+    if not isinstance(found, str):
+        return evidence_facts(found)
+    notes.append(f"the paired scores behind it are left out: {found}")
+    return gate_facts(encode(verdict) if verdict is not None else {})
+
+
+def evidence_text(
+    found: Evidence, files: Mapping[str, bytes], text: str, sign_with: Path | None
+) -> str:
+    """Return the file with the evidence of a folder.
+
+    Args:
+        found: The evidence of a decision.
+        files: The other files of the folder, by path.
+        text: The text that was tested; "" for a bank.
+        sign_with: File of the key that signs it.
+
+    Raises:
+        UsageError: The key cannot be read.
+    """
+    placed = found.for_files(files, text)
+    signed = placed if sign_with is None else sign(placed, read_private_key(sign_with))
+    return signed.as_file
+
+
+def with_evidence(
+    folder: SkillFolder, found: Evidence, text: str, sign_with: Path | None = None
+) -> SkillFolder:
+    """Return a folder with its evidence; see `evidence_text`."""
+    blank = replace(folder, references={**folder.references, EVIDENCE_FILE: ""})
+    files = {name: body.encode() for name, body in blank.files.items() if name != EVIDENCE_FILE}
+    proof = evidence_text(found, files, text, sign_with)
+    return replace(blank, references={**folder.references, EVIDENCE_FILE: proof})
 
 
 def _played_for(bank: Path) -> Path | None:
@@ -415,10 +446,12 @@ def _write(
     folder: SkillFolder,
     tasks: KnownTasks,
     facts: dict[str, str],
-    made: tuple[str, dict[str, str], list[str]],
+    made: tuple[str, list[str], tuple[Evidence | str, str]],
     options: ExportOptions,
 ) -> ExportedSkills:
-    by, extra, notes = made
+    by, notes, (evidence, text) = made
+    if isinstance(evidence, str) and options.sign_with is not None:
+        raise UsageError(f"there is no evidence to sign: {evidence or 'it is of no run'}")
     score = None
     if tasks.held_out:
         described = Described(folder.name, folder.description, tasks.held_out)
@@ -431,10 +464,12 @@ def _write(
         }
     facts = {"described-by": by, **folder.metadata, **facts}
     if tasks.env:
-        facts |= {"env": tasks.env, "agent": tasks.agent}
+        facts = {"env": PurePosixPath(tasks.env).name, "agent": tasks.agent, **facts}
         facts |= {"scripted": "yes"} if tasks.agent.startswith("scripted:") else {}
     facts = {key: plain_prose(value, 200) for key, value in facts.items()}
-    whole = replace(folder, metadata=facts, references={**folder.references, **extra})
+    whole = replace(folder, metadata=facts)
+    if not isinstance(evidence, str):
+        whole = with_evidence(whole, evidence, text, options.sign_with)
     path = options.write(whole, options.place)
     left_out = {key: [str(one) for one in found] for key, found in folder.left_out.items()}
     return ExportedSkills(

@@ -111,8 +111,8 @@ def list_flips(
     Args:
         run: A run's folder or name, or ``latest``.
         root: The folder that holds runs.
-        query: ``lost`` selects tasks that are no longer solved; ``task_type``, ``task``, ``split``
-            and ``grep`` select as for episodes.
+        query: ``unsolved`` selects tasks that are no longer solved; ``task_type``, ``task``,
+            ``split`` and ``grep`` select as for episodes.
 
     Raises:
         RunError: There is no such run, it has no two versions to compare, or a condition does not
@@ -130,10 +130,10 @@ def list_flips(
         found = []
         for task in sorted(pairs, key=lambda one: (pairs[one][0][1].task_type, one)):
             after = pairs[task][0][1]
-            if not fits(after, replace(query, lost=False, split=None), threshold):
+            if not fits(after, replace(query, unsolved=False, split=None), threshold):
                 continue
             flip = _flip(pairs[task], threshold, texts_of(store))
-            if flip is None or (query.lost and flip.is_gain):
+            if flip is None or (query.unsolved and flip.is_gain):
                 continue
             if query.grep is None:
                 found.append(flip)
@@ -156,7 +156,7 @@ class _Versions(NamedTuple):
 
 
 def _refuse_what_cannot_flip(query: EpisodeQuery) -> None:
-    asked = {"--failed": query.failed, "--phase": query.phase, "--step": query.step}
+    asked = {"--faults": query.faults, "--phase": query.phase, "--step": query.step}
     for option, value in asked.items():
         if value not in (None, False):
             raise RunError(

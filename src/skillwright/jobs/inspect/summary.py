@@ -11,7 +11,7 @@ from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
-from skillwright.jobs.kinds import EVALUATED, RL, SERVE, Kind
+from skillwright.jobs.kinds import CHECK, EVALUATED, RL, SERVE, Kind
 from skillwright.jobs.listing import ListedRun
 from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.resume import why_stopped
@@ -125,7 +125,7 @@ def read_folder(folder: RunFolder) -> RunSummary:
     with RunStore.open(folder.store_path, read_only=True) as store:
         usage, stopped = store.usage_by_purpose(), why_stopped(store.events())
         summary = replace(RunSummary.of(folder, store), usage=usage, stopped=stopped)
-        if summary.job == SERVE:
+        if summary.job in (SERVE, CHECK):
             return summary
         if summary.job == RL:
             return replace(summary, rl=restore_rl(look_at_config(path, RlConfig), store))

@@ -3,15 +3,18 @@
 import difflib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillwright.bank.formats.agent_skills import why_live
+from skillwright.bank.formats.agent_skills import EVIDENCE_FILE, why_live
 from skillwright.config.load import load_config
 from skillwright.core import RunError, UsageError
 from skillwright.core.jsonio import read_text, write_text
 from skillwright.core.skill_file import SKILL_FILE, read_skill_file
+from skillwright.jobs.inspect.evidence import files_of, is_evidence, is_same_but_signed
+from skillwright.jobs.inspect.export_skills import document_evidence, evidence_text
 from skillwright.jobs.inspect.provenance import StoredSkill
 from skillwright.jobs.run import KEPT_SKILL
 from skillwright.runs import RunStore
@@ -28,13 +31,17 @@ class FolderExport:
         folder: The folder of the skill.
         copied_from: The folder whose other files are copied first, if ``folder`` is new.
         changed: New contents by path in the folder; other files stay unchanged.
-        diff: The change, as a unified diff.
+        diff: The change of the skill, as a unified diff.
+        proof: What the evidence says, or why there is none.
+        is_stale: Whether the evidence in the folder is of another version, and is removed.
     """
 
     folder: Path
     copied_from: Path | None
     changed: dict[str, str]
     diff: str
+    proof: str = ""
+    is_stale: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the export as a JSON object."""
@@ -56,6 +63,10 @@ class FolderExport:
                 )
             for name, text in self.changed.items():
                 write_text(self.folder / name, text)
+            if self.is_stale:
+                (self.folder / EVIDENCE_FILE).unlink()
+                with suppress(OSError):  # other files are in it
+                    (self.folder / EVIDENCE_FILE).parent.rmdir()
         except OSError as error:
             raise UsageError(f"{str(self.folder)!r} cannot be written: {error}") from error
 
@@ -71,17 +82,36 @@ def folder_of(run: Path) -> Path:
     return init.parent if init.name == SKILL_FILE else init
 
 
-def plan_folder_export(skill: StoredSkill, folder: Path) -> FolderExport:
-    """Compare a version of a skill with a folder; nothing is written.
+async def plan_folder_export(
+    skill: StoredSkill, folder: Path, sign_with: Path | None = None
+) -> FolderExport:
+    """Compare a version of a skill and its evidence with a folder; nothing is written.
 
     Args:
         skill: The version to export.
         folder: The folder that the run began with, a copy of it, or a new one.
+        sign_with: File of an Ed25519 key that signs the evidence.
 
     Raises:
-        UsageError: The run did not begin with a SKILL.md, or the folder holds something else.
+        UsageError: The run did not begin with a SKILL.md, the folder holds something else, or there
+            is no evidence to sign.
         RunError: The folder changed since the run began, or a client would run a new line.
     """
+    plan, text = _text_export(skill, folder)
+    source = plan.copied_from or folder
+    after = files_of(source) | {name: body.encode() for name, body in text.items()}
+    proof, written = await _evidence(skill, after, sign_with)
+    old = _evidence_in(source)
+    if written and sign_with is None and is_same_but_signed(written, old):
+        written = old
+    changed = dict(plan.changed)
+    if written and (plan.copied_from or written != old):
+        changed[EVIDENCE_FILE] = written
+    return replace(plan, changed=changed, proof=proof, is_stale=bool(old and not written))
+
+
+def _text_export(skill: StoredSkill, folder: Path) -> tuple[FolderExport, dict[str, str]]:
+    """Return the export without the evidence, and the files of the version."""
     if not began_with_folder(skill.run):
         raise UsageError(
             f"{skill.run.name} did not begin with a SKILL.md, so there is no folder to write it "
@@ -114,7 +144,44 @@ def plan_folder_export(skill: StoredSkill, folder: Path) -> FolderExport:
                 f"a client would expand or run {live!r}, which training put into the skill; with "
                 "--name NAME it is exported as text in a new folder"
             )
-    return FolderExport(folder, copied_from, changed, diff)
+    return FolderExport(folder, copied_from, changed, diff), new
+
+
+async def _evidence(
+    skill: StoredSkill, files: Mapping[str, bytes], sign_with: Path | None
+) -> tuple[str, str]:
+    """Return what the evidence of a folder says, or why there is none; and its text.
+
+    Raises:
+        UsageError: There is none to sign, or the key cannot be read.
+    """
+    with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
+        config = load_config(skill.run / CONFIG_NAME)
+        found, _ = await document_evidence(config, store, skill.run, skill.version)
+    if isinstance(found, str):
+        if sign_with is not None:
+            raise UsageError(f"there is no evidence to sign: {found}")
+        return f"not proven, so without evidence: {found}", ""
+    said = (
+        f"proven: {found.text.name} gained {found.result.effect or 0:+.3f} over "
+        f"{found.compared_with.name} on {len(found.scores)} held-out tasks"
+    )
+    return said, evidence_text(found, files, skill.text, sign_with)
+
+
+def _evidence_in(folder: Path) -> str:
+    """Return the text of the evidence in a folder, or "".
+
+    Raises:
+        UsageError: The file is not ours.
+    """
+    text = _content(folder / EVIDENCE_FILE) or ""
+    if text and not is_evidence(text):
+        raise UsageError(
+            f"{str(folder / EVIDENCE_FILE)!r} is a file of yours, and the evidence has this name; "
+            "give yours another one"
+        )
+    return text
 
 
 def _content(path: Path) -> str | None:

@@ -21,6 +21,7 @@ from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
+from skillwright.datasets.clusters import clusters_of
 from skillwright.datasets.split import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel, Terms
 from skillwright.jobs.run.bank_source import InjectedBank
@@ -93,6 +94,11 @@ class Bench(Protocol):
 
         ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: all have ``tasks``.
         """
+        ...
+
+    @property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each val task that says nearly the same as another one, by id."""
         ...
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
@@ -216,6 +222,11 @@ class TextBench:
         """Sizes and hashes of ids and contents; for a sealed split, the hash of the seal."""
         return split_facts(self.splits)
 
+    @property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each val task that is in one."""
+        return clusters_of(self.splits.val.tasks)
+
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch over the train tasks, each once, shuffled by epoch."""
         planned = plan_epoch(
@@ -251,7 +262,7 @@ class TextBench:
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str
     ) -> list[EpisodeResult]:
         """Play a whole split once."""
-        return await self._play(self._tasks(split), skill, phase, draw)
+        return await self._play(self.tasks(split), skill, phase, draw)
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> SkillDuel:
         """Return a duel of two skills on val."""
@@ -309,7 +320,8 @@ class TextBench:
     async def _run(self, specs: list[EpisodeSpec], skill: str) -> list[EpisodeResult]:
         return await self.engine.run(specs, self.tell(skill))
 
-    def _tasks(self, split: SplitName) -> tuple[Task, ...]:
+    def tasks(self, split: SplitName) -> tuple[Task, ...]:
+        """Return the tasks of a split; opens the test split, for evaluations only."""
         if split == "test":
             if self._test is None:
                 self._test = self.splits.test.open()
@@ -383,6 +395,6 @@ def shown_success(config: RunConfig) -> float:
     return config.gradient.success_threshold or config.env.success_threshold
 
 
-def terms_of(config: RunConfig | RlConfig) -> Terms:
-    """Return the terms of a run for its gate."""
-    return Terms(config.env.success_threshold, config.run.seed)
+def terms_of(config: RunConfig | RlConfig, clusters: Mapping[str, str] | None = None) -> Terms:
+    """Return the terms of a run for its gate, with the clusters of its val tasks."""
+    return Terms(config.env.success_threshold, config.run.seed, clusters=clusters or {})

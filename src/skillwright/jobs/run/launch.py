@@ -59,6 +59,12 @@ class OpenRun:
         """The command that resumes the run."""
         return f"skillwright resume {shlex.quote(str(self.folder.path))}"
 
+    @property
+    def short_name(self) -> str:
+        """The run as commands take it: its name below ``runs``, else its path."""
+        path = self.folder.path
+        return path.name if path == Path("runs") / path.name else str(path)
+
     def close(self) -> None:
         """Close the store and release the lock."""
         self.store.close()

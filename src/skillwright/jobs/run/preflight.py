@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from skillwright.config.env import EnvSection
@@ -25,6 +26,7 @@ from skillwright.core import (
 )
 from skillwright.core.concurrency import together
 from skillwright.core.waits import waiting
+from skillwright.datasets.clusters import clusters_of
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
 from skillwright.jobs.run.bank_source import check_bank
@@ -75,10 +77,11 @@ class Finding:
 
 
 class Found(NamedTuple):
-    """The sizes of the splits, and the native tools of the agent."""
+    """The sizes of the splits, the native tools of the agent, and the clusters of val tasks."""
 
     sizes: Sizes
     tools: tuple[dict[str, Any], ...] = ()
+    clusters: Mapping[str, str] = MappingProxyType({})
 
 
 def look_at_environment(config: RunConfig) -> Found:
@@ -91,7 +94,8 @@ def look_at_environment(config: RunConfig) -> Found:
     if tools:
         refuse_without_tools(config.models.target, config.env.name)
     check_bank(config)
-    return Found(Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test)), tools)
+    sizes = Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
+    return Found(sizes, tools, clusters_of(splits.val.tasks))
 
 
 def users_of(env: EnvSection) -> dict[str, ModelConfig]:

@@ -197,7 +197,7 @@ def top_causes(
 
 def _ending(store: RunStore, one: EpisodeSummary) -> str:
     if one.failure is not None:
-        return f"failed ({one.failure.cause.value.replace('_', ' ')})"
+        return f"fault ({one.failure.cause.value.replace('_', ' ')})"
     if one.stop_reason is StopReason.DONE and one.turns:
         (last,) = store.load_window(one.id, one.turns - 1, 1).trajectory.turns
         if reason := last.metadata.get("reason"):

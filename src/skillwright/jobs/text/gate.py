@@ -137,7 +137,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
-    terms = replace(terms_of(run.config), judged=choices(state.verdicts))
+    terms = replace(terms_of(run.config, run.bench.clusters), judged=choices(state.verdicts))
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
@@ -220,7 +220,8 @@ async def duel(
     # fresh ones after each accept; until then, all candidates are judged on the same draws.
     first = state.accepts * run.gate.draws if run.gate.redraws else 0
     draws = Draws(run.config.run.seed, first=first, step=place.step)
-    return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms_of(run.config))
+    terms = terms_of(run.config, run.bench.clusters)
+    return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms)
 
 
 def store_candidate(

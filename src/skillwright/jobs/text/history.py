@@ -1,9 +1,10 @@
 """Events of a training's records: as they are decided, and again from stored records."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from skillwright.config.run import RunConfig
-from skillwright.evaluation import SplitReport, Verdict
+from skillwright.evaluation import Decision, SplitReport, Verdict
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.progress import (
     SHOWN_AS,
@@ -32,36 +33,118 @@ def epoch_ended(record: EpochRecord) -> EpochEnded:
     return EpochEnded(record.epoch, record.action, shown, record.skill_version, record.remarks)
 
 
+_WORDS = {"accept_new_best": "kept", "accept": "kept", "force_accept": "kept", "reject": "dropped"}
 _SKIPPED = {
-    "skip_no_patches": "the optimizer proposed no edits",
-    "skip_analyst_faults": "no optimizer reply could be used",
-    "skip_no_rewrite": "the optimizer wrote no skill that can be used",
-    "skip_no_change": "what the optimizer wrote changes nothing",
-    "skip_fault": "the optimizer's reply could not be used",
-    "skip_no_pairs": "there was nothing to compare",
-    "skip_no_content": "the optimizer wrote no guidance",
+    "skip_no_patches": "nothing proposed",
+    "skip_analyst_faults": "optimizer replies unreadable",
+    "skip_no_rewrite": "optimizer reply unreadable",
+    "skip_no_change": "the proposal changes nothing",
+    "skip_fault": "optimizer reply unreadable",
+    "skip_no_pairs": "nothing to compare",
+    "skip_no_content": "nothing proposed",
 }
+_FOREWORDS = re.compile(
+    r"^(?:Accepted(?: as current)?|Rejected|Undecided|Proven better|Not proven(?: better)?): "
+)
+_UNUSABLE = "skipped: nothing usable proposed"
+_CALLS_FAILED = "skipped: optimizer calls failed"
+_MARGIN = 9  # columns of the name of what was decided
+_AFTER_WORD = 11
+_WIDTH = 80
 
 
 def decision_text(action: str, verdict: Verdict | None, remarks: Sequence[str] = ()) -> str:
-    """Describe the decision on a candidate and its reasons, for people."""
-    reason = verdict.reason if verdict else ""
+    """Describe the decision on a candidate and its reasons in full, for people."""
+    reason = _bare(verdict.reason) if verdict else ""
     match action:
-        case "accept" if reason.startswith("Accepted as current"):
-            return reason
-        case "accept":
-            return f"{reason.removesuffix('.')}; current, but the best skill stays"
-        case "force_accept" if verdict:
-            return f"current without a gate; against the best skill: {reason}"
+        case "accept" if verdict and not verdict.reason.startswith("Accepted as current"):
+            return f"kept, but the best skill stays: {reason}"
         case "force_accept":
-            return "current without a gate; the best skill stays"
+            return "kept without a gate" + (f"; against the best skill: {reason}" if reason else "")
         case "inject_placeholder":
             return "an empty region for guidance was added to the current skill"
         case "skip_no_patches" if remarks:
-            return "skipped: no edit was proposed that can be used"
+            return _UNUSABLE
+        case "skip_analyst_faults" if remarks and all("calls failed" in one for one in remarks):
+            return _CALLS_FAILED
         case _ if action in _SKIPPED:
             return f"skipped: {_SKIPPED[action]}"
-    return reason or action.replace("_", " ")
+    word = _WORDS.get(action, action.replace("_", " "))
+    return f"{word}: {reason}" if reason else word
+
+
+def decision_lines(event: StepDecided | EpochEnded) -> list[str]:
+    """Describe a decision briefly: one line of at most 80 columns if its numbers say why."""
+    action, verdict = event.action, event.verdict
+    is_step = isinstance(event, StepDecided)
+    what = f"step {event.step}" if isinstance(event, StepDecided) else f"epoch {event.epoch}"
+    notes = [] if is_step else ["slow update"]
+    if action not in (*_WORDS, "undecided") or verdict is None or verdict.effect is None:
+        word, _, rest = decision_text(action, verdict, event.remarks).partition(": ")
+        said = ": ".join([*notes, rest]) if rest else "".join(notes)
+        return [f"{what:<{_MARGIN}}{word:<{_AFTER_WORD}}{said}".rstrip()]
+    if action == "force_accept":
+        notes.append("without a gate")
+    elif action == "accept" and not verdict.reason.startswith("Accepted as current"):
+        notes.append("the best skill stays")
+    return verdict_lines(what, _WORDS.get(action, action), verdict, notes)
+
+
+def release_lines(verdict: Verdict) -> list[str]:
+    """Describe the outcome of the release test as `decision_lines` does."""
+    word = {Decision.ACCEPT: "proven", Decision.REJECT: "not proven"}.get(
+        verdict.decision, "undecided"
+    )
+    if verdict.effect is None:
+        return [f"{'release':<{_MARGIN}}{word:<{_AFTER_WORD}}{_bare(verdict.reason)}"]
+    return verdict_lines("release", word, verdict)
+
+
+def verdict_lines(what: str, word: str, verdict: Verdict, notes: Sequence[str] = ()) -> list[str]:
+    """Format a measured verdict: gain in points, half its interval, the scores of both sides.
+
+    The gate's reason follows where the numbers do not say why: an undecided verdict, or a gain
+    that was rejected although its test, if there is one, passed.
+    """
+    gain = f"{100 * (verdict.effect or 0.0):+.1f} points"
+    if verdict.interval is not None:
+        low, high = verdict.interval
+        gain += f" (+-{50 * (high - low):.1f})"
+    scores = ""
+    if verdict.incumbent_score is not None and verdict.candidate_score is not None:
+        before, after = verdict.incumbent_score, verdict.candidate_score
+        scores = f"{_short_score(before)} -> {_short_score(after)}"
+    p_value, alpha = verdict.p_value, verdict.alpha
+    tested = p_value is not None and alpha is not None
+    parts = [f"{what:<{_MARGIN}}{word:<{_AFTER_WORD}}{gain:<22}", f"{scores:<10}"]
+    parts += [f"p {p_value:.2g} (limit {alpha:.2g})"] if tested else []
+    lines = ["  ".join(parts).rstrip()]
+    for note in notes:
+        longer = f"{lines[-1]}  {note}"
+        if len(longer) <= _WIDTH:
+            lines[-1] = longer
+        else:
+            lines.append(" " * _MARGIN + note)
+    surprising = verdict.decision is Decision.REJECT and (verdict.effect or 0.0) > 0
+    failed_test = p_value is not None and alpha is not None and p_value > alpha
+    if verdict.decision is Decision.UNDECIDED or (surprising and not failed_test):
+        lines.append(" " * _MARGIN + _bare(verdict.reason))
+    elif verdict.lost:
+        lines.append(
+            " " * _MARGIN
+            + f"{verdict.lost} of {verdict.pairs + verdict.lost} pairs left out for faults"
+        )
+    return lines
+
+
+def _short_score(score: float) -> str:
+    """Format a mean score in [0, 1] without its leading zero: ``.61``, ``1.00``."""
+    return f"{score:.2f}".removeprefix("0")
+
+
+def _bare(reason: str) -> str:
+    """Return a gate's reason without the word of its decision."""
+    return _FOREWORDS.sub("", reason)
 
 
 def scores_of(report: SplitReport) -> list[Scored]:

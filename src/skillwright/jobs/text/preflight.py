@@ -11,6 +11,7 @@ from skillwright.core import (
     SkillwrightError,
 )
 from skillwright.core.waits import waiting
+from skillwright.datasets.clusters import clusters_line, independent_tasks
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.launch import read_initial_skill
 from skillwright.jobs.run.money import refuse_unpriced
@@ -70,7 +71,7 @@ async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
     else:
         found = look_at_environment(config)
     if trains and found.sizes.val is not None:
-        refuse_hopeless_gate(config, found.sizes.train, found.sizes.val)
+        refuse_hopeless_gate(config, found.sizes.train, found.sizes.val, found.clusters)
     return found
 
 
@@ -107,7 +108,7 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
     try:
         read_initial_skill(config)
         refuse_unasked_data(config.env)
-        sizes, tools = await look_at_tasks(config)
+        sizes, tools, clusters = await look_at_tasks(config)
     except SkillwrightError as error:
         return [Finding("tasks and skill", Health.BAD, str(error))], ()
     # The size of an adapter without a loader is known after its first rollout.
@@ -115,7 +116,10 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
     named = (f"{count} {split}" for count, split in zip(counts, sizes._fields, strict=True))
     found = [Finding("tasks and skill", Health.OK, ", ".join(named))]
     if sizes.val:
-        found.append(Finding("proof", Health.OK, config.power(sizes.train, sizes.val)))
+        if copies := clusters_line(sizes.val, clusters):
+            found.append(Finding("val tasks", Health.NOTE, copies))
+        independent = independent_tasks(sizes.val, clusters)
+        found.append(Finding("proof", Health.OK, config.power(sizes.train, independent)))
     return found, tools
 
 

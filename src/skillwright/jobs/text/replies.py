@@ -218,7 +218,7 @@ def _nothing_read(proposal: StepProposal) -> Iterator[str]:
             f"{_plain(skipped[0].reason)} (example: {skipped[0].id})"
         )
     elif rows and not proposal.failed:
-        yield "no episode failed, so there was nothing to analyze"
+        yield "every episode was solved, so there was nothing to analyze"
 
 
 def _causes_of_drops(record: PatchRecord, thing: str = "edit") -> Iterator[str]:

@@ -166,6 +166,7 @@ class TrainState:
         report: The test report.
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
+        restored_from: The version that was released by its proof, where a person restored another.
     """
 
     memory: StepMemory
@@ -186,6 +187,7 @@ class TrainState:
     confirmation: Confirmation | None = None
     finished: bool = False
     ran_out_of_patience: bool = False
+    restored_from: int | None = None
 
     @property
     def two_levels(self) -> bool:
@@ -207,6 +209,11 @@ class TrainState:
     def release_text(self) -> str:
         """Say what is released and what was proven; "" if every accept is a release."""
         current, released = self.skill_version, self.best_version
+        if self.restored_from is not None:
+            return (
+                f"Version {released} is released: it was restored by hand. Test scores of the "
+                f"released skill are those of version {self.restored_from}."
+            )
         if not self.two_levels:
             return ""
         if self.final is not None and self.final.accepted:
@@ -220,6 +227,16 @@ class TrainState:
         return (
             f"Version {released} stays released; version {current} is current. {self.final.reason}"
         )
+
+    @property
+    def outcome(self) -> str:
+        """Say in one line which version is released and which is current."""
+        current, released = self.skill_version, self.best_version
+        said = f"Released: version {released}" if released else "Released: the initial skill"
+        if self.two_levels and current != released:
+            tested = "is not proven better" if self.final is not None else "is not tested yet"
+            return f"{said}; the current version {current} {tested}"
+        return said if released else f"{said}; nothing was kept"
 
     @property
     def last_step(self) -> int:
@@ -286,11 +303,20 @@ class TrainState:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
             case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
-            case Kind.FINISHED:
-                impatient = payload.get("ran_out_of_patience", False)
-                return replace(self, finished=True, ran_out_of_patience=impatient)
+            case Kind.FINISHED | Kind.RESTORED:
+                return self._after_end(kind, payload)
             case _:
                 return self
+
+    def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
+        """Return the state after training ended, or after a person restored a version."""
+        if kind == Kind.FINISHED:
+            impatient = payload.get("ran_out_of_patience", False)
+            return replace(self, finished=True, ran_out_of_patience=impatient)
+        proven = self.best_version if self.restored_from is None else self.restored_from
+        version = int(payload["version"])
+        left = None if version == proven else proven
+        return replace(self, best_version=version, restored_from=left)
 
     def _after_step(self, record: StepRecord) -> Self:
         judged = self.judged(record, record.skill_version)
@@ -312,7 +338,10 @@ class TrainState:
 
     def _after_final(self, verdict: Verdict) -> Self:
         best = self.skill_version if verdict.accepted else self.best_version
-        state = replace(self.spent(verdict), final=verdict, best_version=best)
+        restored = None if verdict.accepted else self.restored_from
+        state = replace(
+            self.spent(verdict), final=verdict, best_version=best, restored_from=restored
+        )
         if self.report is None or not verdict.accepted:
             return state
         # Proven after the sealed test: the skill that was tested as current is released now.

@@ -15,9 +15,10 @@ from typing import Any
 
 from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError
+from skillwright.core import ConfigError, RunError
 from skillwright.core.jsonio import encode
-from skillwright.evaluation import SplitReport
+from skillwright.datasets.clusters import clusters_line
+from skillwright.evaluation import SplitReport, alpha_lines
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
@@ -83,7 +84,7 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     state = restore(run.config, run.store)
     sizes = run.bench.sizes
     if not state.steps and sizes.val is not None:
-        refuse_hopeless_gate(run.config, sizes.train, sizes.val)
+        refuse_hopeless_gate(run.config, sizes.train, sizes.val, run.bench.clusters)
     _publish(run.store, state, folder)
     _introduce(run, state, folder)
     if state.finished:
@@ -108,6 +109,27 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
     state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
     return _report(run.store, state)
+
+
+def release_version(
+    config: RunConfig, store: RunStore, folder: RunFolder, version: int
+) -> TrainState:
+    """Make a version the released one of a finished run; no version is lost.
+
+    Raises:
+        RunError: The run is not finished, or its files cannot be written.
+    """
+    state = restore(config, store)
+    if not state.finished:
+        raise RunError(
+            f"run {folder.name!r} is not finished, and training would continue from its current "
+            f"version; take this one away with `skillwright skill export {folder.name}@{version}`, "
+            "or finish the run with `skillwright resume`"
+        )
+    if state.best_version != version:
+        state = write_down(store, state, Kind.RESTORED, {"version": version})
+    _publish(store, state, folder)
+    return state
 
 
 def why_not_again(state: TrainState) -> str:
@@ -198,7 +220,9 @@ def _introduce(run: TrainParts, state: TrainState, folder: RunFolder) -> None:
             facts=(
                 f"{config.env.name}: {sizes.train} train, {val} val, {test} sealed test tasks"
                 + (f", {kept} kept to confirm" if kept else ""),
+                *filter(None, [clusters_line(sizes.val or 0, run.bench.clusters)]),
                 f"{run.steps} steps, {config.evaluation.gate.kind} gate",
+                *alpha_lines(config.evaluation.gate, config.evaluation.alpha),
                 *((mode_of(config).lines[0],) if config.run.parity else ()),
                 *injected_lines(run.store),
                 *budget_gaps(config),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, Sampling
+from skillwright.datasets.clusters import clusters_line, independent_tasks
 from skillwright.evaluation import Gate
 from skillwright.jobs.run.bank_source import injected_bank
 from skillwright.jobs.run.bench import (
@@ -206,16 +207,28 @@ def _optimizer_sampling(config: RunConfig) -> Sampling:
 # Numbers of episodes, known before a training begins.
 
 
-def refuse_hopeless_gate(config: RunConfig, train_tasks: int, val_tasks: int) -> None:
+def refuse_hopeless_gate(
+    config: RunConfig, train_tasks: int, val_tasks: int, clusters: Mapping[str, str]
+) -> None:
     """Refuse a gate that no candidate could ever pass, before a rollout is paid for.
+
+    Args:
+        config: The run.
+        train_tasks: Number of train tasks.
+        val_tasks: Number of val tasks.
+        clusters: Cluster by id of those val tasks that are in one.
 
     Raises:
         ConfigError: The gate is hopeless, or there are no train or val tasks.
     """
     refuse_untrainable(train_tasks, val_tasks)
-    problem = config.why_hopeless(train_tasks, val_tasks)
+    problem = config.why_hopeless(train_tasks, independent_tasks(val_tasks, clusters))
     if problem:
-        raise ConfigError(f"{problem}. Add val tasks, or use evaluation.gate.kind 'strict'")
+        copies = clusters_line(val_tasks, clusters)
+        raise ConfigError(
+            f"{problem}{f' ({copies})' if copies else ''}. Add val tasks, or use "
+            "evaluation.gate.kind 'strict'"
+        )
 
 
 def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) -> int:

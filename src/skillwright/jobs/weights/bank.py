@@ -85,7 +85,7 @@ async def evolve_bank(
         val=run.tasks.splits.val,
         section=section,
         gate=gate,
-        terms=terms_of(run.config),
+        terms=terms_of(run.config, run.tasks.clusters),
         embedder=run.injector.embedder,
         teacher=lambda stage: teacher,
         callback=run.callback,

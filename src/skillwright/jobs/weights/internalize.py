@@ -241,7 +241,7 @@ async def _tested(
     sides = Version(plan.base, plan.before), Version(INTERNALIZED, plan.without)
     draws = release_draws(run.config.run.seed, RELEASE_TEST, None)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
-    verdict = await test.judge(duel, state.ledger, terms_of(run.config))
+    verdict = await test.judge(duel, state.ledger, terms_of(run.config, run.tasks.clusters))
     version = _log_in_bank(run, plan, replace(record, verdict=verdict))
     if verdict.accepted:
         checkpoints.load(policy, INTERNALIZED)

@@ -52,7 +52,7 @@ async def _judged(
     sides = Version(since, skills), Version(CANDIDATE, skills)
     draws = Draws(run.config.run.seed, first=1 + state.accepts * gate.draws, step=iteration)
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
-    verdict = await gate.judge(duel, state.ledger, terms_of(run.config))
+    verdict = await gate.judge(duel, state.ledger, terms_of(run.config, run.tasks.clusters))
     before = _identity_after(state, since)
     record = PolicyStepRecord(iteration, since, version, before, candidate, verdict)
     with run.store.transaction(durable=True):

@@ -15,6 +15,7 @@ from skillwright.core import ConfigError, Task
 from skillwright.core.seeds import derive_seed
 from skillwright.core.waits import waiting
 from skillwright.datasets import EvolutionTasks, Splits
+from skillwright.datasets.clusters import clusters_of
 from skillwright.envs.about import SURVEY
 from skillwright.jobs.run.bench import split_facts
 from skillwright.jobs.run.tasks import evolution_split, find_tasks, refuse_untrainable
@@ -36,6 +37,11 @@ class RlTasks:
     def val(self) -> tuple[Task, ...]:
         """The tasks of the gate and of validation."""
         return self.splits.val.tasks
+
+    @property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each val task that is in one."""
+        return clusters_of(self.val)
 
     @property
     def facts(self) -> Mapping[str, Any]:

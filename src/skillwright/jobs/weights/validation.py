@@ -22,6 +22,7 @@ from skillwright.evaluation import (
     Draws,
     ScoreTable,
     SplitReport,
+    blocks,
     choices,
     release_draws,
 )
@@ -175,7 +176,9 @@ async def release(
     duel = WeightsDuel(run, policy, checkpoints, sides, draws)
     # The weights were selected, and the bank's changes judged, on the same tasks.
     weights = len(state.validations) if run.config.evaluation.select == "best" else 1
-    terms = replace(terms_of(run.config), judged=choices(state.verdicts), weights=weights)
+    terms = replace(
+        terms_of(run.config, run.tasks.clusters), judged=choices(state.verdicts), weights=weights
+    )
     verdict = await test.judge(duel, state.ledger, terms)
     with run.store.transaction(durable=True):
         run.store.record_verdict(VerdictRecord(chosen, verdict.to_dict(), "", RELEASE_PHASE))
@@ -218,6 +221,7 @@ async def open_sealed(
 
 WITHOUT_BEFORE, WITHOUT_AFTER = "before_internalization", "internalized"
 """Artifacts of the sealed test without the distilled skills: the weights before and after."""
+_BLOCKS = 4  # of a duel's tasks; each costs two loads, and a smaller batch is slower per episode
 _NAME = re.compile(r"iteration_(\d{5,})\.ckpt")
 
 
@@ -279,7 +283,10 @@ class Version:
 
 @dataclass(slots=True)
 class WeightsDuel:
-    """Draws paired results of two versions; the weights of one at a time are loaded."""
+    """Draws paired results of two versions; the weights of one at a time are loaded.
+
+    So both versions play blocks of tasks in turn, in random order.
+    """
 
     run: RlParts
     policy: PolicyBackend
@@ -288,6 +295,7 @@ class WeightsDuel:
     draws: Draws
     _tasks: dict[str, Task] = field(init=False)
     _count: DrawCount = field(init=False)
+    _loaded: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._tasks = {task.id: task for task in self.run.tasks.val}
@@ -300,14 +308,24 @@ class WeightsDuel:
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
-        specs = [
-            self.draws.spec(self._tasks[task_id], number)
-            for task_id in task_ids
-            for number in self._count.take(task_id, n)
-        ]
-        played: list[list[EpisodeResult]] = []
-        for side in self.sides:
-            self.checkpoints.load(self.policy, side.iteration)
-            engine = self.run.measuring_engine(self.policy, self.run.config.evaluation.temperature)
-            played.append(await engine.run(specs, side.skills))
+        played: tuple[list[EpisodeResult], list[EpisodeResult]] = ([], [])
+        for part in blocks(task_ids, _BLOCKS):
+            specs = [
+                self.draws.spec(self._tasks[task_id], number)
+                for task_id in part
+                for number in self._count.take(task_id, n)
+            ]
+            for side in self.draws.order("block", specs[0].task.id, specs[0].draw):
+                played[side].extend(await self._play(specs, self.sides[side]))
+        self._load(self.sides[1])  # callers continue with the candidate's weights
         return [Pair(*pair) for pair in zip(*played, strict=True)]
+
+    def _load(self, version: Version) -> None:
+        if self._loaded != version.iteration:
+            self.checkpoints.load(self.policy, version.iteration)
+            self._loaded = version.iteration
+
+    async def _play(self, specs: Sequence[EpisodeSpec], version: Version) -> list[EpisodeResult]:
+        self._load(version)
+        engine = self.run.measuring_engine(self.policy, self.run.config.evaluation.temperature)
+        return await engine.run(specs, version.skills)

@@ -87,7 +87,8 @@ class QaEnv(TextEnv):
         is_right = self._scores["em"] == 1.0
         # For the optimizer; the agent does not see it.
         said = "Right." if is_right else f'Expected "{right[0]}", and you answered "{answer}".'
-        output = self.finish(said, reward=self._scores[self._metric], metadata=self._scores)
+        facts = {**self._scores, "answer": answer, "expected": right[0]}
+        output = self.finish(said, reward=self._scores[self._metric], metadata=facts)
         return {**output, "postprocessed_action": answer}
 
     def get_metrics(self) -> dict[str, float]:

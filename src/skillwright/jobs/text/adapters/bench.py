@@ -22,7 +22,8 @@ from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, Skillwr
 from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
 from skillwright.datasets import BatchSpec
-from skillwright.evaluation import DrawCount, Draws
+from skillwright.datasets.clusters import CLUSTER
+from skillwright.evaluation import DrawCount, Draws, blocks
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.bench import Longitudinal, Sizes, SplitName, StepRef
 from skillwright.jobs.run.progress import Callback, NullCallback, StageStarted
@@ -63,7 +64,11 @@ from skillwright.textopt import (
 
 
 class AdapterDuel:
-    """Draws paired results; draw number n of every task is the n-th rollout of the split."""
+    """Draws paired results; draw number n of every task is the n-th rollout of the split.
+
+    An adapter whose rollouts block plays one side after the other. So it plays blocks of few tasks,
+    in random order of the sides; the stored batches say which block they are.
+    """
 
     def __init__(
         self, rollouts: Rollouts, sides: tuple[str, str], draws: Draws, ids: Sequence[str]
@@ -84,9 +89,14 @@ class AdapterDuel:
         for task_id in task_ids:
             for number in self._count.take(task_id, n):
                 numbers.setdefault(number, []).append(task_id)
-        drawn = dict(
-            zip(numbers, await together(self._pairs(*one) for one in numbers.items()), strict=True)
-        )
+        if self._rollouts.player.overlaps:
+            played = await together(self._at_once(*one) for one in numbers.items())
+        else:
+            played = [await self._in_blocks(*one) for one in numbers.items()]
+        drawn = {
+            number: self._paired(ids, sides)
+            for (number, ids), sides in zip(numbers.items(), played, strict=True)
+        }
         self._has_score = True
         return [
             drawn[number][task_id]
@@ -95,12 +105,31 @@ class AdapterDuel:
             if task_id in drawn[number]
         ]
 
-    async def _pairs(self, number: int, ids: Sequence[str]) -> dict[str, Pair]:
-        phase, step = self._draws.phase, self._draws.step
-        old, new = await together(
-            self._rollouts.play("val", text, phase, draw=number, ids=ids, step=step)
-            for text in self._sides
+    async def _at_once(self, number: int, ids: Sequence[str]) -> list[list[EpisodeResult]]:
+        return await together(self._play(side, number, ids) for side in (0, 1))
+
+    async def _in_blocks(self, number: int, ids: Sequence[str]) -> list[list[EpisodeResult]]:
+        fresh = all(self._rollouts.can_part("val", text, number, ids) for text in self._sides)
+        parts = blocks(ids) if fresh else [ids]
+        played: list[list[EpisodeResult]] = [[], []]
+        for at, part in enumerate(parts, start=1):
+            block = f"{at} of {len(parts)}" if len(parts) > 1 else ""
+            for side in self._draws.order("block", number, at):
+                played[side] += await self._play(side, number, part, block)
+        return played
+
+    async def _play(
+        self, side: int, number: int, ids: Sequence[str], block: str = ""
+    ) -> list[EpisodeResult]:
+        phase, step, text = self._draws.phase, self._draws.step, self._sides[side]
+        return await self._rollouts.play(
+            "val", text, phase, draw=number, ids=ids, step=step, block=block
         )
+
+    def _paired(
+        self, ids: Sequence[str], played: Sequence[Sequence[EpisodeResult]]
+    ) -> dict[str, Pair]:
+        old, new = played
         if not self._has_score:
             refuse_no_score([*old, *new], "val", self._rollouts.player.name)
         before, after = _by_id(old), _by_id(new)
@@ -397,6 +426,12 @@ class AdapterBench:
             "val": {"tasks": val.size, "sha256": digest(list(val.items or ()))},
             "test": {"tasks": test.size},
         }
+
+    @property
+    def clusters(self) -> Mapping[str, str]:
+        """The cluster of each val item that names one."""
+        items = self.rollouts.held_out["val"].items or {}
+        return {one: str(item[CLUSTER]) for one, item in items.items() if item.get(CLUSTER)}
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch with the adapter's loader, or by seeds if it has none."""

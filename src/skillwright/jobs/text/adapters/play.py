@@ -241,6 +241,7 @@ class Ask:
     items: Mapping[str, Item] | None = None
     draw: int = 0
     step: int | None = None
+    block: str = ""  # which part of a draw it is, such as "2 of 8"; "" for all of it
     is_whole: bool = False
     is_once: bool = False  # never reused at another place in the run, even by an equal batch
     trains_on: bool = False  # analysts will read it, so the adapter may show feedback
@@ -289,8 +290,12 @@ class Player:
     def __post_init__(self) -> None:
         # A blocking adapter plays one batch after the other anyway; with one slot, each batch is
         # stored before the next one begins.
-        overlaps = inspect.iscoroutinefunction(self.foreign.adapter.rollout)
-        self._turn = nullcontext() if overlaps else asyncio.Lock()
+        self._turn = nullcontext() if self.overlaps else asyncio.Lock()
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether rollouts may overlap, because the adapter's are asynchronous."""
+        return inspect.iscoroutinefunction(self.foreign.adapter.rollout)
 
     async def play(self, ask: Ask) -> Played:
         """Roll out a batch, unless it is in the store."""
@@ -362,6 +367,7 @@ class Player:
             read, results=tuple(replace(r, attempts=attempts, wall_s=wall_s) for r in results)
         )
         facts = {"split": ask.split, "draw": ask.draw, "seed": ask.seed, "folder": ask.folder}
+        facts |= {"block": ask.block} if ask.block else {}
         whole = ask.split if ask.is_whole else ""
         self.memory.keep_batch(key, read, skill=ask.skill, whole=whole, about=facts)
         # All draws of one text count as one case: it is the text that breaks the adapter.

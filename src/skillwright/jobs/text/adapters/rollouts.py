@@ -246,6 +246,7 @@ class Rollouts:
         draw: int = 0,
         ids: Sequence[str] | None = None,
         step: int | None = None,
+        block: str = "",
     ) -> list[EpisodeResult]:
         """Roll out a split, or some of it, and return the results in its order.
 
@@ -254,10 +255,11 @@ class Rollouts:
         held = self.held_out.get(split) or await self.planner.held_out(split, 0)
         # Named by the text and the draw, so that no two rollouts share the adapter's files.
         folder = f"{_FOLDERS[split]}/{skill_hash(skill)}/draw_{draw:02d}"
+        folder += f"/block_{block.partition(' ')[0]}" if block else ""
 
         def asked(batch: BatchSpec) -> Ask:
             ask = self.ask(batch, skill, split, folder)
-            return replace(ask, phase=phase, draw=draw, step=step)
+            return replace(ask, phase=phase, draw=draw, step=step, block=block)
 
         whole = asked(self.planner.held_out_batch(split, held))
         async with self.player.turn(split, skill, draw):
@@ -276,6 +278,17 @@ class Rollouts:
                     fresh = await self.player.play(ask)
                     found |= {result.task_id: result for result in fresh.results}
         return [found[one] for one in wanted if one in found]
+
+    def can_part(self, split: SplitName, skill: str, draw: int, ids: Sequence[str]) -> bool:
+        """Tell whether these episodes can be rolled out in blocks, and none is stored."""
+        held = self.held_out[split]
+        ask = replace(
+            self.ask(self.planner.held_out_batch(split, held), skill, split, ""), draw=draw
+        )
+        stored = self.player.memory.episode
+        return held.items is not None and not any(
+            stored(self.player.episode_key(ask, one)) for one in ids
+        )
 
     async def _whole(self, ask: Ask) -> Played:
         """Roll out a whole split whose ids only the adapter knows.
