@@ -45,8 +45,7 @@ def retail(rng: Random, tables: Mapping[str, Any], user_id: str) -> tuple[str, d
         item_ids, new_ids = "12", "34"  # type: ignore[assignment]
     paid = {"order_id": order_id, "payment_method_id": method}
     reason = rng.choice(["no longer needed", "ordered by mistake", "x"])
-    name, calls = user["name"], 0
-    del calls
+    name = user["name"]
     choices = {
         "cancel_pending_order": {"order_id": order_id, "reason": reason},
         "exchange_delivered_order_items": {**paid, "item_ids": item_ids, "new_item_ids": new_ids},
@@ -119,12 +118,17 @@ def airline(rng: Random, tables: Mapping[str, Any], user_id: str) -> tuple[str, 
             "flight_type": _unless(rng, 0.05, "one_way", "round_trip", "x"),
             "payment_methods": payments, "insurance": insurance,
         },
-        "update_reservation_flights": {**there, "cabin": cabin, "flights": wanted, "payment_id": method},
+        "update_reservation_flights": {
+            **there, "cabin": cabin, "flights": wanted, "payment_id": method,
+        },
         "update_reservation_baggages": {**there, **bags, "payment_id": method},
         "update_reservation_passengers": {**there, "passengers": people},
         "cancel_reservation": there,
         "send_certificate": {**known, "amount": rng.choice([100, 50, 12.5, "x"])},
-        "get_flight_status": {"flight_number": rng.choice([*flights, "Z"]), "date": rng.choice([date, "2024-06-01"])},
+        "get_flight_status": {
+            "flight_number": rng.choice([*flights, "Z"]),
+            "date": rng.choice([date, "2024-06-01"]),
+        },
         "search_direct_flight": {**route, "date": date},
         "search_onestop_flight": {**route, "date": date},
         "get_reservation_details": there,
@@ -166,20 +170,22 @@ def telecom(
         "disable_roaming": line,
         "refuel_data": {**line, "gb_amount": rng.choice([1, 2.0, 0.5, 0, -1])},
     }
+    modes = ["4g_5g_preferred", "4g_only", "3g_only", "2g_only", "6g"]
+    access_points = [{}, {"apn_name": "broken"}, {"apn_name": "x"}, {"mmsc_url": None}]
     phone = {
-        "set_network_mode_preference": {"mode": rng.choice(["4g_5g_preferred", "4g_only", "3g_only", "2g_only", "6g"])},
+        "set_network_mode_preference": {"mode": rng.choice(modes)},
         "check_app_status": app,
         "check_app_permissions": app,
         "grant_app_permission": {**app, "permission": rng.choice(["SMS", "storage", "camera"])},
-        "set_apn_settings": {"apn_settings": rng.choice([{}, {"apn_name": "broken"}, {"apn_name": "x"}, {"mmsc_url": None}])},
-    }  # fmt: skip
+        "set_apn_settings": {"apn_settings": rng.choice(access_points)},
+    }
     plain = """can_send_mms check_apn_settings check_data_restriction_status check_installed_apps
         check_network_mode_preference check_network_status check_payment_request check_sim_status
         check_status_bar check_vpn_status check_wifi_calling_status check_wifi_status connect_vpn
         disconnect_vpn make_payment reboot_device reseat_sim_card reset_apn_settings run_speed_test
         toggle_airplane_mode toggle_data toggle_data_saver_mode toggle_roaming toggle_wifi
         toggle_wifi_calling no_such_tool"""
-    of_user = {**phone, **dict.fromkeys(plain.split(), {})}
+    of_user = {**phone, **{name: {} for name in plain.split()}}
     by_user = rng.random() < 0.6
     tools = of_user if by_user else agents
     name = rng.choice([*tools])

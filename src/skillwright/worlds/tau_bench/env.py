@@ -145,6 +145,7 @@ class TauBenchEnv(TextEnv):
             self._make_user,
         )
         self._line: UserLine
+        self._court: Court
         self._fault: Exception | None
         self._forget()
         if self._task.assertions and not self.config.judge_votes:

@@ -189,14 +189,15 @@ def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> Tas
     splits, test = configured_store(env_config).splits, data.get("test_split") or "test"
     if len(splits) == 1 and test in (splits[0], "test"):
         return _cut(tau_tasks(splits[0], env_config), data, env_config)
+    tested = tau_tasks(test, env_config, data["test"])
     val = "dev" if "val" not in splits and "dev" in splits else "val"
-    train, kept = tau_tasks("train", env_config), []
-    if val in splits:
+    train = tau_tasks("train", env_config)
+    if val in splits or not configured_store(env_config).domain.is_tau3:
         kept = tau_tasks(val, env_config, data["val"])
-    elif configured_store(env_config).domain.is_tau3:
-        size = data["val"] or len(train) // 4
+    else:
+        size = data["val"] or max(1, len(train) // 4)
         train, kept = train[:-size], [replace(task, split="val") for task in train[-size:]]
-    return train[: data["train"]], kept, tau_tasks(test, env_config, data["test"])
+    return train[: data["train"]], kept, tested
 
 
 CUT: Final = "cut_from"
@@ -244,6 +245,6 @@ def is_no_op(store: Store, split: str, index: int) -> bool:
 
 def is_free(store: Store, split: str, index: int) -> bool:
     """Tell whether hanging up at once solves a task: no change and no text is required."""
-    task = store.task(split, index)
-    db = store.gold(split, index).db.tables
-    return grade(begin(db, task), store.gold(split, index), (), task).reward == 1.0
+    task, gold = store.task(split, index), store.gold(split, index)
+    end = begin(store.tables, task)
+    return not task.assertions and grade(end, gold, (), task).reward == 1.0

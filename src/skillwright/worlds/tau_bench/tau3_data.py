@@ -45,20 +45,21 @@ def convert_tau3(source: Path, into: Path, domain: Domain) -> None:
     name = domain.name.removeprefix("tau3_")
     places = ("data/tau2/domains", "domains", ".")
     folder = next((at for one in places if (at := source / one / name).is_dir()), source)
-    tasks = _tasks(folder)
+    try:
+        parts = {f"tasks_{split}": of for split, of in _tasks(folder).items()}
+        parts |= _tables(folder, domain)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{str(folder)!r} is no domain of tau2-bench: {error!r}") from error
     if domain.user_tools:
         main, manual = (_text(folder, stem) for stem in ("main_policy", "tech_support_manual"))
         policy = f"<main_policy>\n{main}\n</main_policy>\n<tech_support_policy>\n{manual}\n"
         policy += "</tech_support_policy>\n"
     else:
         policy = _text(folder, "policy")
-    made = {"wiki.md": policy.encode()}
-    for part, value in (
-        {f"tasks_{split}": of for split, of in tasks.items()} | _tables(folder, domain)
-    ).items():
-        made[f"{part}.json"] = f"{json.dumps(value, indent=1, default=str)}\n".encode()
-    for file, content in made.items():
-        (into / file).write_bytes(content)
+    (into / "wiki.md").write_text(policy, encoding="utf-8")
+    for part, value in parts.items():
+        text = json.dumps(value, indent=1, default=str)
+        (into / f"{part}.json").write_text(f"{text}\n", encoding="utf-8")
 
 
 def _tasks(folder: Path) -> dict[str, list[Any]]:
@@ -92,7 +93,7 @@ def _tables(folder: Path, domain: Domain) -> dict[str, Any]:
         if records is None:
             raise DataError(f"{str(folder)!r}: the database has no {table}")
         key = f"{table[:-1]}_id"
-        listed = records if isinstance(records, dict) else {one[key]: one for one in records}
+        listed = records if isinstance(records, dict) else {one.get(key): one for one in records}
         tables[table] = {
             name: _record(record, fields, spec, f"{table}/{name}")
             for name, record in listed.items()
@@ -149,7 +150,7 @@ def _original_tables(domain: Domain, spec: Any) -> dict[str, Any]:
             f"the source has no db.json, and tau-bench's data, which has the same {base} database, "
             f"is not here; run `skillwright data tau-bench --domain {base}`, or name another source"
         )
-    tables = json.loads(json.dumps(open_store(source.path, base).tables.records))
+    tables: dict[str, Any] = json.loads(json.dumps(open_store(source.path, base).tables.records))
     for key, user in tables["users"].items():
         user["user_id"] = key
     for *path, last, value in spec.get("corrections", ()):

@@ -69,7 +69,7 @@ class Domain:
     toolkit: str = ""
     user_tools: Mapping[str, Tool] = field(default_factory=dict)
     user_schemas: tuple[Mapping[str, Any], ...] = ()
-    functions: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
+    functions: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
     sync: Callable[[Any], None] | None = None
     check: Callable[[Records], None] | None = None
 

@@ -102,11 +102,11 @@ def _task(entry: Any, domain: Domain, where: str) -> TauTask:
             instruction=entry["instruction"],
             actions=[_action(action) for action in entry["actions"]],
             outputs=entry["outputs"],
-            **{name: entry[name] for name in ("basis", "assertions", "kind") if name in entry},
-            **{
-                name: tuple(Function(**one) for one in entry.get(name, ()))
-                for name in ("initial", "state")
-            },
+            basis=entry.get("basis", (DB, COMMUNICATE)),
+            initial=tuple(Function(**one) for one in entry.get("initial", ())),
+            state=tuple(Function(**one) for one in entry.get("state", ())),
+            assertions=entry.get("assertions", ()),
+            kind=entry.get("kind", ""),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(

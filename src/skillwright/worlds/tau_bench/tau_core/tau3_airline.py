@@ -7,7 +7,7 @@ date; and arguments are validated by models, whose errors are observations.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -168,7 +168,7 @@ def _book_reservation(db: Database, user_id: Any, **wanted: Any) -> str:
     return db.put("reservations", number, freeze({**reservation, "flights": booked}))
 
 
-def _charged(db: Database, user: Record, payments: list[Record], total: Any) -> Record:
+def _charged(db: Database, user: Record, payments: Sequence[Record], total: Any) -> Record:
     """Charge payments that add up to the price; a certificate named twice is used up and fails."""
     methods = user["payment_methods"]
     for one in payments:
