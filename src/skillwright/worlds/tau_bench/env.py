@@ -324,7 +324,7 @@ class TauBenchEnv(TextEnv):
             return self._no_answer(fault)
 
     def _sentences(self, output: StepOutput) -> Sequence[str]:
-        """Return what is judged: a won episode by its task, a lost one by the user's role."""
+        """Return what is judged: a solved episode by its task, another by the user's role."""
         if self._grade is None or not output["done"] or self._fault or self._truncated:
             return ()
         if self._reward == 1.0:

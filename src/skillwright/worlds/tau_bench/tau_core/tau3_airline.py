@@ -37,7 +37,7 @@ Cabin = Literal["business", "economy", "basic_economy"]
 
 
 class Passenger(BaseModel):
-    """Somebody who flies."""
+    """A passenger."""
 
     first_name: str
     last_name: str

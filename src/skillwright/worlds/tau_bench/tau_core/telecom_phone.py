@@ -286,8 +286,8 @@ def _check_payment_request(db: Database) -> str:
 
 def _set_network_mode_preference(db: Database, mode: Any) -> str:
     if mode not in _MODES:
-        told = f"'{mode}' is not a valid option. Please use one of: {', '.join(_MODES)}"
-        return _with_bar(db, f"Failed to set network mode: {told}")
+        said = f"'{mode}' is not a valid option. Please use one of: {', '.join(_MODES)}"
+        return _with_bar(db, f"Failed to set network mode: {said}")
     _set(db, network_mode_preference=mode)
     _search_network(db)
     return _with_bar(db, f"Preferred Network Mode set to: {mode}")
