@@ -41,6 +41,7 @@ from skillwright.jobs.inspect import (
     read_run,
 )
 from skillwright.jobs.run import (
+    Caveat,
     PricedModel,
     find_run,
     priced_model,
@@ -478,7 +479,9 @@ async def _train_text(config: RunConfig, skill: str, progress: bool) -> Run:
 
 async def _play_text(run: OpenedRun, progress: bool) -> Run:
     with run, _shown(progress, priced_models(run.config)) as callback:
-        await run_training(run, callback, make_report=_report)
+        report = await run_training(run, callback, make_report=_report)
+        if report.state.refuted:
+            callback.on_event(Caveat(report.state.refuted))
     return Run(run.folder.path)
 
 
