@@ -182,7 +182,7 @@ def test_only_the_value_of_the_description_changes(kind, mark, end):
 @pytest.mark.parametrize(
     ("head", "said"),
     [
-        ("name: steps\n", "has no description; write a line such as"),
+        ("name: steps\n", "has no description; write a first one"),
         ("description: One.\ndescription: Two.\n", "stands there twice"),
         ("a: &d Our.\ndescription: *d\n", "no text of its own"),
         ("description: &d Our.\nlicense: *d\n", "other fields refer to its description"),
