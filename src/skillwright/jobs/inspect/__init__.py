@@ -12,8 +12,10 @@ from skillwright.jobs.inspect.check_files import noise_text as noise_text
 from skillwright.jobs.inspect.check_files import refuse_other_file as refuse_other_file
 from skillwright.jobs.inspect.check_files import write_junit as write_junit
 from skillwright.jobs.inspect.check_files import write_markdown as write_markdown
+from skillwright.jobs.inspect.check_skills import MOST_ITEMS as MOST_ITEMS
 from skillwright.jobs.inspect.check_skills import CheckRequest as CheckRequest
 from skillwright.jobs.inspect.check_skills import begin_check as begin_check
+from skillwright.jobs.inspect.check_skills import begin_model_check as begin_model_check
 from skillwright.jobs.inspect.check_skills import check_skill as check_skill
 from skillwright.jobs.inspect.compare import ComparedSide as ComparedSide
 from skillwright.jobs.inspect.compare import ComparedTask as ComparedTask
