@@ -24,6 +24,11 @@ from skillwright.jobs.inspect.compare import compare_runs as compare_runs
 from skillwright.jobs.inspect.compare_sides import CompareMetric as CompareMetric
 from skillwright.jobs.inspect.compare_sides import is_flipped as is_flipped
 from skillwright.jobs.inspect.compare_sides import read_side as read_side
+from skillwright.jobs.inspect.describe import DescribePlan as DescribePlan
+from skillwright.jobs.inspect.describe import NewDescription as NewDescription
+from skillwright.jobs.inspect.describe import requests_in as requests_in
+from skillwright.jobs.inspect.describe import train_description as train_description
+from skillwright.jobs.inspect.describe import write_description as write_description
 from skillwright.jobs.inspect.episodes import EpisodeList as EpisodeList
 from skillwright.jobs.inspect.episodes import EpisodeQuery as EpisodeQuery
 from skillwright.jobs.inspect.episodes import EpisodeView as EpisodeView
