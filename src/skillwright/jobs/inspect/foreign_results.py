@@ -424,7 +424,8 @@ def _evals(
     for one in runs:
         if str(one.get("configuration", "")) != chosen:
             continue
-        result = one.get("result") if isinstance(one.get("result"), Mapping) else one
+        inner = one.get("result")
+        result = inner if isinstance(inner, Mapping) else one
         task = next(str(one[name]) for name in ("eval_id", "id", "eval_name") if name in one)
         rate = result.get("pass_rate", result.get("passed"))
         if "pass_rate" not in result and result.get("total"):
