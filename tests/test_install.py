@@ -1,4 +1,4 @@
-"""The ways to install and try it from a clone: make, Docker, and what a wheel's metadata must say."""
+"""The ways to install and try it from a clone: make and Docker."""
 
 import re
 import shutil
