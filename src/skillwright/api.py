@@ -41,6 +41,7 @@ from skillwright.jobs.inspect import (
     read_run,
 )
 from skillwright.jobs.run import (
+    Caveat,
     PricedModel,
     find_run,
     priced_model,
@@ -192,10 +193,7 @@ class Run:
         """Read one episode turn by turn.
 
         Args:
-            name: ``episode`` of its row, such as ``e12``.
-
-        Raises:
-            RunError: There is no such episode.
+            name: ``episode`` of its row, such as ``e12``; a `RunError` if there is none.
         """
         return read_episode(self.path, name)
 
@@ -334,8 +332,7 @@ def optimize(  # noqa: PLR0913 - most have a default
     Raises:
         ConfigError: A setting is invalid, or val has too few rows to prove any gain.
         DataError: Rows lack a column of the prompt, or are no JSON.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the same call resumes.
+        ModelError: An endpoint refuses or fails; the same call resumes.
     """
     return _wait(
         aoptimize(
@@ -384,10 +381,8 @@ def train(
         progress: Show progress on a terminal or in a notebook.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks or the environment are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        UsageError: The configuration is invalid, or tasks or the environment are not found.
+        ModelError: An endpoint refuses or fails; the run can be resumed.
     """
     return _wait(atrain(config, settings, progress=progress))
 
@@ -438,10 +433,7 @@ def evaluate(
         The finished run, with the score and its interval in `Run.score`.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks, the environment or the skill's file are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        SkillwrightError: As `train`; the skill's file may be missing, too.
     """
     return _wait(aevaluate(config, skill, settings, split=split, trials=trials, progress=progress))
 
@@ -475,7 +467,6 @@ def resume(run: str | Path | Run, root: str | Path = "runs", *, progress: bool =
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is damaged.
-        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(aresume(run, root, progress=progress))
 
@@ -488,7 +479,9 @@ async def _train_text(config: RunConfig, skill: str, progress: bool) -> Run:
 
 async def _play_text(run: OpenedRun, progress: bool) -> Run:
     with run, _shown(progress, priced_models(run.config)) as callback:
-        await run_training(run, callback, make_report=_report)
+        report = await run_training(run, callback, make_report=_report)
+        if report.state.refuted:
+            callback.on_event(Caveat(report.state.refuted))
     return Run(run.folder.path)
 
 

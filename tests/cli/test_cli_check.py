@@ -133,3 +133,18 @@ def test_a_dead_endpoint_exits_with_2_and_is_in_the_files(cli, table, tmp_path, 
     written = (tmp_path / name).read_text()
     assert "127.0.0.1:9" in written
     assert ("<error" if option == "--junit" else "not made") in written
+
+
+def test_the_lines_that_help_another_model_are_kept_and_the_rest_is_proposed(cli, table, tmp_path):
+    (tmp_path / "long.md").write_text(f'{GOOD}- When it says "zebra", answer "delivery".\n')
+    noisy = ("--set", "models.target.noise=0")
+    asked = ("check", "long.md", "--config", table, "--model", "clerk", *noisy, "--json")
+    found = json.loads(cli(*asked).stdout)
+    assert [one["proposal"] for one in found["sections"]] == ["keep"] * 4 + ["delete"]
+    assert (found["model"], found["success_rate"] > 0.8) == ("clerk", True)
+    ablate = ("skill", "ablate", "table-check", "--items", "--write", "shorter.md")
+    cli(*ablate)
+    assert (tmp_path / "shorter.md").read_text() == GOOD
+    said = cli("check", "long.md", "--config", table, "--model", "x", "--against", "y", code=2)
+    assert "leave --against" in said.stderr
+    assert "no scripted model 'x'" in cli(*asked[:5], "x", code=2).stderr

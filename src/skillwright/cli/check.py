@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,28 +25,40 @@ from skillwright.cli.options import (
     Split,
     by_our_name,
 )
+from skillwright.cli.skill import say_plan, show_values
 from skillwright.cli.words import make_console, print_words
-from skillwright.core import SkillwrightError
+from skillwright.core import SkillwrightError, UsageError
 from skillwright.core.errors import BudgetSpent
 from skillwright.jobs.inspect import (
+    MOST_ITEMS,
+    AblationPlan,
     CheckRequest,
+    ablate,
     begin_check,
+    begin_model_check,
     cost_lines,
     noise_text,
+    plan_ablation,
     refuse_other_file,
+    split_document,
     write_junit,
     write_markdown,
 )
 from skillwright.jobs.run import (
+    money_text,
     priced_models,
 )
 from skillwright.jobs.text import (
     CheckReport,
+    EvalPlan,
     Run,
+    has_scripted_models,
     run_check,
+    run_evaluation,
 )
 
 _COLORS = {"better": "green", "not worse": "green", "worse": "red", "undecided": "yellow"}
+_LEAVE_ONE_OUT_DRAWS = 2
 _SHOWN = 5  # tasks that are named in each direction
 
 out = make_console()
@@ -74,6 +87,13 @@ def check(  # noqa: PLR0913 - each is an option
         int,
         typer.Option(min=0, help="Maximum draws per task and side; 0 is 8, or more for few tasks."),
     ] = 0,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Instead: which lines still help another model of the endpoint, on val tasks?",
+        ),
+    ] = None,
     root: Root = DEFAULT_ROOT,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the result as JUnit XML.")
@@ -85,22 +105,61 @@ def check(  # noqa: PLR0913 - each is an option
     as_json: AsJson = False,
 ) -> None:
     """Is a changed skill better, not worse, or worse? Exit with 1 if worse or undecided."""
+    asked = CheckRequest(
+        new=new,
+        against=against,
+        config=config,
+        overrides=overrides,
+        root=None if root == DEFAULT_ROOT else root,
+        split=None if split is None else by_our_name(split),
+        margin=margin,
+        draws=draws,
+    )
+    if model is not None:
+        with exit_codes():
+            if against or junit or markdown or split:
+                raise UsageError(
+                    "--model measures the lines of one skill on val tasks; leave --against, "
+                    "--split, --junit and --markdown out"
+                )
+        _check_model(asked, model, as_json)
+        return
     with exit_codes():
         for path in (junit, markdown):
             refuse_other_file(path)
         with _reporting(junit, markdown):
-            asked = CheckRequest(
-                new=new,
-                against=against,
-                config=config,
-                overrides=overrides,
-                root=None if root == DEFAULT_ROOT else root,
-                split=None if split is None else by_our_name(split),
-                margin=margin,
-                draws=draws,
-            )
             run = asyncio.run(begin_check(asked))
     play_check(run, as_json, junit, markdown)
+
+
+def _check_model(asked: CheckRequest, model: str, as_json: bool) -> None:
+    """Measure which lines of a skill help another model, and propose which to delete."""
+    with exit_codes(), _reporting(None, None):
+        run, skill = asyncio.run(begin_model_check(asked, model))
+    llms = priced_models(run.config, trains=False)
+    items = len(split_document(skill.text, by_item=True)) <= MOST_ITEMS
+    plan = AblationPlan(asked.draws or _LEAVE_ONE_OUT_DRAWS, asked.margin, by_item=items)
+    again = ["--margin", f"{plan.margin:g}", "--draws", str(plan.draws), *["--items"] * items]
+    command = shlex.join(["skillwright", "skill", "ablate", str(run.folder.path), *again])
+    with run, exit_codes(command), _reporting(None, None):
+        with display(err if as_json else out, llms) as callback:
+            whole = asyncio.run(run_evaluation(run, EvalPlan("val", 1), callback))
+        work = plan_ablation(run, skill, plan)
+        say_plan(work, money_text(asyncio.run(work.cost_usd()), llms))
+        with display(err if as_json else out, llms) as callback:
+            found = asyncio.run(ablate(work, callback))
+        scripted = has_scripted_models(run.config, run.store, run.plan)
+    rate = whole.table.overall.success_rate
+    if as_json:
+        beside = {"model": model, "success_rate": rate, "run": str(run.folder.path)}
+        typer.echo(json.dumps(found.to_dict() | beside | {"scripted": scripted}))
+        return
+    if rate is not None:
+        print_words(out, f"{model} with the whole skill: {rate:.0%} of val tasks solved")
+    show_values(found, work, scripted)
+    if found.deletions:
+        write = f"{command} --write shorter.md"
+        print_words(out, f"test all deletions together, and write the rest:  {write}")
 
 
 def play_check(

@@ -63,7 +63,7 @@ def show_training(
     print_words(console, f"[bold]{escape(state.outcome)}[/] ({escape(best)})", markup=True)
     print_words(console, "Next:")
     name = shlex.quote(run)
-    is_gain = state.best_version > 0
+    is_gain = state.best_version > 0 and not state.refuted
     commands = (
         f"skillwright report {name}",
         f"skillwright runs episodes {name} --unsolved",
@@ -82,6 +82,8 @@ def show_state(console: Console, state: TrainState) -> None:
         console.print(line)
     if state.release_text:
         console.print(f"[bold]{escape(state.release_text)}[/]")
+    if state.refuted:
+        print_words(console, state.refuted, "yellow")
     _show_reports(console, state)
 
 
@@ -99,6 +101,8 @@ def _endings(state: TrainState) -> Iterator[str]:
     """Yield messages about an unusual state or end of a run."""
     for hint in state.hints:
         yield f"[yellow]0% of val solved without training[/]: {escape(hint)}"
+    if state.memorized and not state.two_levels:  # there the verdict says it
+        yield f"[yellow]memorized[/]: {escape(state.memorized)}"
     if unusable := state.all_replies.line:
         yield f"[yellow]{unusable}[/]; the steps above say why"
     if state.ran_out_of_patience:

@@ -368,7 +368,8 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
         tables.show_money(out, spent, llms)
         best = str(run.folder.best_skill_path)
         tables.show_training(out, report, run.short_name, best, causes, scripted=scripted)
-    if why := tables.why_no_score(report.test, "best", causes):
+    why = report.state.refuted or tables.why_no_score(report.test, "best", causes)
+    if why:
         say(f"The answer is no: {why}.", style="yellow")
         raise typer.Exit(NO)
 

@@ -42,6 +42,11 @@ def clusters_of(tasks: Iterable[Task]) -> dict[str, str]:
     return {task.id: str(task.extras[CLUSTER]) for task in tasks if task.extras.get(CLUSTER)}
 
 
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words, numbers and symbols of a text, without case and punctuation."""
+    return tuple(_TOKEN.findall(text.casefold()))
+
+
 def in_cluster(task: Task, clusters: Mapping[str, str]) -> Task:
     """Return the task with its cluster in its extras, unless it has none, or one already."""
     if task.id not in clusters or CLUSTER in task.extras:
@@ -84,7 +89,7 @@ class _Text:
     def of(cls, text: str, answer: str) -> "_Text":
         if len(text) > 2 * _READ:
             text = f"{text[:_READ]} {text[-_READ:]}"
-        tokens = tuple(_TOKEN.findall(text.casefold()))
+        tokens = words_of(text)
         codes = (one for one in tokens if not one.isalpha())
         words = tuple(dict.fromkeys((*tokens, f"answer: {answer}")))
         return cls(words, (answer, *codes), tokens)
@@ -103,7 +108,7 @@ def _weights(texts: Iterable[_Text]) -> dict[str, float]:
 def _equal_but_one_word(
     read: Mapping[str, _Text], texts: Mapping[str, str], weights: Mapping[str, float]
 ) -> Iterator[list[str]]:
-    """Yield groups of texts that are equal by `near_key`, or but for one word beside a code."""
+    """Yield groups of texts that are equal by `near_key`, or but for one word, sharing a code."""
     groups: defaultdict[Hashable, list[str]] = defaultdict(list)
     for name, text in read.items():
         if key := near_key(texts[name]):

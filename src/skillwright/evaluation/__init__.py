@@ -51,6 +51,7 @@ from skillwright.evaluation.report import (
     SplitReport,
     compute_score,
     selection_bias,
+    why_refuted,
 )
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
@@ -116,5 +117,6 @@ __all__ = [
     "selection_bias",
     "tasks_needed",
     "why_hopeless",
+    "why_refuted",
     "wilson_interval",
 ]

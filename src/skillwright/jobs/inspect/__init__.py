@@ -12,8 +12,10 @@ from skillwright.jobs.inspect.check_files import noise_text as noise_text
 from skillwright.jobs.inspect.check_files import refuse_other_file as refuse_other_file
 from skillwright.jobs.inspect.check_files import write_junit as write_junit
 from skillwright.jobs.inspect.check_files import write_markdown as write_markdown
+from skillwright.jobs.inspect.check_skills import MOST_ITEMS as MOST_ITEMS
 from skillwright.jobs.inspect.check_skills import CheckRequest as CheckRequest
 from skillwright.jobs.inspect.check_skills import begin_check as begin_check
+from skillwright.jobs.inspect.check_skills import begin_model_check as begin_model_check
 from skillwright.jobs.inspect.check_skills import check_skill as check_skill
 from skillwright.jobs.inspect.compare import ComparedSide as ComparedSide
 from skillwright.jobs.inspect.compare import ComparedTask as ComparedTask
@@ -22,6 +24,11 @@ from skillwright.jobs.inspect.compare import compare_runs as compare_runs
 from skillwright.jobs.inspect.compare_sides import CompareMetric as CompareMetric
 from skillwright.jobs.inspect.compare_sides import is_flipped as is_flipped
 from skillwright.jobs.inspect.compare_sides import read_side as read_side
+from skillwright.jobs.inspect.describe import DescribePlan as DescribePlan
+from skillwright.jobs.inspect.describe import NewDescription as NewDescription
+from skillwright.jobs.inspect.describe import requests_in as requests_in
+from skillwright.jobs.inspect.describe import train_description as train_description
+from skillwright.jobs.inspect.describe import write_description as write_description
 from skillwright.jobs.inspect.episodes import EpisodeList as EpisodeList
 from skillwright.jobs.inspect.episodes import EpisodeQuery as EpisodeQuery
 from skillwright.jobs.inspect.episodes import EpisodeView as EpisodeView

@@ -1,26 +1,28 @@
 """Find the two skills of a check: files, folders, versions in runs, and revisions in git."""
 
+import json
 import os
 import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from skillwright.config.load import is_rl_config, load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, RunError
 from skillwright.core.skill_file import SKILL_FILE, SkillFile, read_skill_file
-from skillwright.jobs.inspect.provenance import find_skill
+from skillwright.jobs.inspect.provenance import StoredSkill, find_skill
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.progress import Callback
 from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
 from skillwright.jobs.text.check import CheckPlan, CheckReport, run_check, start_check
 from skillwright.jobs.text.evaluate import EvalPlan
-from skillwright.jobs.text.launch import Run
+from skillwright.jobs.text.launch import Run, start_run
 from skillwright.jobs.text.preflight import preflight
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -59,12 +61,7 @@ async def begin_check(request: CheckRequest) -> Run:
         ModelRefused: The endpoint refuses the key or the model.
         ModelError: The endpoint does not answer.
     """
-    root = request.root or Path("runs")
-    settings = load_config(request.config or _config_of(request.new, root), request.overrides)
-    named = settings.run.model_copy(update={"name": f"{settings.run.name}-check"})
-    if request.root is not None:
-        named = named.model_copy(update={"root": str(root)})
-    settings = settings.model_copy(update={"run": named})
+    root, settings = _settings(request)
     new = new_skill(request.new, settings, root)
     old = old_skill(request.against, new, settings, root)
     split = _split(request.split, settings)
@@ -73,6 +70,40 @@ async def begin_check(request: CheckRequest) -> Run:
     refuse_unasked_data(settings.env)
     await preflight(settings, EvalPlan(split, 1))
     return start_check(settings, new.text, old.text, plan)
+
+
+MOST_ITEMS: Final = 40
+"""Lines and paragraphs of a skill above which whole sections are measured."""
+
+
+async def begin_model_check(request: CheckRequest, model: str) -> tuple[Run, StoredSkill]:
+    """Make an evaluation of the new skill with another model of the same endpoint, on val.
+
+    Its episodes are the first draws of an `ablate` that measures each line. Raises as
+    `begin_check`.
+    """
+    named = [f"models.target.model={json.dumps(model)}"]
+    root, settings = _settings(replace(request, overrides=[*request.overrides, *named]))
+    if getattr(settings.models.target, "prices", None) is not None:
+        # They are those of the other model.
+        named.append("models.target.prices=null")
+        root, settings = _settings(replace(request, overrides=[*request.overrides, *named]))
+    new = new_skill(request.new, settings, root)
+    plan = EvalPlan("val", 1)
+    refuse_unasked_data(settings.env)
+    await preflight(settings, plan)
+    run = start_run(settings, new.text, plan)
+    return run, StoredSkill(run.folder.path, 0, new.text)
+
+
+def _settings(request: CheckRequest) -> tuple[Path, RunConfig]:
+    """Return the folder of runs, and the configuration under the name of a check."""
+    root = request.root or Path("runs")
+    settings = load_config(request.config or _config_of(request.new, root), request.overrides)
+    named = settings.run.model_copy(update={"name": f"{settings.run.name}-check"})
+    if request.root is not None:
+        named = named.model_copy(update={"root": str(root)})
+    return root, settings.model_copy(update={"run": named})
 
 
 async def check_skill(request: CheckRequest, callback: Callback) -> CheckReport:

@@ -74,6 +74,7 @@ from skillwright.jobs.run.bank_source import (
 from skillwright.jobs.run.launch import read_initial_skill
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.text.state import restore
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -163,7 +164,7 @@ async def export_document(
         with RunStore.open(run / STORE_NAME, read_only=True) as store:
             tasks = known_tasks(store)
             found, said = await document_evidence(config, store, run, version)
-            facts = _proof(found, said, notes)
+            facts = _proof(found, said, notes) | _caveats(config, store, version, notes)
         facts |= {"run": run.name, "skill-version": str(version)}
     facts["skill-hash"] = skill_hash(text)
     name = check_name(options.name or skill_name(env_words(tasks.env), stem))
@@ -221,6 +222,7 @@ PLACES: Final[dict[str, Path]] = {
 _MOST_TASKS = 200
 _MOST_TYPES = 8
 _ANSWER_TOKENS = 2_048
+_CAVEAT_CHARS = 300
 _FORM_OF_DOCUMENTS = frozenset({"too_long", "line_break"})
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 
@@ -394,6 +396,16 @@ def _proof(found: Evidence | str, verdict: Any, notes: list[str]) -> dict[str, s
         return evidence_facts(found)
     notes.append(f"the paired scores behind it are left out: {found}")
     return gate_facts(encode(verdict) if verdict is not None else {})
+
+
+def _caveats(config: RunConfig, store: RunStore, version: int, notes: list[str]) -> dict[str, str]:
+    """Return metadata about what speaks against a released version, and note it."""
+    state = restore(config, store)
+    copied = state.memorized if version == state.proven_version else ""
+    said = {"refuted": state.refuted_of(version), "memorized": copied}
+    facts = {key: one for key, one in said.items() if one}
+    notes += facts.values()
+    return {key: plain_prose(one, _CAVEAT_CHARS) for key, one in facts.items()}
 
 
 def evidence_text(

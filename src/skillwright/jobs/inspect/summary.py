@@ -74,6 +74,8 @@ class RunSummary(ListedRun):
                 "best_version": state and state.best_version,
                 "current_version": state and state.skill_version,
                 "release": state.release_text if state else "",
+                "memorized": state.memorized if state else "",
+                "refuted": state.refuted if state else "",
                 "test": state and state.report,
                 "confirmation": state and state.confirmation,
                 "mode": self.mode_facts,

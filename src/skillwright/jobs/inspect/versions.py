@@ -28,7 +28,7 @@ class ListedVersion(JsonRecord):
         score: Its mean score in that comparison; of the initial skill, its first score.
         reason: The gate's reason.
         release: The verdict of the release test, if this version was tested.
-        is_current: Whether training ended with it, or would go on from it.
+        is_current: Whether training ended with it, or would continue from it.
         is_best: Whether it is released.
         text: The skill.
     """

@@ -64,6 +64,7 @@ from skillwright.jobs.run.preflight import users_of as users_of
 from skillwright.jobs.run.progress import SHOWN_AS as SHOWN_AS
 from skillwright.jobs.run.progress import Callback as Callback
 from skillwright.jobs.run.progress import CallFinished as CallFinished
+from skillwright.jobs.run.progress import Caveat as Caveat
 from skillwright.jobs.run.progress import EpisodeFinished as EpisodeFinished
 from skillwright.jobs.run.progress import EpochEnded as EpochEnded
 from skillwright.jobs.run.progress import Event as Event

@@ -9,7 +9,14 @@ from typing import Any, Self
 
 from skillwright.config.run import RunConfig
 from skillwright.core.jsonio import JsonRecord
-from skillwright.evaluation import AlphaLedger, ScoreTable, SelectionBias, SplitReport, Verdict
+from skillwright.evaluation import (
+    AlphaLedger,
+    ScoreTable,
+    SelectionBias,
+    SplitReport,
+    Verdict,
+    why_refuted,
+)
 from skillwright.jobs.kinds import UNUSABLE, Kind
 from skillwright.jobs.run.resume import rebuild, train_tasks
 from skillwright.jobs.text.replies import Replies
@@ -162,10 +169,12 @@ class TrainState:
         hints: What to change where that score is 0%.
         met_best: The latest candidate that was judged against a best skill other than the current.
         final: The gate's verdict on the last skill against the best, if it was asked.
+        proof: The verdict of the release test that the released skill has passed.
         sealed: Whether the test split is still closed.
         report: The test report.
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
+        memorized: A sentence on tasks whose answers the released skill holds, or "".
         restored_from: The version that was released by its proof, where a person restored another.
     """
 
@@ -182,11 +191,13 @@ class TrainState:
     epochs: tuple[EpochRecord, ...] = ()
     met_best: MetBest | None = None
     final: Verdict | None = None
+    proof: Verdict | None = None
     sealed: bool = True
     report: SplitReport | None = None
     confirmation: Confirmation | None = None
     finished: bool = False
     ran_out_of_patience: bool = False
+    memorized: str = ""
     restored_from: int | None = None
 
     @property
@@ -229,10 +240,28 @@ class TrainState:
         )
 
     @property
+    def proven_version(self) -> int:
+        """The version that the run released, whatever a person restored since."""
+        return self.best_version if self.restored_from is None else self.restored_from
+
+    @property
+    def refuted(self) -> str:
+        """See `why_refuted`, of the released version."""
+        return self.refuted_of(self.best_version)
+
+    def refuted_of(self, version: int) -> str:
+        """Say why what a release test proved of a version does not hold on test, or return ""."""
+        found = self.report.judged.get("best") if self.report else None
+        if self.proof is None or found is None or version != self.proven_version:
+            return ""
+        return why_refuted(self.proof, found)
+
+    @property
     def outcome(self) -> str:
         """Say in one line which version is released and which is current."""
         current, released = self.skill_version, self.best_version
         said = f"Released: version {released}" if released else "Released: the initial skill"
+        said += ", which does not hold on test" if self.refuted else ""
         if self.two_levels and current != released:
             tested = "is not proven better" if self.final is not None else "is not tested yet"
             return f"{said}; the current version {current} {tested}"
@@ -312,9 +341,9 @@ class TrainState:
         """Return the state after training ended, or after a person restored a version."""
         if kind == Kind.FINISHED:
             impatient = payload.get("ran_out_of_patience", False)
-            return replace(self, finished=True, ran_out_of_patience=impatient)
-        proven = self.best_version if self.restored_from is None else self.restored_from
-        version = int(payload["version"])
+            copied = payload.get("memorized", "")
+            return replace(self, finished=True, ran_out_of_patience=impatient, memorized=copied)
+        version, proven = int(payload["version"]), self.proven_version
         left = None if version == proven else proven
         return replace(self, best_version=version, restored_from=left)
 
@@ -342,6 +371,8 @@ class TrainState:
         state = replace(
             self.spent(verdict), final=verdict, best_version=best, restored_from=restored
         )
+        if verdict.accepted and self.two_levels:
+            state = replace(state, proof=verdict)
         if self.report is None or not verdict.accepted:
             return state
         # Proven after the sealed test: the skill that was tested as current is released now.

@@ -10,6 +10,7 @@ The optimizer returns values, and only this job writes them. Every decision is o
 each step starts from the state in the store, so a killed run resumes with equal results.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
-from skillwright.jobs.run.progress import RunStarted, Scored
+from skillwright.jobs.run.progress import Caveat, RunStarted, Scored
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, run_release_test
 from skillwright.jobs.text.state import TrainState, restore
@@ -60,6 +61,8 @@ class TrainReport:
             **{name: encode(getattr(state, name)) for name in _REPORTED},
             "test": encode(self.test),
             "confirmation": encode(state.confirmation),
+            "memorized": state.memorized,
+            "refuted": state.refuted,
             "initial_skill": self.initial_skill,
             "best_skill": self.best_skill,
             "final_skill": self.final_skill,
@@ -96,8 +99,17 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     _publish(run.store, state, folder)
     is_cut = _is_over(run, state) and state.last_step < run.steps
     impatient = {"ran_out_of_patience": True} if is_cut else {}
-    state = write_down(run.store, state, Kind.FINISHED, impatient)
-    return _report(run.store, state)
+    return _report(run.store, _finished(run, state, impatient))
+
+
+def _finished(run: TrainParts, state: TrainState, how: Mapping[str, Any]) -> TrainState:
+    """Write down the end of a run, with what its released skill has memorized."""
+    released, initial = run.store.skill(state.best_version), run.store.skill(0)
+    copied = run.bench.memorized(released, initial) if released != initial else ""
+    known = {"memorized": copied} if copied else {}
+    if copied:
+        run.callback.on_event(Caveat(copied))
+    return write_down(run.store, state, Kind.FINISHED, {**how, **known})
 
 
 async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
@@ -108,7 +120,8 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
         raise ConfigError(f"run {folder.name!r} has nothing to prove: {why_not_again(state)}")
     state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
-    return _report(run.store, state)
+    impatient = {"ran_out_of_patience": True} if state.ran_out_of_patience else {}
+    return _report(run.store, _finished(run, state, impatient))
 
 
 def release_version(
@@ -122,9 +135,9 @@ def release_version(
     state = restore(config, store)
     if not state.finished:
         raise RunError(
-            f"run {folder.name!r} is not finished, and would go on from its current version; take "
-            f"the version away with `skillwright skill export {folder.name}@{version}`, or finish "
-            "the run with `skillwright resume`"
+            f"run {folder.name!r} is not finished, and training would continue from its current "
+            f"version; take this one away with `skillwright skill export {folder.name}@{version}`, "
+            "or finish the run with `skillwright resume`"
         )
     if state.best_version != version:
         state = write_down(store, state, Kind.RESTORED, {"version": version})
