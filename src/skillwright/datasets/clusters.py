@@ -39,7 +39,8 @@ _TOKEN: Final = re.compile(
 
 def clusters_of(tasks: Iterable[Task]) -> dict[str, str]:
     """Return the cluster of each task whose extras name one, by task id."""
-    return {task.id: str(task.extras[CLUSTER]) for task in tasks if task.extras.get(CLUSTER)}
+    named = ((task.id, task.extras.get(CLUSTER)) for task in tasks)
+    return {task_id: str(name) for task_id, name in named if name not in (None, "")}
 
 
 def words_of(text: str) -> tuple[str, ...]:
