@@ -62,7 +62,8 @@ def _span(written: str, where: str) -> tuple[int, int]:
     found = [(key, value) for key, value in root.value if key.value == "description"]
     if not found:
         raise DataError(
-            f"{where}: its frontmatter has no description; write a first one, in a line description: ..."
+            f"{where}: its frontmatter has no description; write a first one, in a line "
+            "description: ..."
         )
     if len(found) > 1:
         raise DataError(f"{where}: description stands there twice; take one out")

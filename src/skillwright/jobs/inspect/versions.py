@@ -10,7 +10,7 @@ from skillwright.core import RunError
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import Decision, Verdict
 from skillwright.jobs.inspect.summary import read_folder
-from skillwright.jobs.text.state import Judged, TrainState
+from skillwright.jobs.text.state import EpochRecord, StepRecord, TrainState
 from skillwright.runs import RunFolder, RunStore, SkillVersion
 
 
@@ -86,14 +86,15 @@ def _listed(one: SkillVersion, state: TrainState) -> ListedVersion:
     )
 
 
-def _judging(version: int, state: TrainState) -> Iterator[Judged]:
+def _judging(version: int, state: TrainState) -> Iterator[StepRecord | EpochRecord]:
     """Yield the record whose candidate a version is."""
-    for record in (*state.steps, *state.epochs):
+    records: tuple[StepRecord | EpochRecord, ...] = (*state.steps, *state.epochs)
+    for record in records:
         if record.skill_version == version:
             yield record
 
 
-def _facts(record: Judged) -> dict[str, Any]:
+def _facts(record: StepRecord | EpochRecord) -> dict[str, Any]:
     verdict = record.verdict
     if verdict is None:
         return {"outcome": "kept" if record.enters else "not judged"}
