@@ -1,7 +1,7 @@
 """Skillwright, SkillOpt and gepa train on the same noisy agents, for the same number of plays.
 
-    nice .venv/bin/python benchmarks/referee.py [--short] [--world NAME] [--budget CALLS]
-        [--seeds 20] [--again NAME]
+    nice .venv/bin/python benchmarks/referee.py [--short] [--world NAME] [--trainer NAME]
+        [--budget CALLS] [--seeds 20] [--again NAME]
 
 Each trainer gets the same tasks, the same optimizer and as many plays of the agent as the budget
 says; what it releases is scored by the true success rate on sealed tasks. See `docs/referee.md`.
@@ -70,12 +70,14 @@ def missed(bench: Bench, decisions: Sequence[Decision]) -> int:
     return longest
 
 
-def jobs(worlds: Sequence[str], budgets: Sequence[int], seeds: int) -> Iterator[Job]:
+def jobs(
+    worlds: Sequence[str], budgets: Sequence[int], seeds: int, trainers: Sequence[str] = ()
+) -> Iterator[Job]:
     """List the trainings, seeds first, so that what is known early is balanced."""
     for seed in range(seeds):
         for world in worlds:
             for budget in budgets:
-                for trainer in TRAINERS:
+                for trainer in trainers or TRAINERS:
                     yield Job(world, trainer, budget, seed)
 
 
@@ -110,7 +112,8 @@ def main() -> int:
         rows = [row for row in rows if row["trainer"] != asked.again]
         KEPT.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     known = {Job(*(row[name] for name in Job._fields)) for row in rows}
-    for job in jobs(asked.world or list(WORLDS), asked.budget or BUDGETS, asked.seeds):
+    worlds, budgets = asked.world or list(WORLDS), asked.budget or BUDGETS
+    for job in jobs(worlds, budgets, asked.seeds, asked.trainer):
         if job not in known:
             rows.append(play(job))
             with KEPT.open("a", encoding="utf-8") as file:
@@ -133,6 +136,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="small runs, less than a minute")
     parser.add_argument("--world", action="append", choices=list(WORLDS))
+    parser.add_argument("--trainer", action="append", choices=list(TRAINERS), default=[])
     parser.add_argument("--budget", action="append", type=int, help="plays of the agent")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--again", metavar="NAME", help="forget a trainer's finished trainings")

@@ -3,49 +3,17 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-ROWS = EXAMPLES / "table_data" / "messages.csv"
-GOOD = """\
-- When it says "account", "password", "locked", answer "login".
-- When it says "device", "screen", "battery", answer "repair".
-- When it says "contract", "cancel", "end", answer "cancellation".
-- When it says "parcel", "courier", "address", answer "delivery".
-"""
-HARM = GOOD.replace('answer "login"', 'answer "billing"').replace('"repair"', '"billing"')
+from clerk_table import EXAMPLES, GOOD, HARM, write_table
 
 
 @pytest.fixture
 def table(tmp_path):
-    """A configuration with a scripted clerk, and three skills."""
-    settings = {
-        "env": {
-            "name": "table",
-            "config": {
-                "prompt": "{{ message }}\nAnswer with one of: billing, cancellation, delivery, "
-                "login, repair",
-                "answer": "queue",
-                "scorer": "exact",
-                "task_type": "queue",
-            },
-            "data": {"path": str(ROWS), "ratio": "1:1:1"},
-        },
-        "models": {
-            "target": {"backend": "scripted", "model": "clerk", "noise": 0.05},
-            "optimizer": {"backend": "scripted", "model": "clerk_analyst"},
-        },
-        "rollout": {"max_concurrent": 64},
-    }
-    path = tmp_path / "table.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    (tmp_path / "good.md").write_text(GOOD)
-    (tmp_path / "harm.md").write_text(HARM)
-    return path
+    """A configuration with a scripted clerk, and two skills."""
+    return write_table(tmp_path)
 
 
 def git(folder, *words):
@@ -165,3 +133,18 @@ def test_a_dead_endpoint_exits_with_2_and_is_in_the_files(cli, table, tmp_path, 
     written = (tmp_path / name).read_text()
     assert "127.0.0.1:9" in written
     assert ("<error" if option == "--junit" else "not made") in written
+
+
+def test_the_lines_that_help_another_model_are_kept_and_the_rest_is_proposed(cli, table, tmp_path):
+    (tmp_path / "long.md").write_text(f'{GOOD}- When it says "zebra", answer "delivery".\n')
+    noisy = ("--set", "models.target.noise=0")
+    asked = ("check", "long.md", "--config", table, "--model", "clerk", *noisy, "--json")
+    found = json.loads(cli(*asked).stdout)
+    assert [one["proposal"] for one in found["sections"]] == ["keep"] * 4 + ["delete"]
+    assert (found["model"], found["success_rate"] > 0.8) == ("clerk", True)
+    ablate = ("skill", "ablate", "table-check", "--items", "--write", "shorter.md")
+    cli(*ablate)
+    assert (tmp_path / "shorter.md").read_text() == GOOD
+    said = cli("check", "long.md", "--config", table, "--model", "x", "--against", "y", code=2)
+    assert "leave --against" in said.stderr
+    assert "no scripted model 'x'" in cli(*asked[:5], "x", code=2).stderr

@@ -73,7 +73,7 @@ class SkillFile:
         if not set(files) <= set(self.references):
             odd = sorted(set(files) - set(self.references))[0]
             raise DataError(f"the trained text holds the file {odd!r}, which is not in the folder")
-        end = self.body[len(self.body.rstrip("\n")) :] or "\n"
+        end = self.body[len(self.body.rstrip("\n")) :] if self.body.strip() else "\n"
         new = body.rstrip("\n") + end if body.strip() else body
         is_open = bool(self.head.strip("\ufeff")) and not self.head.endswith("\n")
         head = self.head + self.newline * is_open

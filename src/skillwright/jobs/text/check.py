@@ -34,7 +34,8 @@ from skillwright.runs import EpisodeSummary, RunStore
 PHASE: Final = "check"
 """The phase of the episodes of a check."""
 _NOISE_TASKS = 32
-_NOISE_FROM = 1_000_000  # the draws of the noise are not those of the comparison
+NOISE_FROM: Final = 1_000_000
+"""Number of the first draw of the noise, above the draws of the comparison."""
 OLD, NEW = 0, 1
 """The versions of the skills in the store of a check."""
 
@@ -201,7 +202,7 @@ async def _check(parts: RunParts, run: Run, plan: CheckPlan) -> CheckReport:
     refuse_other_tasks(store, bench.facts)
     old, new = store.skill(OLD), store.skill(NEW)
     test, seed = plan.test(run.config), run.config.run.seed
-    itself = _Itself(bench, plan.split, old, seed, 0 if old == new else _NOISE_FROM)
+    itself = _Itself(bench, plan.split, old, seed, 0 if old == new else NOISE_FROM)
     task_ids = await itself.open()
     looks = test.looks(len(task_ids))
     parts.callback.on_event(_introduction(run, parts, looks))

@@ -10,20 +10,21 @@ The optimizer returns values, and only this job writes them. Every decision is o
 each step starts from the state in the store, so a killed run resumes with equal results.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError
+from skillwright.core import ConfigError, RunError, skill_hash
 from skillwright.core.jsonio import encode
 from skillwright.datasets.clusters import clusters_line
-from skillwright.evaluation import SplitReport, alpha_lines
+from skillwright.evaluation import RELEASE_PHASE, SplitReport, Timed, alpha_lines, drift_line
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
-from skillwright.jobs.run.progress import RunStarted, Scored
+from skillwright.jobs.run.progress import Caveat, RunStarted, Scored
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.text.gate import (
     end_epoch,
@@ -66,6 +67,8 @@ class TrainReport:
             **{name: encode(getattr(state, name)) for name in _REPORTED},
             "test": encode(self.test),
             "confirmation": encode(state.confirmation),
+            "memorized": state.memorized,
+            "refuted": state.refuted,
             "initial_skill": self.initial_skill,
             "best_skill": self.best_skill,
             "final_skill": self.final_skill,
@@ -102,8 +105,35 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     _publish(run.store, state, folder)
     is_cut = _is_impatient(run, state) and state.last_step < run.steps
     impatient = {"ran_out_of_patience": True} if is_cut else {}
-    state = write_down(run.store, state, Kind.FINISHED, impatient)
-    return _report(run.store, state)
+    return _report(run.store, _finished(run, state, impatient))
+
+
+def _finished(run: TrainParts, state: TrainState, how: Mapping[str, Any]) -> TrainState:
+    """Write down the end of a run, with what its released skill has memorized."""
+    released, initial = run.store.skill(state.best_version), run.store.skill(0)
+    copied = run.bench.memorized(released, initial) if released != initial else ""
+    found = {"memorized": copied, "drift": drift_line(_repeated(run.store), run.config.run.seed)}
+    known = {name: said for name, said in found.items() if said}
+    for said in known.values():
+        run.callback.on_event(Caveat(said))
+    return write_down(run.store, state, Kind.FINISHED, {**how, **known})
+
+
+def _repeated(store: RunStore) -> Iterator[Timed]:
+    """Yield draws whose number did not depend on their results, in the order of their starts.
+
+    These are rollouts for training, the initial skill's first draws on val, and the first ones of
+    a release test.
+    """
+    initial, released = skill_hash(store.skill(0)), set[tuple[str, str]]()
+    for at, one in enumerate(sorted(store.episodes(), key=lambda one: (one.started_at, one.id))):
+        skill, group = one.skill_version.split("+")[0], (one.task_id, one.skill_version)
+        is_first = one.phase == "gate" and one.draw == 0 and skill == initial
+        if one.phase == RELEASE_PHASE and group not in released:
+            released.add(group)
+            is_first = True
+        if one.reward is not None and (is_first or one.phase == "train"):
+            yield Timed(group, at, one.reward)
 
 
 async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
@@ -114,7 +144,29 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
         raise ConfigError(f"run {folder.name!r} has nothing to prove: {why_not_again(state)}")
     state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
-    return _report(run.store, state)
+    impatient = {"ran_out_of_patience": True} if state.ran_out_of_patience else {}
+    return _report(run.store, _finished(run, state, impatient))
+
+
+def release_version(
+    config: RunConfig, store: RunStore, folder: RunFolder, version: int
+) -> TrainState:
+    """Make a version the released one of a finished run; no version is lost.
+
+    Raises:
+        RunError: The run is not finished, or its files cannot be written.
+    """
+    state = restore(config, store)
+    if not state.finished:
+        raise RunError(
+            f"run {folder.name!r} is not finished, and training would continue from its current "
+            f"version; take this one away with `skillwright skill export {folder.name}@{version}`, "
+            "or finish the run with `skillwright resume`"
+        )
+    if state.best_version != version:
+        state = write_down(store, state, Kind.RESTORED, {"version": version})
+    _publish(store, state, folder)
+    return state
 
 
 def why_not_again(state: TrainState) -> str:
