@@ -169,14 +169,16 @@ class TrainState:
         baseline: The initial skill's score on val.
         hints: What to change where that score is 0%.
         met_best: The latest candidate that was judged against a best skill other than the current.
-<<<<<<< HEAD
-        seen: What the gate has seen of the skills on val, for a gate with a belief.
-        final: The gate's verdict on the last skill against the best, or of the latest release test.
-        tested: The versions that a release test has tested.
-=======
-        final: The gate's verdict on the last skill against the best, if it was asked.
-        proof: The verdict of the release test that the released skill has passed.
->>>>>>> trunk
+        restored = None if verdict.accepted else self.restored_from
+        state = replace(
+            self.spent(verdict),
+            final=verdict,
+            best_version=best,
+            tested=(*self.tested, self.skill_version),
+            restored_from=restored,
+        )
+        if verdict.accepted and self.two_levels:
+            state = replace(state, proof=verdict)
         sealed: Whether the test split is still closed.
         report: The test report.
         confirmation: The report on tasks that no gate has drawn.
@@ -200,11 +202,8 @@ class TrainState:
     met_best: MetBest | None = None
     seen: tuple[Seen, ...] = ()
     final: Verdict | None = None
-<<<<<<< HEAD
     tested: tuple[int, ...] = ()
-=======
     proof: Verdict | None = None
->>>>>>> trunk
     sealed: bool = True
     report: SplitReport | None = None
     confirmation: Confirmation | None = None
