@@ -169,16 +169,10 @@ class TrainState:
         baseline: The initial skill's score on val.
         hints: What to change where that score is 0%.
         met_best: The latest candidate that was judged against a best skill other than the current.
-        restored = None if verdict.accepted else self.restored_from
-        state = replace(
-            self.spent(verdict),
-            final=verdict,
-            best_version=best,
-            tested=(*self.tested, self.skill_version),
-            restored_from=restored,
-        )
-        if verdict.accepted and self.two_levels:
-            state = replace(state, proof=verdict)
+        seen: What the gate has seen of the skills on val, for a gate with a belief.
+        final: The gate's verdict on the last skill against the best, or of the latest release test.
+        tested: The versions that a release test has tested.
+        proof: The verdict of the release test that the released skill has passed.
         sealed: Whether the test split is still closed.
         report: The test report.
         confirmation: The report on tasks that no gate has drawn.
@@ -392,17 +386,16 @@ class TrainState:
 
     def _after_final(self, verdict: Verdict) -> Self:
         best = self.skill_version if verdict.accepted else self.best_version
-<<<<<<< HEAD
-        tested = (*self.tested, self.skill_version)
-        state = replace(self.spent(verdict), final=verdict, best_version=best, tested=tested)
-=======
         restored = None if verdict.accepted else self.restored_from
         state = replace(
-            self.spent(verdict), final=verdict, best_version=best, restored_from=restored
+            self.spent(verdict),
+            final=verdict,
+            best_version=best,
+            tested=(*self.tested, self.skill_version),
+            restored_from=restored,
         )
         if verdict.accepted and self.two_levels:
             state = replace(state, proof=verdict)
->>>>>>> trunk
         if self.report is None or not verdict.accepted:
             return state
         # Proven after the sealed test: the skill that was tested as current is released now.
