@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli import tables
+from skillwright.cli.describe import describe
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.options import (
@@ -68,6 +69,7 @@ _WHERE = "A file in a run's folder, RUN@VERSION, or a run for what it released"
 app.command("log")(log)
 app.command("show")(show)
 app.command("restore")(restore)
+app.command("describe")(describe)
 
 
 @app.command("blame")

@@ -101,6 +101,8 @@ def _endings(state: TrainState) -> Iterator[str]:
     """Yield messages about an unusual state or end of a run."""
     for hint in state.hints:
         yield f"[yellow]0% of val solved without training[/]: {escape(hint)}"
+    if state.drift:
+        yield f"[yellow]drift[/]: {escape(state.drift)}"
     if state.memorized and not state.two_levels:  # there the verdict says it
         yield f"[yellow]memorized[/]: {escape(state.memorized)}"
     if unusable := state.all_replies.line:

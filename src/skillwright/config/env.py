@@ -154,13 +154,15 @@ class AdapterData(Settings):
 
 
 class TauBenchData(LimitedData):
-    """Tasks of tau-bench, retail or airline as ``env.config.domain`` says.
+    """Tasks of tau-bench, of the domain that ``env.config.domain`` names.
 
     The airline data has only a test split: ``train`` and ``val`` are the numbers of tasks taken
-    from it; unset, there are no training tasks.
+    from it; unset, there are no training tasks. tau3 has no val split: a quarter of train is val.
     """
 
     kind: Literal["tau_bench"] = "tau_bench"
+    test_split: Annotated[str, Field(min_length=1)] | None = None
+    """Split of the data for the final test, such as ``base``: tau3's whole set; unset, ``test``."""
 
 
 class QaData(SeededData):

@@ -2,6 +2,7 @@
 
 from skillwright.evaluation.check import CheckAnswer, CheckTest, CheckVerdict, Noise
 from skillwright.evaluation.difference import PairedDifference, paired_difference
+from skillwright.evaluation.drift import Timed, drift_line
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
 from skillwright.evaluation.gates.base import Gate, alpha_lines, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
@@ -88,6 +89,7 @@ __all__ = [
     "SplitReport",
     "StrictGate",
     "Terms",
+    "Timed",
     "Verdict",
     "alpha_lines",
     "blocks",
@@ -99,6 +101,7 @@ __all__ = [
     "compute_score",
     "compute_semantic_density",
     "detectable_gain",
+    "drift_line",
     "evaluate_gate",
     "gains_by_cluster",
     "least_margin",

@@ -82,15 +82,19 @@ class SkillFolder:
         facts = {"generator": GENERATOR, "version": __version__, **self.metadata}
         facts |= {"files": " ".join(sorted(self.references)), HASH: ""}
         head = write_frontmatter(self.name, plain_prose(self.description), facts)
-        files = {SKILL_FILE: head + self.body, **self.references}
-        sealed = f'  {HASH}: "{content_hash(files)}"'
-        return {**files, SKILL_FILE: _HASH_LINE.sub(sealed, files[SKILL_FILE], count=1)}
+        return sealed({SKILL_FILE: head + self.body, **self.references})
 
 
 def content_hash(files: Mapping[str, str]) -> str:
     """Return the hash of a folder's files, without the hash line in SKILL.md."""
     blank = _HASH_LINE.sub(f'  {HASH}: ""', files[SKILL_FILE], count=1)
     return digest({**files, SKILL_FILE: blank})
+
+
+def sealed(files: Mapping[str, str]) -> dict[str, str]:
+    """Return a folder's files with their hash in SKILL.md, if that has a line for it."""
+    line = f'  {HASH}: "{content_hash(files)}"'
+    return {**files, SKILL_FILE: _HASH_LINE.sub(line, files[SKILL_FILE], count=1)}
 
 
 def skill_name(*words: str) -> str:

@@ -24,10 +24,16 @@ from skillwright.jobs.inspect.compare import compare_runs as compare_runs
 from skillwright.jobs.inspect.compare_sides import CompareMetric as CompareMetric
 from skillwright.jobs.inspect.compare_sides import is_flipped as is_flipped
 from skillwright.jobs.inspect.compare_sides import read_side as read_side
+from skillwright.jobs.inspect.describe import DescribePlan as DescribePlan
+from skillwright.jobs.inspect.describe import NewDescription as NewDescription
+from skillwright.jobs.inspect.describe import requests_in as requests_in
+from skillwright.jobs.inspect.describe import train_description as train_description
+from skillwright.jobs.inspect.describe import write_description as write_description
 from skillwright.jobs.inspect.episodes import EpisodeList as EpisodeList
 from skillwright.jobs.inspect.episodes import EpisodeQuery as EpisodeQuery
 from skillwright.jobs.inspect.episodes import EpisodeView as EpisodeView
 from skillwright.jobs.inspect.episodes import FoundEpisode as FoundEpisode
+from skillwright.jobs.inspect.episodes import Reply as Reply
 from skillwright.jobs.inspect.episodes import TurnView as TurnView
 from skillwright.jobs.inspect.episodes import list_episodes as list_episodes
 from skillwright.jobs.inspect.episodes import read_episode as read_episode
@@ -52,6 +58,9 @@ from skillwright.jobs.inspect.fork import read_fork as read_fork
 from skillwright.jobs.inspect.lessons import LessonReport as LessonReport
 from skillwright.jobs.inspect.lessons import open_lessons as open_lessons
 from skillwright.jobs.inspect.lessons import play_lessons as play_lessons
+from skillwright.jobs.inspect.notes import Note as Note
+from skillwright.jobs.inspect.notes import read_notes as read_notes
+from skillwright.jobs.inspect.notes import write_note as write_note
 from skillwright.jobs.inspect.provenance import BlamedLine as BlamedLine
 from skillwright.jobs.inspect.provenance import StoredSkill as StoredSkill
 from skillwright.jobs.inspect.provenance import blame as blame

@@ -57,17 +57,18 @@ def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
     except RunError:
         if found or "@" not in where:
             raise
-        name, _, version = where.rpartition("@")
+        name, _, said = where.rpartition("@")
         known = _known(find_run(name, root))
         raise RunError(
-            f"{where}: {version!r} is no version; a version is a number, best or current; {known}"
+            f"{where}: {said!r} is no version; a version is a number, best or current; {known}"
         ) from None
     with RunStore.open(folder / STORE_NAME, read_only=True) as store:
         versions = [one.version for one in _versions(store, folder)]
         if found and found["number"]:
             version = int(found["number"])
         else:
-            version = _named(folder, store, is_current=bool(found) and found["name"] == "current")
+            is_current = found is not None and found["name"] == "current"
+            version = _named(folder, store, is_current=is_current)
         if version not in versions:
             raise RunError(f"{where}: there is no version {version}; {_known(folder)}")
         return StoredSkill(folder, version, store.skill(version))

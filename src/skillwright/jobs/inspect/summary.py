@@ -78,6 +78,7 @@ class RunSummary(ListedRun):
                 "current_version": state and state.skill_version,
                 "release": state.release_text if state else "",
                 "memorized": state.memorized if state else "",
+                "drift": state.drift if state else "",
                 "refuted": state.refuted if state else "",
                 "test": state and state.report,
                 "confirmation": state and state.confirmation,

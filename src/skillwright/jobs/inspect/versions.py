@@ -10,7 +10,7 @@ from skillwright.core import RunError
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import Decision, Verdict
 from skillwright.jobs.inspect.summary import read_folder
-from skillwright.jobs.text.state import Judged, TrainState
+from skillwright.jobs.text.state import EpochRecord, StepRecord, TrainState
 from skillwright.runs import RunFolder, RunStore, SkillVersion
 
 
@@ -28,7 +28,7 @@ class ListedVersion(JsonRecord):
         score: Its mean score in that comparison; of the initial skill, its first score.
         reason: The gate's reason.
         release: The verdict of the release test, if this version was tested.
-        is_current: Whether training ended with it, or would go on from it.
+        is_current: Whether training ended with it, or would continue from it.
         is_best: Whether it is released.
         text: The skill.
     """
@@ -86,14 +86,15 @@ def _listed(one: SkillVersion, state: TrainState) -> ListedVersion:
     )
 
 
-def _judging(version: int, state: TrainState) -> Iterator[Judged]:
+def _judging(version: int, state: TrainState) -> Iterator[StepRecord | EpochRecord]:
     """Yield the record whose candidate a version is."""
-    for record in (*state.steps, *state.epochs):
+    records: tuple[StepRecord | EpochRecord, ...] = (*state.steps, *state.epochs)
+    for record in records:
         if record.skill_version == version:
             yield record
 
 
-def _facts(record: Judged) -> dict[str, Any]:
+def _facts(record: StepRecord | EpochRecord) -> dict[str, Any]:
     verdict = record.verdict
     if verdict is None:
         return {"outcome": "kept" if record.enters else "not judged"}

@@ -175,6 +175,7 @@ class TrainState:
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
         memorized: A sentence on tasks whose answers the released skill holds, or "".
+        drift: A sentence on an endpoint whose level moved during the run, or "".
         restored_from: The version that was released by its proof, where a person restored another.
     """
 
@@ -198,6 +199,7 @@ class TrainState:
     finished: bool = False
     ran_out_of_patience: bool = False
     memorized: str = ""
+    drift: str = ""
     restored_from: int | None = None
 
     @property
@@ -341,8 +343,8 @@ class TrainState:
         """Return the state after training ended, or after a person restored a version."""
         if kind == Kind.FINISHED:
             impatient = payload.get("ran_out_of_patience", False)
-            copied = payload.get("memorized", "")
-            return replace(self, finished=True, ran_out_of_patience=impatient, memorized=copied)
+            said = {name: payload.get(name, "") for name in ("memorized", "drift")}
+            return replace(self, finished=True, ran_out_of_patience=impatient, **said)
         version, proven = int(payload["version"]), self.proven_version
         left = None if version == proven else proven
         return replace(self, best_version=version, restored_from=left)

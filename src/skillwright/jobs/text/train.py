@@ -10,16 +10,16 @@ The optimizer returns values, and only this job writes them. Every decision is o
 each step starts from the state in the store, so a killed run resumes with equal results.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, RunError
+from skillwright.core import ConfigError, RunError, skill_hash
 from skillwright.core.jsonio import encode
 from skillwright.datasets.clusters import clusters_line
-from skillwright.evaluation import SplitReport, alpha_lines
+from skillwright.evaluation import RELEASE_PHASE, SplitReport, Timed, alpha_lines, drift_line
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
@@ -106,10 +106,28 @@ def _finished(run: TrainParts, state: TrainState, how: Mapping[str, Any]) -> Tra
     """Write down the end of a run, with what its released skill has memorized."""
     released, initial = run.store.skill(state.best_version), run.store.skill(0)
     copied = run.bench.memorized(released, initial) if released != initial else ""
-    known = {"memorized": copied} if copied else {}
-    if copied:
-        run.callback.on_event(Caveat(copied))
+    found = {"memorized": copied, "drift": drift_line(_repeated(run.store), run.config.run.seed)}
+    known = {name: said for name, said in found.items() if said}
+    for said in known.values():
+        run.callback.on_event(Caveat(said))
     return write_down(run.store, state, Kind.FINISHED, {**how, **known})
+
+
+def _repeated(store: RunStore) -> Iterator[Timed]:
+    """Yield draws whose number did not depend on their results, in the order of their starts.
+
+    These are rollouts for training, the initial skill's first draws on val, and the first ones of
+    a release test.
+    """
+    initial, released = skill_hash(store.skill(0)), set[tuple[str, str]]()
+    for at, one in enumerate(sorted(store.episodes(), key=lambda one: (one.started_at, one.id))):
+        skill, group = one.skill_version.split("+")[0], (one.task_id, one.skill_version)
+        is_first = one.phase == "gate" and one.draw == 0 and skill == initial
+        if one.phase == RELEASE_PHASE and group not in released:
+            released.add(group)
+            is_first = True
+        if one.reward is not None and (is_first or one.phase == "train"):
+            yield Timed(group, at, one.reward)
 
 
 async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:

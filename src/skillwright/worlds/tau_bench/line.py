@@ -17,6 +17,7 @@ from skillwright.core import (
     RequestRefused,
     Usage,
 )
+from skillwright.core.calls import read_calls
 from skillwright.models import ContextOverflow
 from skillwright.worlds.tau_bench.tau_core.store import TauEnv
 from skillwright.worlds.tau_bench.users import STOP
@@ -58,7 +59,23 @@ def leaks(reply: str, instruction: str) -> bool:
     return any(tuple(said[at : at + size]) in runs for at in range(len(said) - size + 1))
 
 
+_FACT: Final = re.compile(r"[\w.+-]+@[\w-]+\.\w+|#?\w*\d{4,}\w*")
+
+
+def invents(reply: str, known: str) -> bool:
+    """Tell whether a user says an address or a long number that it cannot know."""
+    there = known.lower()
+    return any(fact.lower() not in there for fact in _FACT.findall(reply))
+
+
+def asks(message: str) -> bool:
+    """Tell whether the agent waits for an answer: its last sentence is a question."""
+    return message.rstrip(" )*\"'\n").endswith("?")
+
+
 logger = logging.getLogger(__name__)
+
+_MOST_CALLS: Final = 30  # of a user's tools in one turn
 
 
 class UserLine:
@@ -70,14 +87,18 @@ class UserLine:
     Attributes:
         role_swaps: Replies in which the user spoke as the agent does.
         leaks: Replies in which it recited its instruction.
+        inventions: Replies with a number or an address that nothing before them has.
+        called: The user's tool calls of its latest turn, with their results.
         wall_s: Seconds spent waiting for the user.
     """
 
     def __init__(self, tau_env: TauEnv) -> None:
-        self.role_swaps = self.leaks = 0
+        self.role_swaps = self.leaks = self.inventions = 0
+        self.called: list[dict[str, str]] = []
         self.wall_s = 0.0
         self._tau_env = tau_env
         self._instruction = ""
+        self._heard: list[str] = []
         self._spoken = 0
         self._usage_before, self._calls_before = Usage(), 0
 
@@ -106,7 +127,8 @@ class UserLine:
         }
         self._calls_before = self.calls
         own = getattr(self._tau_env.user, "backstage", None)
-        return {"usage": spent, **(own if isinstance(own, dict) else {})}
+        calls = {"tool_calls": self.called} if self.called else {}
+        return {"usage": spent, **calls, **(own if isinstance(own, dict) else {})}
 
     def open(self, instruction: str) -> str:
         """Begin the conversation; open again once if the user hangs up at once."""
@@ -125,12 +147,33 @@ class UserLine:
         return self._noted(opening)
 
     def say(self, text: str) -> str:
-        """Send a message to the user and return the answer."""
-        return self._noted(self._ask(self._tau_env.user.step, text))
+        """Send a message to the user, run the tools that it calls, and return the answer."""
+        self.called, heard = [], self._ask(self._tau_env.user.step, text)
+        while (result := self._run(heard)) is not None:
+            heard = self._ask(self._tau_env.user.step, result)
+        return self._noted(heard)
 
     async def asay(self, text: str) -> str:
         """Send as `say` does, awaiting the user."""
-        return self._noted(await self._await("step", text))
+        self.called, heard = [], await self._await("step", text)
+        while (result := self._run(heard)) is not None:
+            heard = await self._await("step", result)
+        return self._noted(heard)
+
+    def _run(self, reply: str) -> str | None:
+        """Run the tool that a user calls; return its result, or ``None`` for a message."""
+        domain = self._tau_env.store.domain
+        found = read_calls(reply, domain.user_schemas) if domain.user_tools else None
+        if found is None or not found.calls:
+            return None
+        if len(self.called) == _MOST_CALLS:
+            raise ReplyInvalid(f"the simulated user called {_MOST_CALLS} tools in one turn")
+        call = found.calls[0]
+        shown = f"Error: the call cannot be read: {call.problem}"
+        if not call.problem:
+            shown = self._tau_env.call_by_user(call.name, call.arguments).observation
+        self.called.append({"said": reply, "result": shown})
+        return f"<tool_response>\n{shown}\n</tool_response>"
 
     def _ask(self, speak: Callable[[str], Any], heard: str) -> str:
         with self._counted():
@@ -155,6 +198,10 @@ class UserLine:
             self.wall_s += time.perf_counter() - started
 
     def _noted(self, reply: str) -> str:
+        known = [self._instruction, *self._tau_env.said, *(one["result"] for one in self.called)]
+        self._heard.append(reply)
+        if invents(reply, " ".join([*known, *self._heard[:-1]])):
+            self.inventions += 1
         task = f"{self._tau_env.split} {self._tau_env.index}"
         if swaps_roles(reply):
             self.role_swaps += 1

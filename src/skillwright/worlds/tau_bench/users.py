@@ -18,11 +18,9 @@ from typing import Any, Final, TypeVar
 from skillwright.core import DataError, ModelRefused, Usage, did_you_mean
 from skillwright.core.fence import without_controls
 from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
+from skillwright.worlds.tau_bench.tau_core.domain import STOP as STOP
 
 T = TypeVar("T")
-
-STOP: Final = "###STOP###"
-"""The marker in a reply of a user that ends the conversation."""
 
 GREETING: Final = "Hi! How can I help you today?"
 """The agent's first message to a user, before its opening."""
@@ -71,11 +69,11 @@ class UserSimulator(ABC):
 
     def reset(self, instruction: str) -> str:
         """Begin as `areset` does, blocking."""
-        return _wait_for(self.areset(instruction))
+        return wait_for(self.areset(instruction))
 
     def step(self, content: str) -> str:
         """Answer as `astep` does, blocking."""
-        return _wait_for(self.astep(content))
+        return wait_for(self.astep(content))
 
 
 class InstantUser(UserSimulator):
@@ -189,7 +187,7 @@ _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 
-def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the shared loop and return its result."""
     future = asyncio.run_coroutine_threadsafe(coroutine, _shared_loop())
     try:
