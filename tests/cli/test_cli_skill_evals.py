@@ -60,6 +60,9 @@ def test_few_cases_are_measured_several_times_and_what_they_can_prove_is_said(cl
     said = " ".join(measured.split())
     assert "Of a reply's assertions, " in said
     assert "only if at least 5 of them get better and none worse" in said
+    episodes = json.loads(cli("runs", "episodes", "notes", "--json").stdout)
+    assert "has 'person 0'" in json.dumps(episodes)
+    assert '"checks"' not in json.dumps(episodes)
     refused = cli("train", "notes.yaml", code=2).stderr
     assert "0 train and 0 val tasks" in refused
     assert made.is_dir()

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -18,6 +19,8 @@ from skillwright.jobs.inspect import (
     ForkOutcome,
     FoundEpisode,
     StudySummary,
+    began_with_folder,
+    folder_of,
     points,
 )
 from skillwright.jobs.run import SHOWN_AS, Cause, EnvFindings, PricedModel, TurnEnds, money_text
@@ -62,12 +65,15 @@ def show_training(
     own_up(console, scripted)
     print_words(console, f"[bold]{escape(state.outcome)}[/] ({escape(best)})", markup=True)
     print_words(console, "Next:")
-    name = shlex.quote(run)
+    name, folder = shlex.quote(run), Path(best).parent
+    to = "claude"
+    if began_with_folder(folder):
+        to = f"{shlex.quote(str(folder_of(folder)))} --dry-run"
     is_gain = state.best_version > 0 and not state.refuted
     commands = (
         f"skillwright report {name}",
         f"skillwright runs episodes {name} --unsolved",
-        f"skillwright skill export {name} --to claude"
+        f"skillwright skill export {name} --to {to}"
         if is_gain
         else f"skillwright runs show {name}",
     )

@@ -234,7 +234,7 @@ def _refuse_overwriting(
         if text == first[name] and _is_uncommitted(path):
             raise RunError(
                 f"{str(path)!r} has changes of yours that git does not hold, so the change by "
-                "training could not be told from them; commit or stash them first"
+                "training could not be distinguished; commit or stash them first"
             )
 
 
