@@ -96,6 +96,8 @@ def markdown_report(folder: Path) -> str:
 
 def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
     """Yield why a run stopped, remarks on scores and replies, and failures."""
+    for one in summary.state.caveats if summary.state else ():
+        yield f"**{_words(one)}**"
     if summary.stopped:
         yield f"**Stopped:** {_words(summary.stopped)}"
     remarked = [one for one in reader.remarks() if one[2] != (summary.stopped,)]
