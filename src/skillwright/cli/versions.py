@@ -62,7 +62,7 @@ def _show_log(run: str, versions: list[ListedVersion]) -> None:
         if one.release is not None:
             for line in release_lines(one.release):
                 print_words(out, line)
-    print_words(out, f"read one with:  skillwright skill show {run}@{versions[-1].version}", "dim")
+    print_words(out, f"read one with:  skillwright skill show {run}@best", "dim")
 
 
 def _points(one: ListedVersion) -> str:

@@ -463,7 +463,7 @@ def _write(
 ) -> ExportedSkills:
     by, notes, (evidence, text) = made
     if isinstance(evidence, str) and options.sign_with is not None:
-        raise UsageError(f"there is no evidence to sign: {evidence or 'it is of no run'}")
+        raise UsageError(f"there is no evidence to sign: {evidence or 'nothing proves it'}")
     score = None
     if tasks.held_out:
         described = Described(folder.name, folder.description, tasks.held_out)
