@@ -35,7 +35,10 @@ def test_a_skill_that_helps_is_better_than_none(cli, table):
     shown = cli("runs", "list").stdout
     assert "table-check" in shown
     assert "better" in shown
-    assert "check" in cli("runs", "show", "table-check").stdout
+    assert "Better: " in cli("runs", "show", "table-check").stdout
+    assert (
+        "solved only by new" in cli("runs", "episodes", "table-check", "--flipped").stdout.lower()
+    )
 
 
 def test_a_harm_is_red_for_people_and_for_ci(cli, table, tmp_path):

@@ -108,3 +108,17 @@ async def test_a_skill_that_helps_everywhere_is_neither(tmp_path, rows):
     assert report.state.final.accepted
     assert report.state.refuted == ""
     assert "val tasks with the answers" in report.state.memorized
+
+
+def test_the_report_says_it_too(tmp_path, rows, cli):
+    memo = "\n".join(f'"{q}" is {a}.' for q, a in rows["val"])
+    config = settings(tmp_path / "data", rows)
+    path, report = asyncio.run(trained(config, LooksUp(), Coach([[memo]])))
+    assert report.state.caveats == (report.state.refuted, report.state.memorized)
+    cli("report", path)
+    page = (path / "report.html").read_text(encoding="utf-8")
+    summary = cli("report", path, "--format", "md").stdout
+    shown = cli("runs", "show", path).stdout
+    for text in (page, summary, shown):
+        assert "What was proven on val does not hold on test" in " ".join(text.split())
+        assert "30 val tasks with the answers" in " ".join(text.split())

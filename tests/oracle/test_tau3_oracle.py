@@ -9,6 +9,7 @@ record as numbers, where tau2-bench, and so ours, returns texts; it draws a new 
 import asyncio
 import json
 import re
+from collections import Counter
 from copy import deepcopy
 from pathlib import Path
 from random import Random
@@ -26,6 +27,7 @@ from skillwright.worlds.tau_bench.tau_core import (
     grade,
 )
 from skillwright.worlds.tau_bench.tau_core.store import DOMAINS, Store
+from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
 from tau_store import write_sums
 
 pytestmark = pytest.mark.oracle
@@ -135,27 +137,52 @@ def test_a_thousand_random_sequences_see_and_leave_the_same(name, store_of):
     ]
     pristine = make(instance=f"{name} pristine")
     pristine.initialize()
-    succeeded = 0
+    tasks, counts = store.tasks("base"), Counter()
     for sequence in range(SEQUENCES):
-        db, kit = Database(store.tables), make(instance=f"{name} {sequence}", initialized=True)
-        copies = {table: Copied(getattr(pristine.db, table)) for table in store.domain.tables}
+        at, user_id = rng.randrange(len(tasks)), rng.choice(users)
+        db, copies = Database(store.tables), copied(pristine.db, store.domain.tables)
+        kit = make(instance=f"{name} {sequence}", initialized=True)
         kit.db = pristine.db.model_copy(update=copies)
-        user_id = rng.choice(users)
-        for _ in range(CALLS):
-            tool, kwargs = calls(rng, records, user_id)
+        # Half of the sequences are a task's gold actions, most of them whole, and then some.
+        gold = [(one.name, one.kwargs) for one in tasks[at].actions if one.name != TRANSFER]
+        gold = gold[: rng.choice([len(gold), len(gold), rng.randint(0, len(gold))])]
+        planned = gold if sequence % 2 else []
+        planned = [*planned, *[None] * (CALLS if not sequence % 2 else rng.choice([0, 0, 1]))]
+        for call in planned:
+            tool, kwargs = call or calls(rng, records, user_id)
             if tool == "calculate" and kwargs.keys() != {"expression"}:
                 continue  # theirs is no method of the class, and names itself otherwise
             ours = call_tool(db, tool, deepcopy(kwargs)).observation
             other = answer(call_theirs, kit, tool, deepcopy(kwargs))
             assert (tool, kwargs, comparable(ours)) == (tool, kwargs, comparable(other))
-            succeeded += not ours.startswith("Error")
-        for table, copied in copies.items():
-            touched = {ref.key for ref in db.changed if ref.table == table} | copied.looked_up
-            for key in touched & copied.keys():
+            counts["succeeded"] += not ours.startswith("Error")
+        for table, of in copies.items():
+            changed = {ref.key for ref in db.changed if ref.table == table}
+            for key in (changed | of.looked_up) & of.keys():
                 mine = json.loads(json.dumps(db.find(table, key)))
-                assert mine == dict.__getitem__(copied, key).model_dump(mode="json"), (table, key)
-            assert not {ref.key for ref in db.changed if ref.table == table} - copied.keys()
-    assert succeeded > SEQUENCES  # and not only refusals were compared
+                assert mine == dict.__getitem__(of, key).model_dump(mode="json"), (table, key)
+            assert not changed - of.keys()
+        # The reward: their records equal those after their own replay of the gold actions.
+        target = make(instance=f"{name} gold {sequence}", initialized=True)
+        wanted = copied(pristine.db, store.domain.tables)
+        target.db = pristine.db.model_copy(update=wanted)
+        for one in tasks[at].actions:
+            if one.name not in (TRANSFER, "calculate"):
+                answer(call_theirs, target, one.name, deepcopy(dict(one.kwargs)))
+        equal = all(same(copies[table], wanted[table]) for table in copies)
+        assert grade(db, store.gold("base", at), (), tasks[at]).database_matches == equal
+        counts["rewarded"] += equal
+    assert counts["succeeded"] > SEQUENCES  # and not only refusals were compared
+    assert SEQUENCES / 10 < counts["rewarded"] < SEQUENCES * 9 / 10
+
+
+def copied(db, tables):
+    return {table: Copied(getattr(db, table)) for table in tables}
+
+
+def same(one, other):
+    keys = one.looked_up | other.looked_up
+    return all(dict.get(one, key) == dict.get(other, key) for key in keys)
 
 
 def test_a_thousand_random_sequences_on_both_sides_of_a_phone_see_and_leave_the_same(store_of):

@@ -39,7 +39,8 @@ _TOKEN: Final = re.compile(
 
 def clusters_of(tasks: Iterable[Task]) -> dict[str, str]:
     """Return the cluster of each task whose extras name one, by task id."""
-    return {task.id: str(task.extras[CLUSTER]) for task in tasks if task.extras.get(CLUSTER)}
+    named = ((task.id, task.extras.get(CLUSTER)) for task in tasks)
+    return {task_id: str(name) for task_id, name in named if name not in (None, "")}
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -172,5 +173,6 @@ def clusters_line(tasks: int, clusters: Mapping[str, str]) -> str:
     more = f" and {size - 3} more" if size > 3 else ""
     return (
         f"the {tasks} val tasks are {count} clusters of tasks that say nearly the same, and tests "
-        f"count a cluster once; the largest: {', '.join(members[:3])}{more}"
+        f"count a cluster once; the largest: {', '.join(members[:3])}{more}. A column of clusters "
+        "(env.data.cluster_column) or a cluster in each item decides otherwise"
     )

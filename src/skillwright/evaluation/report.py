@@ -155,8 +155,6 @@ class SplitReport(JsonRecord):
         """Score each artifact's episodes, and pair them with those of the baseline."""
         names = list(results)
         pairs = {name: _pairs(results[names[0]], results[name]) for name in names[1:]}
-        tasks = [result.spec.task for result in results[names[0]]] if names else []
-        clusters = clusters_of(tasks)
         return cls(
             split=split,
             success_threshold=success_threshold,
@@ -164,10 +162,8 @@ class SplitReport(JsonRecord):
                 name: ScoreTable.of(episodes, success_threshold)
                 for name, episodes in results.items()
             },
-            gains={name: measure_effect(drawn, clusters) for name, drawn in pairs.items()},
-            judged={
-                name: measure_effect(metric.of(drawn), clusters) for name, drawn in pairs.items()
-            }
+            gains={name: measure_effect(drawn) for name, drawn in pairs.items()},
+            judged={name: measure_effect(metric.of(drawn)) for name, drawn in pairs.items()}
             if metric
             else {},
         )

@@ -13,6 +13,7 @@ from skillwright.config.load import dump_config
 from skillwright.config.run import RunConfig
 from skillwright.core import Duel, EpisodeResult, Pair, Usage, skill_hash
 from skillwright.core.jsonio import JsonRecord, decode
+from skillwright.datasets.clusters import clusters_of
 from skillwright.evaluation import CheckTest, CheckVerdict, Draws, Noise, SkillDuel
 from skillwright.evaluation.check import CheckLook
 from skillwright.jobs.kinds import CHECK, CHECKED, MADE
@@ -60,10 +61,13 @@ class CheckPlan(JsonRecord):
     draws: int = 0
     notes: tuple[str, ...] = ()
 
-    def test(self, config: RunConfig) -> CheckTest:
+    def test(self, config: RunConfig, bench: Bench) -> CheckTest:
         """Return the test, with the metric of the configuration's gate."""
         metric = config.evaluation.gate.scores(terms_of(config))
-        return CheckTest(self.margin, self.draws, metric, config.run.seed)
+        clusters = bench.clusters
+        if isinstance(bench, TextBench):
+            clusters = clusters_of(bench.tasks(self.split))
+        return CheckTest(self.margin, self.draws, metric, config.run.seed, clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +205,7 @@ async def _check(parts: RunParts, run: Run, plan: CheckPlan) -> CheckReport:
     store, bench = run.store, parts.bench
     refuse_other_tasks(store, bench.facts)
     old, new = store.skill(OLD), store.skill(NEW)
-    test, seed = plan.test(run.config), run.config.run.seed
+    test, seed = plan.test(run.config, bench), run.config.run.seed
     itself = _Itself(bench, plan.split, old, seed, 0 if old == new else NOISE_FROM)
     task_ids = await itself.open()
     looks = test.looks(len(task_ids))

@@ -251,6 +251,11 @@ class TrainState:
         """See `why_refuted`, of the released version."""
         return self.refuted_of(self.best_version)
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Sentences that readers of the run's result must know."""
+        return tuple(filter(None, (self.refuted, self.memorized, self.drift)))
+
     def refuted_of(self, version: int) -> str:
         """Say why what a release test proved of a version does not hold on test, or return ""."""
         found = self.report.judged.get("best") if self.report else None

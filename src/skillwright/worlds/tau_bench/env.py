@@ -346,7 +346,9 @@ class TauBenchEnv(TextEnv):
             self._counts["user_off_role"] = int(not held)
             return output
         self._counts["judged"], self._reward = 1, float(held)
-        metadata["reward_breakdown"] = replace(self._grade, judged=held).to_dict()
+        found = [{"sentence": one, "votes": of} for one, of in zip(sentences, votes, strict=True)]
+        grade = replace(self._grade, judged=held).to_dict()
+        metadata["reward_breakdown"] = {**grade, "assertions": found}
         return StepOutput(observations=[], reward=float(held), done=True, metadata=metadata)
 
     async def _awaited(self, reply: Awaitable[str]) -> str:

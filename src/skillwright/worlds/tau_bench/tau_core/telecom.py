@@ -90,14 +90,6 @@ def _charge(db: Database, bill: Record, amount: Any, description: str) -> None:
     _change(db, "bills", bill, total_due=due, line_items=(*bill["line_items"], item))
 
 
-def _get_customer_by_phone(db: Database, phone_number: Any) -> str:
-    return json.dumps(_customer_of_phone(db, phone_number))
-
-
-def _get_customer_by_id(db: Database, customer_id: Any) -> str:
-    return json.dumps(_one(db, "customers", customer_id))
-
-
 def _get_customer_by_name(db: Database, full_name: Any, dob: Any) -> str:
     customers = (_one(db, "customers", key) for key in db.tables.records["customers"])
     wanted = full_name.lower()
@@ -303,9 +295,11 @@ _TOOLS: Final[Mapping[str, Tool]] = {
     "disable_roaming": _set_roaming(False),
     "enable_roaming": _set_roaming(True),
     "get_bills_for_customer": _get_bills_for_customer,
-    "get_customer_by_id": _get_customer_by_id,
+    "get_customer_by_id": lambda db, customer_id: json.dumps(_one(db, "customers", customer_id)),
     "get_customer_by_name": _get_customer_by_name,
-    "get_customer_by_phone": _get_customer_by_phone,
+    "get_customer_by_phone": lambda db, phone_number: json.dumps(
+        _customer_of_phone(db, phone_number)
+    ),
     "get_data_usage": _get_data_usage,
     "get_details_by_id": _get_details_by_id,
     "refuel_data": _refuel_data,
@@ -318,8 +312,13 @@ TELECOM: Final = Domain(
     name="tau3_telecom",
     place="telecom company",
     tables={
-        "plans": {"data_limit_gb": float, "data_refueling_price_per_gb": float},
-        "customers": {"phone_number": str, "full_name": str, "line_ids": list, "bill_ids": list},
+        "plans": dict.fromkeys(
+            ("data_limit_gb", "data_refueling_price_per_gb", "price_per_month"), float
+        ),
+        "customers": {
+            **dict.fromkeys(("phone_number", "full_name", "date_of_birth"), str),
+            **dict.fromkeys(("line_ids", "bill_ids"), list),
+        },
         "lines": {
             "phone_number": str,
             "status": str,

@@ -31,6 +31,7 @@ _NETWORK: Final = (
     "network_technology_connected",
     "network_signal_strength",
 )
+_SWITCHED: Final = (("on", True), ("off", False))
 _NO_WIFI: Final = {"wifi_connected": False, "wifi_ssid": None, "wifi_signal_strength": "none"}
 
 
@@ -504,14 +505,11 @@ PHONE_TOOLS: Final[Mapping[str, Tool]] = {
 PHONE_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "set_user_info": set_surroundings,
     "set_user_location": lambda db, abroad: set_surroundings(db, is_abroad=abroad),
-    "turn_airplane_mode_on": _turn_airplane_mode(True),
-    "turn_airplane_mode_off": _turn_airplane_mode(False),
+    **{f"turn_airplane_mode_{a}": _turn_airplane_mode(b) for a, b in _SWITCHED},
     "turn_data_on": _turn("data_enabled", True),
     "turn_data_off": _turn("data_enabled", False, search=True),
-    "turn_roaming_on": _turn("roaming_enabled", True, search=True),
-    "turn_roaming_off": _turn("roaming_enabled", False, search=True),
-    "turn_data_saver_mode_on": _turn("data_saver_mode", True),
-    "turn_data_saver_mode_off": _turn("data_saver_mode", False),
+    **{f"turn_roaming_{a}": _turn("roaming_enabled", b, search=True) for a, b in _SWITCHED},
+    **{f"turn_data_saver_mode_{a}": _turn("data_saver_mode", b) for a, b in _SWITCHED},
     "unseat_sim_card": _turn("sim_card_missing", True, search=True),
     "lock_sim_card": _lock_sim_card,
     "break_apn_settings": _set_apn(apn_name="broken"),

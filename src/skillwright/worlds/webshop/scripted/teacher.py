@@ -1,26 +1,22 @@
 """The scripted teacher for WebShop."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from skillwright.models.scripted.prompts import Assignment
 from skillwright.models.scripted.teacher import Insight, InsightTeacher, Teaching
 from skillwright.worlds.webshop.scripted.optimizer import (
     LESSONS,
     LONG_QUERY,
+    WRITTEN,
     Purchase,
     read_purchase,
 )
 from skillwright.worlds.webshop.scripted.rules import ShopRule
 
 _SHORT_VISIT: Final = 2
-_WRITTEN: Final[Mapping[str, Any]] = json.loads(
-    Path(__file__).with_name("teachings.json").read_text(encoding="utf-8")
-)
-_CATEGORY_OPTIONS: Final[Mapping[str, str]] = _WRITTEN["options"]
+_CATEGORY_OPTIONS: Final[Mapping[str, str]] = WRITTEN["options"]
 
 
 class WebShopTeacher(InsightTeacher):
@@ -82,8 +78,8 @@ _KEPT: Final[tuple[Callable[[Purchase], bool], ...]] = (
 )
 INSIGHTS: Final = tuple(
     _insight(_teaching(*written), kept)
-    for written, kept in zip(_WRITTEN["insights"], _KEPT, strict=True)
+    for written, kept in zip(WRITTEN["insights"], _KEPT, strict=True)
 )
 
-_FALLBACK: Final = _teaching(*_WRITTEN["fallback"])
-_BELIEFS: Final = tuple(_teaching(*written) for written in _WRITTEN["beliefs"])
+_FALLBACK: Final = _teaching(*WRITTEN["fallback"])
+_BELIEFS: Final = tuple(_teaching(*written) for written in WRITTEN["beliefs"])
