@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 from skillwright.cli.app import app
 from skillwright.core import DataError
 from skillwright.jobs.text import EvalPlan
-from skillwright.worlds.tau_bench import TauBenchEnv, open_store, tau_tasks
+from skillwright.worlds.tau_bench import DOMAINS, Store, TauBenchEnv, open_store, tau_tasks
 from skillwright.worlds.tau_bench.line import asks, invents
 from skillwright.worlds.tau_bench.tau_core import Database, begin, call_tool
 from tau3_store import TASKS, TELECOM, retail_task, tau3_data, tau3_env, write_tau2
 from tau_models import Clerk, tau_config, tau_evaluated
-from tau_store import OPENING, tool_call
+from tau_store import OPENING, tool_call, write_sums
 
 
 @pytest.fixture
@@ -213,6 +213,34 @@ def test_an_initial_state_that_cannot_be_made_is_told(telecom, tmp_path):
             open_store(data, "tau3_telecom").tables,
             open_store(data, "tau3_telecom").task("base", 0),
         )
+
+
+def test_an_assertion_that_cannot_be_checked_raises_before_the_first_turn(tmp_path):
+    task = json.loads(json.dumps(TASKS["telecom"][0]))
+    task["evaluation_criteria"]["env_assertions"][0]["arguments"] = {"mood": "good"}
+    files = {
+        "tasks.json": json.dumps([task]),
+        "split_tasks.json": json.dumps({"test": [task["id"]]}),
+    }
+    data = tau3_data(tmp_path, "telecom", **files)
+    with pytest.raises(DataError, match=r"assert_mobile_data_status.*fails"):
+        tau3_env(data)
+
+
+def test_converted_data_that_lacks_a_key_is_refused(telecom):
+    for name, key in (("phone", "airplane_mode"), ("customers", "date_of_birth")):
+        path = telecom / f"{name}.json"
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(f'"{key}"', '"other"'), encoding="utf-8")
+        write_sums(telecom)
+        with pytest.raises(DataError, match=f"lacks {key}"):
+            Store(telecom, DOMAINS["tau3_telecom"]).load()
+        path.write_text(text, encoding="utf-8")
+
+
+def test_tau_benchs_own_words_are_not_for_a_user_of_tau3(retail):
+    with pytest.raises(DataError, match="Leave one of them out"):
+        tau3_env(retail, user_prompt="tau-bench", user_strategy="llm")
 
 
 # A user with tools
