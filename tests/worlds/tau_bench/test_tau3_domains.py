@@ -314,10 +314,10 @@ async def test_a_report_says_whose_loss_it_was_and_which_label_does_not_replay(r
     assert "left out without a judge (env.config.judge_votes): 1: test-001" in lines
     assert facts["losses"] == {"user": 1, "user_ended_early": 1}
     assert "1 lost episodes by cause: 0 agent, 1 simulated user (1 ended early), 0 label" in lines
-    assert facts["refused_gold"]["test-002"]["actions"] == [
+    assert facts["suspect_labels"]["test-002"]["refused"] == [
         "cancel_pending_order: Error: Invalid reason"
     ]
-    assert "the label is wrong: test-002\n  as labeled: score of as_labeled" in lines
+    assert "corrected it): test-002\n  as labeled: score of as_labeled" in lines
 
 
 def test_signs_of_a_faulty_user_are_rough_and_mean_something():
