@@ -58,6 +58,23 @@ def test_each_dialect_gives_the_same_row(evals, document):
     assert row["assertions"]["problem"] == ["", ""]
 
 
+def test_cases_of_json_lines_and_other_forms_of_assertions_and_files(evals):
+    case = {
+        "prompt": "Greet.",
+        "assert": [
+            {"type": "icontains", "value": "ann"},
+            {"type": "llm-rubric", "value": "is polite"},
+            {"type": "javascript", "value": "output.length < 9"},
+        ],
+        "files": {"a.txt": "Ann"},
+    }
+    (row,) = rows(evals(json.dumps(case), "evals.jsonl"))
+    assert row["prompt"] == "Greet.\n\nFile a.txt:\n\n```\nAnn\n```"
+    texts = [one["text"] for one in row["assertions"]["checks"]]
+    assert texts == ["contains 'ann'", "is polite"]
+    assert row["assertions"]["left_out"] == ["of an unknown type (javascript)"]
+
+
 def test_a_plain_list_of_rows_stays_one_and_so_do_queries(evals, tmp_path):
     plain = tmp_path / "data.json"
     plain.write_text(json.dumps([{"prompt": "2 + 2?", "expected_output": "4"}]))

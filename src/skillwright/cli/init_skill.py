@@ -30,7 +30,7 @@ _MOST_CASES: Final = 400
 _UNTELLING: Final = ("eval", "evals", "tests")
 _PLACES: Final = (
     *("evals/evals.json", "evals/evals.yaml", "evals/evals.yml", "evals/eval.yaml"),
-    *("evals.json", "eval.yaml", "tests/eval.yaml"),
+    *("evals/evals.jsonl", "evals.json", "eval.yaml", "tests/eval.yaml"),
 )
 OWN_SERVER: Final = (
     "  # Your own server: {backend: openai_chat, model: NAME, base_url: http://localhost:8000/v1}"
@@ -110,6 +110,11 @@ def find_evals(path: Path, encoding: str | None = None) -> SkillEvals | None:
     """
     if path.is_dir() or path.name == SKILL_FILE:
         folder = read_skill_file(path).path.parent
+        if Path.cwd().resolve().is_relative_to(folder.resolve()):
+            raise DataError(
+                f"{str(folder)!r} is the skill's own folder, and runs would be written into it; "
+                f"change to a folder above it, and name it {folder.resolve().name!r} there"
+            )
         found = next((folder / one for one in _PLACES if (folder / one).is_file()), None)
         if found is None:
             raise DataError(
@@ -118,7 +123,7 @@ def find_evals(path: Path, encoding: str | None = None) -> SkillEvals | None:
                 "of rows: skillwright init ROWS.csv"
             )
         return SkillEvals(folder, found, tuple(Rows(found, encoding).rows()))
-    if path.suffix.lower() not in (".json", *EVALS_SUFFIXES):
+    if path.suffix.lower() not in (".json", ".jsonl", ".ndjson", *EVALS_SUFFIXES):
         return None
     rows = tuple(Rows(path, encoding).rows())
     if not rows or not (ASSERTIONS in rows[0] or rows[0].keys() == {"query", TRIGGER}):
