@@ -35,7 +35,9 @@ def test_a_skill_that_helps_is_better_than_none(cli, table):
     shown = cli("runs", "list").stdout
     assert "table-check" in shown
     assert "better" in shown
-    assert "check" in cli("runs", "show", "table-check").stdout
+    assert "Better: " in cli("runs", "show", "table-check").stdout
+    flipped = cli("runs", "episodes", "table-check", "--flipped").stdout
+    assert "flipped on test from old to new" in flipped
 
 
 def test_a_harm_is_red_for_people_and_for_ci(cli, table, tmp_path):
@@ -58,17 +60,21 @@ def test_a_harm_is_red_for_people_and_for_ci(cli, table, tmp_path):
     assert (tmp_path / "check.md").read_text() == "mine"
 
 
-def test_the_same_skill_is_compared_with_itself(cli, table):
-    shown = cli("check", "good.md", "--against", "good.md", "--config", table).stdout
-    assert "compared with itself" in shown
-    assert "Not worse: a loss of 10.0 points is ruled out." in shown
+def test_a_skill_that_did_not_change_is_fine_at_a_small_cost(cli, table):
+    found = json.loads(
+        cli("check", "good.md", "--against", "good.md", "--config", table, "--json").stdout
+    )
+    assert (found["same"], found["fine"]) == (True, True)
+    assert found["verdict"]["answer"] in ("not worse", "undecided")
+    assert found["rollouts"] <= 2 * 2 * 66
 
 
-def test_too_few_rows_are_undecided_and_say_what_would_decide(cli, table):
+def test_too_few_rows_are_undecided_and_say_what_would_decide(cli, table, tmp_path):
+    (tmp_path / "new.md").write_text(GOOD + "- Be polite.\n")
     few = ("--set", "evaluation.test_tasks=9", "--draws", "1")
-    shown = cli("check", "good.md", "--against", "good.md", "--config", table, *few, code=1)
+    shown = cli("check", "new.md", "--against", "good.md", "--config", table, *few, code=1)
     assert "Undecided: " in shown.stdout
-    assert "would decide with 80%" in shown.stdout
+    assert "would decide" in shown.stdout
 
 
 def test_a_run_is_compared_on_its_own_configuration(cli, table):
@@ -137,13 +143,15 @@ def test_a_dead_endpoint_exits_with_2_and_is_in_the_files(cli, table, tmp_path, 
 
 def test_the_lines_that_help_another_model_are_kept_and_the_rest_is_proposed(cli, table, tmp_path):
     (tmp_path / "long.md").write_text(f'{GOOD}- When it says "zebra", answer "delivery".\n')
-    noisy = ("--set", "models.target.noise=0")
-    asked = ("check", "long.md", "--config", table, "--model", "clerk", *noisy, "--json")
-    found = json.loads(cli(*asked).stdout)
-    assert [one["proposal"] for one in found["sections"]] == ["keep"] * 4 + ["delete"]
+    many = ("--set", "env.data.ratio=1:8:1", "--set", "models.target.noise=0")
+    asked = ("check", "long.md", "--config", table, "--model", "clerk", *many, "--margin", "0.3")
+    found = json.loads(cli(*asked, "--draws", "1", "--json").stdout)
+    # The rows have many near copies, so the lines that help are not proven to.
+    assert [one["proposal"] == "delete" for one in found["sections"]] == [False] * 4 + [True]
+    assert [one["value"] > 0.1 for one in found["sections"]] == [True] * 4 + [False]
     assert (found["model"], found["success_rate"] > 0.8) == ("clerk", True)
-    ablate = ("skill", "ablate", "table-check", "--items", "--write", "shorter.md")
-    cli(*ablate)
+    ablate = ("skill", "ablate", "table-check", "--items", "--margin", "0.3", "--draws", "1")
+    cli(*ablate, "--write", "shorter.md")
     assert (tmp_path / "shorter.md").read_text() == GOOD
     said = cli("check", "long.md", "--config", table, "--model", "x", "--against", "y", code=2)
     assert "leave --against" in said.stderr

@@ -90,6 +90,11 @@ def test_a_model_judges_what_no_rule_checks_and_what_is_left_out_is_said(cli, fo
     assert "3 assertions left out: for a judge" in " ".join(shown.split())
 
 
+def test_the_skills_own_folder_is_no_place_for_runs(cli, folder, monkeypatch):
+    monkeypatch.chdir(folder(cases(3)))
+    assert "change to a folder above it" in " ".join(cli("init", ".", code=2).stderr.split())
+
+
 def test_a_file_of_evals_finds_its_skill_and_one_alone_needs_none(cli, folder, tmp_path):
     folder(cases(3))
     cli("init", "skills/notes/evals/evals.json", "--offline")

@@ -12,7 +12,7 @@ MODULE = "skillwright.plugins.pytest_check"
 TESTS = """
 def test_kept(skillwright_check):
     report = skillwright_check("good.md", config="table.yaml", against="good.md")
-    assert report.verdict.answer == "not worse"
+    assert report.is_same
     assert report.costs["new"].input_tokens < 500
 
 def test_harmed(skillwright_check):
