@@ -111,6 +111,20 @@ def test_the_committed_version_is_the_old_one(cli, table, tmp_path):
     assert "no revision of the git repository" in unknown
 
 
+def test_a_revision_that_a_shallow_clone_lacks_is_refused_with_the_next_move(cli, table, tmp_path):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    git(whole, "init", "-b", "main")
+    for text in (GOOD, HARM):
+        (whole / "skill.md").write_text(text)
+        commit(whole)
+    git(tmp_path, "clone", "--depth", "1", f"file://{whole}", "clone")
+    asked = ("check", tmp_path / "clone" / "skill.md", "--config", table, "--against")
+    said = cli(*asked, "HEAD~1", code=2).stderr
+    assert "the clone is shallow, fetch its history first (fetch-depth: 0)" in said
+    assert "Not measured" not in cli(*asked, "HEAD").stdout
+
+
 def test_without_a_repository_or_git_the_revision_is_refused(refused, cli, table, monkeypatch):
     asked = ("check", "good.md", "--config", table, "--against", "HEAD~1")
     assert "in no git repository" in refused(*asked)
@@ -141,6 +155,7 @@ def test_a_dead_endpoint_exits_with_2_and_is_in_the_files(cli, table, tmp_path, 
     assert ("<error" if option == "--junit" else "not made") in written
 
 
+@pytest.mark.heavy  # test_cli_ablate has the rest of it
 def test_the_lines_that_help_another_model_are_kept_and_the_rest_is_proposed(cli, table, tmp_path):
     (tmp_path / "long.md").write_text(f'{GOOD}- When it says "zebra", answer "delivery".\n')
     many = ("--set", "env.data.ratio=1:8:1", "--set", "models.target.noise=0")

@@ -257,7 +257,9 @@ def at_revision(path: Path, revision: str, config: RunConfig) -> NamedSkill:
         raise ConfigError(f"{tried}, and git, which could read a revision, is not installed")
     top = _git(folder, "rev-parse", "--show-toplevel")
     if top.returncode:
-        raise ConfigError(f"{tried}, and {str(folder)!r} is in no git repository: {_said(top)}")
+        said = _said(top)
+        where = "is in no git repository" if "not a git" in said else f"git refuses: {said}"
+        raise ConfigError(f"{tried}, and {str(folder)!r} {where}")
     commit = _git(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     if commit.returncode:
         shallow = _git(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
