@@ -1,6 +1,7 @@
 """`skillwright check`: a changed skill is better, not worse, worse, or undecided."""
 
 import json
+import re
 import shutil
 import subprocess
 from xml.etree import ElementTree
@@ -109,6 +110,22 @@ def test_the_committed_version_is_the_old_one(cli, table, tmp_path):
     assert "'new.md' is not in revision 'v1'" in unknown
     unknown = cli("check", "new.md", "--config", table, "--against=--help", code=2).stderr
     assert "no revision of the git repository" in unknown
+
+
+def test_what_puts_a_result_in_doubt_is_said(cli, table, tmp_path):
+    cli("train", table, "--set", "train.epochs=1", "--set", "evaluation.test=false")
+    other = ("--config", table, "--set", "env.data.seed=7")
+    shown = cli("check", "table", "--against", "table@0", *other).stdout
+    assert re.search(r"table learned from \d+ of the test tasks, so its score is too high", shown)
+    assert "learned from" not in cli("check", "table", "--against", "table@0").stdout
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        head = f"---\nname: {name}\ndescription: Queues.\n---\n\n"
+        (tmp_path / name / "SKILL.md").write_text(f"{head}{GOOD}See [more](more.md).\n")
+        (tmp_path / name / "more.md").write_text(name)
+    shown = cli("check", "b", "--against", "a", "--config", table).stdout
+    assert "the old skill is called 'a' and the new one 'b'" in shown
+    assert "the agent does not read more.md, which changed too" in shown
 
 
 def test_a_revision_that_a_shallow_clone_lacks_is_refused_with_the_next_move(cli, table, tmp_path):
