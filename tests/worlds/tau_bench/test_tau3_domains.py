@@ -1,6 +1,7 @@
 """tau3's domains: data from a checkout, tools, users with tools, and whose loss it is."""
 
 import json
+import tarfile
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from skillwright.jobs.text import EvalPlan
 from skillwright.worlds.tau_bench import DOMAINS, Store, TauBenchEnv, open_store, tau_tasks
 from skillwright.worlds.tau_bench.line import asks, invents
 from skillwright.worlds.tau_bench.tau_core import Database, begin, call_tool
+from skillwright.worlds.tau_bench.upstream import fetch_tau_bench
 from tau3_store import TASKS, TELECOM, retail_task, tau3_data, tau3_env, write_tau2
 from tau_models import Clerk, tau_config, tau_evaluated
 from tau_store import OPENING, tool_call, write_sums
@@ -57,6 +59,18 @@ def test_splits_are_those_of_the_repository(retail):
     assert store.splits == ("test", "train")
     assert len(store.tasks("test")) == 3
     assert store.wiki == "# Policy"
+
+
+def test_an_archive_of_the_repository_is_taken_with_its_license(tmp_path):
+    repository = write_tau2(tmp_path / "repo", "telecom")
+    (repository / "LICENSE").write_text("MIT", encoding="utf-8")
+    with tarfile.open(tmp_path / "tau2.tar.gz", "w:gz") as archive:
+        archive.add(repository, "tau2-bench-a2c0247")
+    made = tmp_path / "made"
+    source = str(tmp_path / "tau2.tar.gz")
+    fetched = fetch_tau_bench(made, source, domain="tau3_telecom", any_version=True)
+    assert (fetched.tasks, fetched.is_pinned) == ({"test": 2, "train": 1}, False)
+    assert (made / "LICENSE").read_text(encoding="utf-8") == "MIT"
 
 
 @pytest.mark.parametrize(
@@ -326,3 +340,4 @@ def test_signs_of_a_faulty_user_are_rough_and_mean_something():
     assert invents("ann@example.com", "")
     assert asks('Shall I proceed? "')
     assert not asks("Is it? No. Done.")
+    assert not asks("That is done. Is there anything else I can help you with?")

@@ -58,6 +58,8 @@ def test_eighteen_gold_actions_of_fifteen_retail_tasks_are_refused_and_two_of_th
 
 
 def test_the_published_retail_tasks_load_by_tau_benchs_own_tools_too(reference_data, tmp_path):
+    if not (reference_data / "tau3").is_dir():
+        pytest.skip("no data of tau3")
     folder = tmp_path / "retail"
     shutil.copytree(reference_data / "tau_retail", folder)
     listed = json.loads((reference_data / "tau3" / "retail" / "tasks.json").read_text())

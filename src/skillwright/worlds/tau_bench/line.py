@@ -68,9 +68,16 @@ def invents(reply: str, known: str) -> bool:
     return any(fact.lower() not in there for fact in _FACT.findall(reply))
 
 
+_MORE: Final = re.compile(
+    r"\b(?:any|some)thing (?:else|more)|\b(?:other|more|further) (?:question|help|assist|issue)",
+    re.I,
+)
+
+
 def asks(message: str) -> bool:
-    """Tell whether the agent waits for an answer: its last sentence is a question."""
-    return message.rstrip(" )*\"'\n").endswith("?")
+    """Tell whether the agent waits for an answer, and not only asks if there is more to do."""
+    last = re.split(r"(?<=[.!?])\s+", message.rstrip(" )*\"'\n"))[-1]
+    return last.endswith("?") and not _MORE.search(last)
 
 
 logger = logging.getLogger(__name__)
@@ -98,7 +105,7 @@ class UserLine:
         self.wall_s = 0.0
         self._tau_env = tau_env
         self._instruction = ""
-        self._heard: list[str] = []
+        self._heard: list[str] = []  # the user's words, and what its tools showed
         self._spoken = 0
         self._usage_before, self._calls_before = Usage(), 0
 
@@ -173,6 +180,7 @@ class UserLine:
         if not call.problem:
             shown = self._tau_env.call_by_user(call.name, call.arguments).observation
         self.called.append({"said": reply, "result": shown})
+        self._heard.append(shown)
         return f"<tool_response>\n{shown}\n</tool_response>"
 
     def _ask(self, speak: Callable[[str], Any], heard: str) -> str:
@@ -198,10 +206,9 @@ class UserLine:
             self.wall_s += time.perf_counter() - started
 
     def _noted(self, reply: str) -> str:
-        known = [self._instruction, *self._tau_env.said, *(one["result"] for one in self.called)]
+        known = [self._instruction, *self._tau_env.said, *self._heard]
+        self.inventions += invents(reply, " ".join(known))
         self._heard.append(reply)
-        if invents(reply, " ".join([*known, *self._heard[:-1]])):
-            self.inventions += 1
         task = f"{self._tau_env.split} {self._tau_env.index}"
         if swaps_roles(reply):
             self.role_swaps += 1
