@@ -206,7 +206,7 @@ def test_the_overview_names_date_models_data_scorer_and_configuration(pages, roo
         ("optimizer", "scripted:clerk_analyst"),
         ("data", "messages.csv; tasks played: 20 train, 20 val, 20 test"),
         ("scorer", "exact"),
-        ("configuration", "explore gate, 1 epochs, seed 42"),
+        ("configuration", "explore gate, 1 epoch, seed 42"),
         ("date", " UTC"),
     ):
         assert re.search(f"<dt>{name}</dt><dd>[^<]*{re.escape(value)}", said), name
