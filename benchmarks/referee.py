@@ -34,6 +34,7 @@ OTHERS: dict[str, Callable[[int], World]] = {
     "rules, 12 kinds": partial(
         Rules, kinds=12, rates=Rates(0.9, 0.6, 0.4, 0.2), proposals=Proposals(0.2, 0.2, 0.3, 0.3)
     ),
+    "rules, uneven tasks": partial(Rules, powers=(0.2, 1.0, 5.0)),
     "rows, 10% noise": partial(Clerk, noise=0.1),
     "household, 10% noise": partial(Household, noise=0.1),
 }
