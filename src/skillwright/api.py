@@ -25,21 +25,23 @@ from skillwright.config import (
     load_rl_config,
 )
 from skillwright.config.load import config_of
-from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
+from skillwright.core import ConfigError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
-from skillwright.core.jsonio import dumps, text_digest, write_text
 from skillwright.core.skill_file import read_skill_file
+from skillwright.datasets.kept_rows import write_rows
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs.inspect import (
     EpisodeQuery,
     EpisodeView,
     RunSummary,
     list_episodes,
+    list_versions,
     read_episode,
     read_folder,
     read_run,
 )
 from skillwright.jobs.run import (
+    Caveat,
     PricedModel,
     find_run,
     priced_model,
@@ -51,6 +53,8 @@ from skillwright.jobs.text import (
     EvalPlan,
     open_run,
     preflight,
+    read_check,
+    run_check,
     run_evaluation,
     run_training,
     start_run,
@@ -125,6 +129,10 @@ class Run:
             raise RunError(f"run {self.name!r} has no best_skill.md: it trains no skill document")
         return file.read_text(encoding="utf-8")
 
+    def versions(self) -> list[dict[str, Any]]:
+        """Return one row per version of the skill, with outcome, gain, score and text."""
+        return [one.to_dict() for one in list_versions(self.path)]
+
     @property
     def test(self) -> SplitReport | None:
         """Scores on the sealed test; ``None`` before the end and for evaluations."""
@@ -185,10 +193,7 @@ class Run:
         """Read one episode turn by turn.
 
         Args:
-            name: ``episode`` of its row, such as ``e12``.
-
-        Raises:
-            RunError: There is no such episode.
+            name: ``episode`` of its row, such as ``e12``; a `RunError` if there is none.
         """
         return read_episode(self.path, name)
 
@@ -272,7 +277,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
         "env": {
             "name": "table",
             "config": {"prompt": prompt, "scorer": scorer, **shown},
-            "data": {"path": _write_rows(tasks, root / _TASKS)},
+            "data": {"path": write_rows(tasks, root / _TASKS)},
         },
     }
     config = load(values, settings)
@@ -327,8 +332,7 @@ def optimize(  # noqa: PLR0913 - most have a default
     Raises:
         ConfigError: A setting is invalid, or val has too few rows to prove any gain.
         DataError: Rows lack a column of the prompt, or are no JSON.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the same call resumes.
+        ModelError: An endpoint refuses or fails; the same call resumes.
     """
     return _wait(
         aoptimize(
@@ -377,10 +381,8 @@ def train(
         progress: Show progress on a terminal or in a notebook.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks or the environment are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        UsageError: The configuration is invalid, or tasks or the environment are not found.
+        ModelError: An endpoint refuses or fails; the run can be resumed.
     """
     return _wait(atrain(config, settings, progress=progress))
 
@@ -431,10 +433,7 @@ def evaluate(
         The finished run, with the score and its interval in `Run.score`.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks, the environment or the skill's file are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        SkillwrightError: As `train`; the skill's file may be missing, too.
     """
     return _wait(aevaluate(config, skill, settings, split=split, trials=trials, progress=progress))
 
@@ -447,10 +446,14 @@ async def aresume(
     if is_rl_run(path):
         return await _play_weights(open_rl(path), progress)
     opened = open_run(path)
-    if opened.plan is None:
+    is_check = read_check(opened.store) is not None
+    if opened.plan is None and not is_check:
         return await _play_text(opened, progress)
     with opened, _shown(progress, priced_models(opened.config, trains=False)) as callback:
-        await run_evaluation(opened, opened.plan, callback, make_report=_report)
+        if is_check:
+            await run_check(opened, callback)
+        if opened.plan is not None:
+            await run_evaluation(opened, opened.plan, callback, make_report=_report)
     return Run(path)
 
 
@@ -464,7 +467,6 @@ def resume(run: str | Path | Run, root: str | Path = "runs", *, progress: bool =
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is damaged.
-        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(aresume(run, root, progress=progress))
 
@@ -477,7 +479,9 @@ async def _train_text(config: RunConfig, skill: str, progress: bool) -> Run:
 
 async def _play_text(run: OpenedRun, progress: bool) -> Run:
     with run, _shown(progress, priced_models(run.config)) as callback:
-        await run_training(run, callback, make_report=_report)
+        report = await run_training(run, callback, make_report=_report)
+        if report.state.refuted:
+            callback.on_event(Caveat(report.state.refuted))
     return Run(run.folder.path)
 
 
@@ -537,38 +541,6 @@ def _model(model: Model) -> dict[str, Any]:
             return dict(model)
         case _:
             return {"backend": "python", "model": keep_code(model)}
-
-
-def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str:
-    """Write rows to a path that depends on their contents, and return it."""
-    splits = tasks if isinstance(tasks, Mapping) else {"": tasks}
-    texts = {split: _as_lines(rows) for split, rows in splits.items()}
-    name = text_digest("\n\n".join(f"{split}\n{text}" for split, text in texts.items()))[:16]
-    if not isinstance(tasks, Mapping):
-        return _write_once(folder / f"{name}.jsonl", texts[""])
-    for split, text in texts.items():
-        _write_once(folder / name / f"{split}.jsonl", text)
-    return str(folder / name)
-
-
-def _as_lines(rows: Rows) -> str:
-    try:
-        text = "".join(f"{dumps(dict(row))}\n" for row in rows)
-        text.encode()
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"the rows of tasks must be valid JSON: {error}. Write None where a value is missing"
-        ) from error
-    return text
-
-
-def _write_once(path: Path, text: str) -> str:
-    try:
-        if not path.is_file():
-            write_text(path, text)
-    except OSError as error:
-        raise RunError(f"{str(path)!r} cannot be written ({error.strerror}): run.root") from error
-    return str(path)
 
 
 def _left(config: RunConfig, skill: str) -> Path | None:

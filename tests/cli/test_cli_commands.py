@@ -76,7 +76,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
     assert set(report) == {
         "steps", "epochs", "ran_out_of_patience", "baseline", "final", "test", "confirmation",
         "initial_skill", "best_skill", "final_skill", "run", "scripted", "turns",
-        "causes",
+        "causes", "memorized", "refuted",
     }  # fmt: skip
     assert set(report["test"]["tables"]) == {"initial", "best", "final", "placebo"}
     assert "initial skill on val:" in result.stderr

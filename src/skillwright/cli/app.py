@@ -195,7 +195,12 @@ COMMANDS = (
         _INSPECT,
     ),
     ("policy", "policy:app", "Take trained weights out of a run.", _SKILLS),
-    ("skill", "skill:app", "Look into a trained skill document, and take it away.", _SKILLS),
+    (
+        "skill",
+        "skill:app",
+        "Versions of a trained skill document: look, compare, take away.",
+        _SKILLS,
+    ),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     (
         "verify",

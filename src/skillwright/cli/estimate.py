@@ -84,16 +84,21 @@ def show(found: Estimate, evaluation: Estimate, plan: EvalPlan) -> None:
     """Print an estimate and its assumptions."""
     trains = found is not evaluation
     if trains:
-        out.print(_table("A training (skillwright train)", found))
-    often = "once" if plan.trials == 1 else f"{plan.trials} times"
-    heading = f"An evaluation (skillwright eval): every {plan.split} task {often}"
-    out.print(_table(heading, evaluation))
+        table = _table("A training (skillwright train)", found)
+        table.add_row("eval alone", *_total(evaluation)[1:])
+        out.print(table)
+    else:
+        often = "once" if plan.trials == 1 else f"{plan.trials} times"
+        heading = f"An evaluation (skillwright eval): every {plan.split} task {often}"
+        out.print(_table(heading, evaluation))
     if found.power:
         _list("What a training can prove:", [found.power])
     _list("Prices:", [llm.line() for llm in found.llms])
     measured = f"the first prompt has {found.opening_tokens:,} tokens (measured on "
     measured += f"{', '.join(found.measured)}, with the initial skill)"
-    _list("It rests on:", [measured, *found.assumptions.lines(trains=trains)])
+    has_user = any(stage.name == "simulated user" for stage in found.stages)
+    assumed = found.assumptions.lines(trains=trains, has_user=has_user)
+    _list("It rests on:", [measured, *assumed])
 
 
 def _table(heading: str, found: Stages) -> Table:
@@ -105,11 +110,15 @@ def _table(heading: str, found: Stages) -> Table:
     for stage in found.stages:
         table.add_row(*_row(stage))
     table.add_section()
+    table.add_row(*_total(found), style="bold")
+    return table
+
+
+def _total(found: Stages) -> tuple[str, ...]:
     *counts, money = _row(found.total)
     if found.total.cost_usd is None and found.known_cost_usd:
         money = f"at least\n{found.known_cost_usd:,.2f}"
-    table.add_row(*counts, money, style="bold")
-    return table
+    return (*counts, money)
 
 
 def show_recipe(found: RlEstimate, alone: RlEstimate | None) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,7 @@ _HOSTED = {
 }
 """Key -> backend, a small model that acts, and a large one that proposes."""
 _FEW = 30
+_NO_TYPE = "-"
 _UNLEARNABLE = (
     "Scripted models only learn answers that many rows share, and no JSON, so they cannot learn "
     "these data: training would gain nothing. Name a real model (--model), or set "
@@ -67,7 +69,10 @@ def init(  # noqa: PLR0913 - each is an option
         ),
     ],
     answer: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column with the right answer.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The column with the right answer; A,B for fields of JSON."
+        ),
     ] = None,
     columns: Annotated[
         str | None,
@@ -75,6 +80,10 @@ def init(  # noqa: PLR0913 - each is an option
     ] = None,
     scorer: Annotated[
         str | None, typer.Option(help=f"How a reply is scored: {', '.join(SCORERS)}.")
+    ] = None,
+    task_type: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column by which results are shown; - for none."),
     ] = None,
     model: Annotated[
         str | None,
@@ -91,7 +100,7 @@ def init(  # noqa: PLR0913 - each is an option
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option(help="The configuration that is written: train.yaml, or SKILL.yaml."),
+        typer.Option(help="The configuration that is written; by default named as the file is."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
     as_json: AsJson = False,
@@ -114,14 +123,14 @@ def init(  # noqa: PLR0913 - each is an option
             show_skill(evals, llms, facts)
         return
     with exit_codes():
-        to = _free(to or Path("train.yaml"))
+        to = _free(to or Path(f"{skill_name(file.stem)}.yaml"))
         look = look_at(Rows(file, encoding))
         if answer is None:
             refuse_missing_header(look)
         asks = sys.stdin.isatty() and not (yes or as_json)
         if not as_json:
             _show(look)
-        config = _decided(look, answer, columns, scorer, asks=asks)
+        config = _decided(look, answer, columns, scorer, task_type, asks=asks)
         made = _write(look, config, _models(model, base_url, offline=offline), to)
     if as_json:
         typer.echo(json.dumps({"path": str(to), **made}))
@@ -134,30 +143,52 @@ def init(  # noqa: PLR0913 - each is an option
         print_words(out, "With so few rows only a large gain can be proven; more rows find more.")
     if made["unlearnable"]:
         print_words(out, _UNLEARNABLE, "yellow")
-    out.print(f"Next:  skillwright train {to}", markup=False)
+    print_words(out, f"Next:  skillwright train {shlex.quote(str(to))}")
 
 
 def _decided(
-    look: Look, answer: str | None, columns: str | None, scorer: str | None, *, asks: bool
+    look: Look,
+    answer: str | None,
+    columns: str | None,
+    scorer: str | None,
+    task_type: str | None,
+    *,
+    asks: bool,
 ) -> dict[str, Any]:
-    """Ask the three questions, or take what the file suggests."""
+    """Ask the four questions, or take what the file suggests."""
     answer = _asked("Which column holds the right answer?", answer, look.answer, asks)
-    look.column(answer)
-    suggested = ",".join(look.shown(answer))
-    columns = _asked("Which columns does the agent read?", columns, suggested, asks)
-    shown = [name.strip() for name in columns.split(",") if name.strip()]
-    for name in shown:
-        look.column(name)
-    if answer in shown or not shown:
+    answers = _columns(look, answer)
+    columns = _asked(
+        "Which columns does the agent read?", columns, ",".join(look.shown(answers)), asks
+    )
+    shown = _columns(look, columns)
+    if set(answers) & set(shown) or not shown:
         raise DataError(
             f"the agent would read {columns!r}, which must be columns other than the answer "
             f"{answer!r}"
         )
     question = f"How is a reply scored ({', '.join(SCORERS)})?"
-    scorer = _asked(question, scorer, look.scorer(answer), asks)
+    fits = look.scorer(answer) if len(answers) == 1 else "json"
+    scorer = _asked(question, scorer, fits, asks)
     if scorer not in SCORERS and ":" not in scorer:
         raise DataError(f"there is no scorer {scorer!r}. {did_you_mean(scorer, SCORERS)}")
-    return draft(look, answer, shown, scorer)
+    question = f"By which column are results shown ({_NO_TYPE}: by none)?"
+    suggested = look.task_type(answers[0], look_further=asks) or _NO_TYPE
+    task_type = _asked(question, task_type, suggested, asks)
+    if task_type != _NO_TYPE:
+        look.column(task_type)
+    return draft(look, answers, shown, scorer, "" if task_type == _NO_TYPE else task_type)
+
+
+def _columns(look: Look, text: str) -> list[str]:
+    """Return the columns that a text names, separated by commas; a name may hold commas.
+
+    Raises:
+        DataError: There is no such column.
+    """
+    known = [one.name for one in look.columns]
+    names = [text] if text in known else [one.strip() for one in text.split(",") if one.strip()]
+    return [look.column(name).name for name in names]
 
 
 def _asked(question: str, given: str | None, suggested: str, asks: bool) -> str:

@@ -14,7 +14,7 @@ from skillwright.core.fence import without_controls
 from skillwright.core.jsonio import write_text
 from skillwright.core.skill_file import SKILL_FILE, read_skill_file
 from skillwright.datasets import parse_ratio
-from skillwright.datasets.evals_files import ASSERTIONS, TRIGGER
+from skillwright.datasets.evals_files import ASSERTIONS, TRIGGER, evals_in
 from skillwright.datasets.rows import EVALS_SUFFIXES, Row
 from skillwright.datasets.rows import Table as Rows
 from skillwright.envs.table.assertions import what_is_left_out, why_left_out
@@ -28,13 +28,13 @@ _RATIOS: Final = ("1:1:1", "1:2:1", "1:4:1")
 _ALL_MEASURE: Final = "0:0:1"
 _MOST_CASES: Final = 400
 _UNTELLING: Final = ("eval", "evals", "tests")
-_PLACES: Final = (
-    *("evals/evals.json", "evals/evals.yaml", "evals/evals.yml", "evals/eval.yaml"),
-    *("evals.json", "eval.yaml", "tests/eval.yaml"),
+OWN_SERVER: Final = (
+    "  # Your own server: {backend: openai_chat, model: NAME, base_url: http://localhost:8000/v1}"
 )
 SCRIPTED: Final = (
     "models:",
     "  # Programs in the place of models. A real one: {backend: openai_chat, model: gpt-5.5}",
+    OWN_SERVER,
     "  target: {backend: scripted, model: clerk, noise: 0.05}  # acts",
     "  optimizer: {backend: scripted, model: clerk_analyst}  # proposes",
 )
@@ -64,6 +64,7 @@ class Llms:
         """The section ``models`` of a configuration."""
         return [
             f"models:  # {self.remark}" if self.remark else "models:",
+            *([OWN_SERVER] if "base_url" not in self.target else []),
             f"  target: {self.target}  # acts",
             f"  optimizer: {self.optimizer}  # proposes",
         ]
@@ -105,15 +106,19 @@ def find_evals(path: Path, encoding: str | None = None) -> SkillEvals | None:
     """
     if path.is_dir() or path.name == SKILL_FILE:
         folder = read_skill_file(path).path.parent
-        found = next((folder / one for one in _PLACES if (folder / one).is_file()), None)
-        if found is None:
+        if Path.cwd().resolve().is_relative_to(folder.resolve()):
             raise DataError(
-                f"{str(folder)!r} has a skill and no evals; write {_PLACES[0]} such as "
+                f"{str(folder)!r} is the skill's own folder, and runs would be written into it; "
+                f"change to a folder above it, and name it {folder.resolve().name!r} there"
+            )
+        if (found := evals_in(folder)) is None:
+            raise DataError(
+                f"{str(folder)!r} has a skill and no evals; write evals/evals.json such as "
                 '{"evals": [{"id": 1, "prompt": "...", "assertions": ["..."]}]}, or name a file '
                 "of rows: skillwright init ROWS.csv"
             )
         return SkillEvals(folder, found, tuple(Rows(found, encoding).rows()))
-    if path.suffix.lower() not in (".json", *EVALS_SUFFIXES):
+    if path.suffix.lower() not in (".json", ".jsonl", ".ndjson", *EVALS_SUFFIXES):
         return None
     rows = tuple(Rows(path, encoding).rows())
     if not rows or not (ASSERTIONS in rows[0] or rows[0].keys() == {"query", TRIGGER}):

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -18,6 +19,8 @@ from skillwright.jobs.inspect import (
     ForkOutcome,
     FoundEpisode,
     StudySummary,
+    began_with_folder,
+    folder_of,
     points,
 )
 from skillwright.jobs.run import SHOWN_AS, Cause, EnvFindings, PricedModel, TurnEnds, money_text
@@ -62,12 +65,15 @@ def show_training(
     own_up(console, scripted)
     print_words(console, f"[bold]{escape(state.outcome)}[/] ({escape(best)})", markup=True)
     print_words(console, "Next:")
-    name = shlex.quote(run)
-    is_gain = state.best_version > 0
+    name, folder = shlex.quote(run), Path(best).parent
+    to = "claude"
+    if began_with_folder(folder):
+        to = f"{shlex.quote(str(folder_of(folder)))} --dry-run"
+    is_gain = state.best_version > 0 and not state.refuted
     commands = (
         f"skillwright report {name}",
         f"skillwright runs episodes {name} --unsolved",
-        f"skillwright skill export {name} --to claude"
+        f"skillwright skill export {name} --to {to}"
         if is_gain
         else f"skillwright runs show {name}",
     )
@@ -80,8 +86,10 @@ def show_state(console: Console, state: TrainState) -> None:
     show_decisions(console, state)
     for line in _endings(state):
         console.print(line)
-    if state.two_levels:
+    if state.release_text:
         console.print(f"[bold]{escape(state.release_text)}[/]")
+    if state.refuted:
+        print_words(console, state.refuted, "yellow")
     _show_reports(console, state)
 
 
@@ -99,6 +107,10 @@ def _endings(state: TrainState) -> Iterator[str]:
     """Yield messages about an unusual state or end of a run."""
     for hint in state.hints:
         yield f"[yellow]0% of val solved without training[/]: {escape(hint)}"
+    if state.drift:
+        yield f"[yellow]drift[/]: {escape(state.drift)}"
+    if state.memorized and not state.two_levels:  # there the verdict says it
+        yield f"[yellow]memorized[/]: {escape(state.memorized)}"
     if unusable := state.all_replies.line:
         yield f"[yellow]{unusable}[/]; the steps above say why"
     if state.ran_out_of_patience:

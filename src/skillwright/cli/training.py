@@ -246,28 +246,33 @@ def resume(
         study = open_study(run, root, overrides) if find_study(run, root) else None
         _refuse_proof(prove and study is not None, "a study; name one of its runs")
         opened = open_run(run, root, overrides) if study is None else None
-        evaluates = opened is not None and opened.plan is not None
-        _refuse_proof(prove and evaluates, "an evaluation, which releases nothing")
+        trains = opened is None or (opened.plan is None and read_check(opened.store) is None)
+        _refuse_proof(prove and not trains, "an evaluation, which releases nothing")
     if study is not None:
         _train_study(study, as_json)
     if opened is None:
         return
+    with opened:
+        _resume_text(opened, prove, as_json)
+
+
+def _resume_text(opened: Run, prove: bool, as_json: bool) -> None:
+    """Continue a training, an evaluation or a check."""
     if read_check(opened.store) is not None:
         play_check(opened, as_json)
         return
-    with opened:
-        if prove:
-            play_training(opened, as_json, again=True)
-            return
-        if is_finished(opened):
-            _show_past(opened, as_json)
-        else:
-            with exit_codes(opened.resume_command):
-                asyncio.run(preflight(opened.config, opened.plan))
-        if opened.plan is None:
-            play_training(opened, as_json)
-        else:
-            play_evaluation(opened, opened.plan, as_json)
+    if prove:
+        play_training(opened, as_json, again=True)
+        return
+    if is_finished(opened):
+        _show_past(opened, as_json)
+    else:
+        with exit_codes(opened.resume_command):
+            asyncio.run(preflight(opened.config, opened.plan))
+    if opened.plan is None:
+        play_training(opened, as_json)
+    else:
+        play_evaluation(opened, opened.plan, as_json)
 
 
 def _show_past(run: Run, as_json: bool) -> None:
@@ -363,7 +368,8 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
         tables.show_money(out, spent, llms)
         best = str(run.folder.best_skill_path)
         tables.show_training(out, report, run.short_name, best, causes, scripted=scripted)
-    if why := tables.why_no_score(report.test, "best", causes):
+    why = report.state.refuted or tables.why_no_score(report.test, "best", causes)
+    if why:
         say(f"The answer is no: {why}.", style="yellow")
         raise typer.Exit(NO)
 

@@ -2,6 +2,7 @@
 
 from skillwright.evaluation.check import CheckAnswer, CheckTest, CheckVerdict, Noise
 from skillwright.evaluation.difference import PairedDifference, paired_difference
+from skillwright.evaluation.drift import Timed, drift_line
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
 from skillwright.evaluation.gates.base import Gate, alpha_lines, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
@@ -14,6 +15,7 @@ from skillwright.evaluation.gates.non_inferiority import (
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
+    RELEASE_STRIDE,
     ReleaseTest,
     release_draws,
 )
@@ -51,12 +53,14 @@ from skillwright.evaluation.report import (
     SplitReport,
     compute_score,
     selection_bias,
+    why_refuted,
 )
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
 __all__ = [
     "RELEASE_DRAWS_FROM",
     "RELEASE_PHASE",
+    "RELEASE_STRIDE",
     "AlphaLedger",
     "BoundedGain",
     "CheckAnswer",
@@ -87,6 +91,7 @@ __all__ = [
     "SplitReport",
     "StrictGate",
     "Terms",
+    "Timed",
     "Verdict",
     "alpha_lines",
     "blocks",
@@ -98,6 +103,7 @@ __all__ = [
     "compute_score",
     "compute_semantic_density",
     "detectable_gain",
+    "drift_line",
     "evaluate_gate",
     "gains_by_cluster",
     "least_margin",
@@ -116,5 +122,6 @@ __all__ = [
     "selection_bias",
     "tasks_needed",
     "why_hopeless",
+    "why_refuted",
     "wilson_interval",
 ]

@@ -236,13 +236,11 @@ class TableEnv(TextEnv):
     def _expected(self) -> str:
         """The right answer, for people who read the record; "" without one."""
         right = self._right
-        return (
-            right
-            if isinstance(right, str)
-            else ""
-            if right is None
-            else json.dumps(right, ensure_ascii=False)
-        )
+        if right is None or isinstance(right, str):
+            return right or ""
+        if isinstance(self._settings.scorer, Assertions):
+            return "; ".join(one["text"] for one in right["checks"])
+        return json.dumps(right, ensure_ascii=False)
 
     def close(self) -> None:
         """End the session with the server. Closing twice is allowed."""

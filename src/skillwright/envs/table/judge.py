@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 
-from skillwright.core import ChatModel, Message, ModelError, Purpose, Sampling, Usage
+from skillwright.core import Message, Purpose, Sampling, Usage
 from skillwright.core.fence import fenced
 from skillwright.core.jsonio import dumps
 from skillwright.core.seeds import derive_seed
-from skillwright.envs.side_models import shared_model
+from skillwright.envs.side_models import Counted, shared_model
 from skillwright.envs.table.scorers import Assertions, Grade, Judge, read_verdict
 from skillwright.envs.table.settings import judge_model
 from skillwright.envs.table.worker import snapped
@@ -140,7 +140,7 @@ class Court:
         self._asked += 1
         settings = self.scorer.model
         assert settings is not None
-        model = _Counted(await shared_model(judge_model(settings), make_model))
+        model = Counted(await shared_model(judge_model(settings), make_model))
         sampling = Sampling(seed=derive_seed("table judge", self.seed, self._asked))
         try:
             return await ask_json(
@@ -148,27 +148,6 @@ class Court:
             )
         finally:
             self.usage += model.usage
-
-
-@dataclass(slots=True)
-class _Counted:
-    """A model that counts the usage of one vote, repairs included."""
-
-    model: ChatModel
-    usage: Usage = field(default_factory=Usage)
-
-    @property
-    def identity(self) -> str:
-        return self.model.identity
-
-    async def complete(self, messages: Sequence[Message], **asked: Any) -> Any:
-        try:
-            completion = await self.model.complete(messages, **asked)
-        except ModelError as error:
-            self.usage += error.usage + Usage(failed_calls=error.failed_calls)
-            raise
-        self.usage += completion.usage
-        return completion
 
 
 def _messages(system: str, prompt: str, reply: str, right: Any) -> list[Message]:

@@ -15,7 +15,6 @@ from skillwright.core import EpisodeResult, Pair
 from skillwright.evaluation.gates.chosen import Choice
 from skillwright.evaluation.gates.skillopt_gate import GateMetric, select_gate_score
 from skillwright.evaluation.paired import (
-    ALONE,
     PairedEffect,
     by_task_type,
     measure_effect,
@@ -160,7 +159,7 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
 
 
 def harmed_task_type(
-    pairs: Sequence[Pair], veto: float | None, clusters: Mapping[str, str] = ALONE
+    pairs: Sequence[Pair], veto: float | None, clusters: Mapping[str, str] | None = None
 ) -> str:
     """Return a message about the first task type with a loss above ``veto``, or "".
 

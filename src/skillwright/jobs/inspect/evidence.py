@@ -248,13 +248,17 @@ class Evidence(JsonRecord):
                 return f"{path} is new: the evidence was written for a folder without it"
             if now[path] != self.files[path]:
                 return f"{path} was changed after the evidence was written, or is another skill's"
+        if self.text.file is None or text_digest(self.tested_text(files)) == self.text.sha256:
+            return ""
+        return f"{self.text.file} does not hold the text that was tested"
+
+    def tested_text(self, files: Mapping[str, bytes]) -> str:
+        """Return the text that was tested, from a folder's files; "" if it is in parts."""
         if self.text.file is None or self.text.lines is None:
             return ""
         first, last = self.text.lines
         lines = _lines(files.get(self.text.file, b""))[max(0, first - 1) : last]
-        if text_digest("\n".join(lines).strip()) != self.text.sha256:
-            return f"{self.text.file} does not hold the text that was tested"
-        return ""
+        return "\n".join(lines).strip()
 
 
 def is_evidence(text: str) -> bool:

@@ -217,7 +217,8 @@ def decision_on_document(
     found: Decided | None = None
     for event in store.events():
         after = state.after(event.kind, event.payload)
-        if after.best_version == version != state.best_version:
+        is_proof = event.kind != Kind.RESTORED
+        if is_proof and after.best_version == version != state.best_version:
             found = _decided(config, store, state, after, event.kind, source)
         state = after
     if found is None:

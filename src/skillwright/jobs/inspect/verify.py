@@ -101,6 +101,10 @@ async def _verified(path: Path, trusted: Any) -> Verified:
     else:
         unknown = "skillwright did not write this SKILL.md"
         checks += [Checked(one, "skipped", unknown) for one in _OF_OURS]
+    if refuted := metadata.get("refuted"):
+        checks.append(Checked("test", "fail", str(refuted)))
+    if memorized := metadata.get("memorized"):
+        checks.append(Checked("memorized", "advice", str(memorized)))
     proof, stated = await _evidence(folder, metadata, trusted)
     return Verified(str(folder), (*checks, *proof), stated)
 

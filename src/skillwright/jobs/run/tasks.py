@@ -60,8 +60,8 @@ def refuse_untrainable(train_tasks: int, val_tasks: int) -> None:
     if not (train_tasks and val_tasks):
         raise ConfigError(
             f"env.data gives {train_tasks} train and {val_tasks} val tasks, and a training needs "
-            "both: set env.data.train and env.data.val, or use data that has those splits. An "
-            "evaluation of the test split needs neither (skillwright eval)"
+            "both: set env.data.ratio (1:1:1), or env.data.train and env.data.val, or use data "
+            "with those splits. An evaluation of the test split needs neither (skillwright eval)"
         )
 
 

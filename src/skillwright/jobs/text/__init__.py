@@ -32,6 +32,7 @@ from skillwright.jobs.text.launch import Run as Run
 from skillwright.jobs.text.launch import has_scripted_models as has_scripted_models
 from skillwright.jobs.text.launch import open_run as open_run
 from skillwright.jobs.text.launch import read_plan as read_plan
+from skillwright.jobs.text.launch import restore_version as restore_version
 from skillwright.jobs.text.launch import run_evaluation as run_evaluation
 from skillwright.jobs.text.launch import run_proof as run_proof
 from skillwright.jobs.text.launch import run_training as run_training
