@@ -240,7 +240,8 @@ def own_up(console: Console, scripted: bool) -> None:
 def show_decisions(console: Console, state: TrainState) -> None:
     """List decisions with the gate's reasons."""
     epochs = [one for one in state.epochs if one.action or one.remarks]
-    records = sorted([*state.steps, *epochs], key=lambda one: one.epoch)
+    records: list[StepRecord | EpochRecord] = [*state.steps, *epochs]
+    records.sort(key=lambda one: one.epoch)  # a slow update comes after the steps of its epoch
     if records:
         console.print("\n[bold]Decisions[/]")
     for one in (
