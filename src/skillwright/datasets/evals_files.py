@@ -19,13 +19,17 @@ from typing import Any, Final
 from skillwright.core import DataError
 from skillwright.core.jsonio import dumps
 from skillwright.core.skill import with_line_feeds
-from skillwright.core.skill_file import is_inside
+from skillwright.core.skill_file import SKILL_FILE, is_inside
 
 ASSERTIONS: Final = "assertions"
 """The column of the assertions, which no agent may read."""
 TRIGGER: Final = "should_trigger"
 """The key of a query that tests a description: whether it should open the skill."""
 
+_PLACES: Final = (
+    *("evals/evals.json", "evals/evals.yaml", "evals/evals.yml", "evals/eval.yaml"),
+    *("evals/evals.jsonl", "evals.json", "eval.yaml", "tests/eval.yaml"),
+)
 _LISTS: Final = ("evals", "cases", "scenarios", "test_cases", "tests")
 _PROMPTS: Final = ("prompt", "query", "input", "question", "task")
 _JUDGED: Final = (
@@ -35,6 +39,7 @@ _JUDGED: Final = (
 _CONTAINED: Final = ("must_include", "must_contain", "expected_contains", "must_mention")
 _AVOIDED: Final = ("must_avoid", "must_not_include", "must_not_contain", "must_not_mention")
 _EXPECTED: Final = ("expected_output", "expected", "reference")
+_OPENS: Final = (TRIGGER, "expect_activation")
 _FILES: Final = ("files", "input_files", "fixtures")
 _FILE_KEYS: Final = ("path", "name", "file", "source", "content")
 _TOOLS: Final = ("expect_tools", "reject_tools", "expected_tools", "tool_calls")
@@ -61,6 +66,13 @@ _OF_OTHERS: Final = re.compile(
 _JUDGED_KINDS: Final = re.compile(r"llm|rubric|judge|semantic|quality|factual|behaviou?r|model")
 _LONGEST_FILE: Final = 200_000
 _LONGEST_NAME: Final = 60
+
+
+def evals_in(folder: Path) -> Path | None:
+    """Return the file of evals of a skill's folder; ``None`` if there is none, or no SKILL.md."""
+    if not (folder / SKILL_FILE).is_file():
+        return None
+    return next((folder / one for one in _PLACES if (folder / one).is_file()), None)
 
 
 def eval_rows(found: Any, path: Path) -> list[dict[str, Any]] | None:
@@ -141,9 +153,10 @@ def _row(case: Mapping[str, Any], path: Path, number: int) -> dict[str, Any]:
     expected = _text(given)
     if expected and not checks:
         checks.append({"text": f"The reply fits this description: {expected}"})
-    if not (problem[0] or checks or left_out):
-        why = "only for the description" if TRIGGER in case else "without an assertion"
-        problem = [why, ""]
+    if not (problem[0] or checks):
+        is_opened = any(key in case for key in _OPENS)
+        problem = problem if left_out and not is_opened else ["without an assertion", ""]
+        problem = ["only for the description", ""] if is_opened else problem
     return {
         "id": _id(case) or str(number),
         "prompt": "\n\n".join([prompt, *texts]),
@@ -186,6 +199,8 @@ def _checks(case: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
                 yield {"rule": name, "values": values, "text": f"{verb} {' or '.join(values)!r}"}
     if any(case.get(key) for key in _TOOLS):
         yield "about tools that the agent calls"
+    if any(key in case for key in _OPENS):
+        yield "about whether the agent opens the skill"
 
 
 def _check(found: Any) -> dict[str, Any] | str:
