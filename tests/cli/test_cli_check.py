@@ -1,6 +1,7 @@
 """`skillwright check`: a changed skill is better, not worse, worse, or undecided."""
 
 import json
+import re
 import shutil
 import subprocess
 from xml.etree import ElementTree
@@ -111,6 +112,36 @@ def test_the_committed_version_is_the_old_one(cli, table, tmp_path):
     assert "no revision of the git repository" in unknown
 
 
+def test_what_puts_a_result_in_doubt_is_said(cli, table, tmp_path):
+    cli("train", table, "--set", "train.epochs=1", "--set", "evaluation.test=false")
+    other = ("--config", table, "--set", "env.data.seed=7")
+    shown = cli("check", "table", "--against", "table@0", *other).stdout
+    assert re.search(r"table learned from \d+ of the test tasks, so its score is too high", shown)
+    assert "learned from" not in cli("check", "table", "--against", "table@0").stdout
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        head = f"---\nname: {name}\ndescription: Queues.\n---\n\n"
+        (tmp_path / name / "SKILL.md").write_text(f"{head}{GOOD}See [more](more.md).\n")
+        (tmp_path / name / "more.md").write_text(name)
+    shown = cli("check", "b", "--against", "a", "--config", table).stdout
+    assert "the old skill is called 'a' and the new one 'b'" in shown
+    assert "the agent does not read more.md, which changed too" in shown
+
+
+def test_a_revision_that_a_shallow_clone_lacks_is_refused_with_the_next_move(cli, table, tmp_path):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    git(whole, "init", "-b", "main")
+    for text in (GOOD, HARM):
+        (whole / "skill.md").write_text(text)
+        commit(whole)
+    git(tmp_path, "clone", "--depth", "1", f"file://{whole}", "clone")
+    asked = ("check", tmp_path / "clone" / "skill.md", "--config", table, "--against")
+    said = cli(*asked, "HEAD~1", code=2).stderr
+    assert "the clone is shallow, fetch its history first (fetch-depth: 0)" in said
+    assert "Not measured" not in cli(*asked, "HEAD").stdout
+
+
 def test_without_a_repository_or_git_the_revision_is_refused(refused, cli, table, monkeypatch):
     asked = ("check", "good.md", "--config", table, "--against", "HEAD~1")
     assert "in no git repository" in refused(*asked)
@@ -141,6 +172,7 @@ def test_a_dead_endpoint_exits_with_2_and_is_in_the_files(cli, table, tmp_path, 
     assert ("<error" if option == "--junit" else "not made") in written
 
 
+@pytest.mark.heavy  # test_cli_ablate has the rest of it
 def test_the_lines_that_help_another_model_are_kept_and_the_rest_is_proposed(cli, table, tmp_path):
     (tmp_path / "long.md").write_text(f'{GOOD}- When it says "zebra", answer "delivery".\n')
     many = ("--set", "env.data.ratio=1:8:1", "--set", "models.target.noise=0")
