@@ -7,15 +7,19 @@ import csv
 import shutil
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import uvicorn
+from typer.testing import CliRunner
 
 from paged import HOSTILE, TOKEN, ablation, played
 from skillwright.bank import BankStore, Retire, seed_bank
+from skillwright.cli.app import app as commands
 from skillwright.core import skill_hash
 from skillwright.dashboard import html_report, make_app
+from skillwright.jobs.run import demo_file
 from skillwright.runs import RunStore
 
 CHROMIUM = next(
@@ -251,6 +255,49 @@ def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path
             assert box["height"] > 50
         assert asked == [file.as_uri()]
         context.close()
+
+
+@pytest.mark.heavy
+def test_the_report_of_the_demo_is_short_and_has_transcripts_of_flipped_tasks(browser, tmp_path):
+    with ThreadPoolExecutor(1) as apart, demo_file("text") as path:
+        words = ["train", str(path), "--set", f"run.root={tmp_path}"]
+        result = apart.submit(CliRunner().invoke, commands, words).result()
+    assert result.exit_code == 0, result.output
+    file = tmp_path / "report.html"
+    file.write_text(html_report(tmp_path / "demo"), encoding="utf-8")
+    assert file.stat().st_size < 1_500_000
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(file.as_uri())
+    assert tab.evaluate("document.documentElement.scrollHeight") <= 5000
+    first = tab.locator("details:has(> .pair)").first
+    first.locator("summary").first.click()
+    assert first.locator("section.turn").first.is_visible()
+    tab.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [("dark", 390), pytest.param("light", 1280, marks=pytest.mark.heavy)],
+)
+def test_a_report_is_legible_and_without_barriers(browser, full, tmp_path, scheme, width):
+    for run in ("rows", "trained"):
+        file = tmp_path / f"{run}.html"
+        file.write_text(html_report(full / run), encoding="utf-8")
+        tab = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+        tab.goto(file.as_uri())
+        for number in range(tab.locator("summary").count()):
+            if tab.locator("summary").nth(number).is_visible():
+                tab.locator("summary").nth(number).click()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        if width < 700 and run == "rows":  # a cell shows the name of its column, and none is cut
+            box = tab.locator("td[data-label=expected]").first.bounding_box()
+            assert box["width"] > 200
+            assert box["x"] + box["width"] <= width
+        tab.evaluate(AXE)
+        result = tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        serious = [one for one in result["violations"] if one["impact"] in ("serious", "critical")]
+        assert not [(one["id"], one["nodes"][0]["html"][:200]) for one in serious]
+        tab.close()
 
 
 @pytest.mark.parametrize(

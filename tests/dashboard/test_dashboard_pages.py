@@ -206,7 +206,7 @@ def test_the_overview_names_date_models_data_scorer_and_configuration(pages, roo
         ("optimizer", "scripted:clerk_analyst"),
         ("data", "messages.csv; tasks played: 20 train, 20 val, 20 test"),
         ("scorer", "exact"),
-        ("configuration", "explore gate, 1 epochs, seed 42"),
+        ("configuration", "explore gate, 1 epoch, seed 42"),
         ("date", " UTC"),
     ):
         assert re.search(f"<dt>{name}</dt><dd>[^<]*{re.escape(value)}", said), name
@@ -293,3 +293,23 @@ def test_a_damaged_file_of_notes_is_named_and_left_alone(pages, root):
 )
 def test_other_than_two_ticked_runs_are_refused(pages, ticked, said):
     assert said in pages.get(f"/compare{ticked}").text
+
+
+def test_the_report_lists_rows_and_transcripts_and_leads_nowhere(root, rows_once):
+    shutil.copytree(rows_once, root / "rows")
+    said = html_report(root / "rows")
+    assert "<summary>Test tasks: 20 rows</summary>" in said
+    assert 'data-label="expected"' in said
+    assert "solved now" in said
+    assert "Expected &#34;" in said  # a transcript
+    for dead in (
+        "side by side",
+        "show all",
+        "Count the turns",
+        "earlier tasks",
+        "<form",
+        "<button",
+    ):
+        assert dead not in said
+    links = re.findall(r'<a [^>]*href="([^"]*)"', said)
+    assert links == [f"#s{number + 1}" for number in range(len(links))]

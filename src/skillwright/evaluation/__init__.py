@@ -15,6 +15,7 @@ from skillwright.evaluation.gates.non_inferiority import (
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
+    RELEASE_STRIDE,
     ReleaseTest,
     in_random_order,
     release_draws,
@@ -67,6 +68,7 @@ from skillwright.evaluation.verdict import (
 __all__ = [
     "RELEASE_DRAWS_FROM",
     "RELEASE_PHASE",
+    "RELEASE_STRIDE",
     "AlphaLedger",
     "BoundedGain",
     "CheckAnswer",

@@ -49,10 +49,23 @@ function save(table, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+// On a narrow screen a row is a list of these names and its values.
+function label(table) {
+  if (table.matches(".heat, .blame") || !table.tHead) return;
+  const titles = [...table.tHead.rows[0].cells].map(shown);
+  for (const row of table.tBodies[0].rows) {
+    if (row.cells.length !== titles.length) continue;
+    [...row.cells].forEach((cell, at) => { cell.dataset.label = titles[at]; });
+  }
+}
+
 function equip(region) {
   const table = region.querySelector("table");
-  if (!table || region.dataset.equipped || table.dataset.paged !== undefined) return;
+  if (!table) return;
+  if (table.dataset.paged !== undefined) label(table);
+  if (region.dataset.equipped || table.dataset.paged !== undefined) return;
   region.dataset.equipped = "yes";
+  label(table);
   const name = region.getAttribute("aria-label") || "table";
   const bar = document.createElement("p");
   bar.className = "tools";

@@ -158,6 +158,11 @@ def check_together(config: TauBenchEnvConfig) -> None:
             f"{config.user_strategy!r}; its words are read for the strategy of its figures only. "
             "Set user_strategy: llm"
         )
+    if config.user_prompt == "tau-bench" and DOMAINS[config.domain].is_tau3:
+        raise DataError(
+            f"tau_bench env_config: user_prompt is 'tau-bench' and domain {config.domain!r}; its "
+            "user may be transferred or have tools, of which it says nothing. Leave one of them out"
+        )
     if config.judge_failures and not config.judge_votes:
         raise DataError(
             "tau_bench env_config: judge_failures is set and judge_votes is 0; set judge_votes: 1"

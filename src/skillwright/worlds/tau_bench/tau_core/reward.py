@@ -254,6 +254,14 @@ def gold_state(tables: Tables, task: TauTask) -> GoldState:
                 writes = action.name in tables.domain.task_types
                 refused.append((writes, f"{action.name}: {result.observation}"))
     canonical = {place: db.canonical(place) for place in db.changed}
+    for assertion in task.state:
+        try:
+            _holds(assertion, db)
+        except Exception as error:
+            raise DataError(
+                f"task {task.user_id!r}: an assertion about its final state cannot be checked: "
+                f"{assertion.name}({dict(assertion.kwargs)}) fails: {error!r}"
+            ) from error
     return GoldState(db, canonical, tuple(refused))
 
 

@@ -312,8 +312,13 @@ TELECOM: Final = Domain(
     name="tau3_telecom",
     place="telecom company",
     tables={
-        "plans": {"data_limit_gb": float, "data_refueling_price_per_gb": float},
-        "customers": {"phone_number": str, "full_name": str, "line_ids": list, "bill_ids": list},
+        "plans": dict.fromkeys(
+            ("data_limit_gb", "data_refueling_price_per_gb", "price_per_month"), float
+        ),
+        "customers": {
+            **dict.fromkeys(("phone_number", "full_name", "date_of_birth"), str),
+            **dict.fromkeys(("line_ids", "bill_ids"), list),
+        },
         "lines": {
             "phone_number": str,
             "status": str,
