@@ -94,7 +94,7 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
     shown = cli("runs", "show", "doors").stdout
     for words in (
         "doors  runs/doors",
-        "Not kept",
+        "Decisions",
         "step 1:",
         "Held-out test",
         "Consumed",

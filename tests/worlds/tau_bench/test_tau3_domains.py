@@ -289,7 +289,20 @@ def test_a_user_that_calls_tools_without_end_is_a_failure_not_a_score(telecom):
     env = tau3_env(telecom, 0, [OPENING, *[tool_call("check_status_bar")] * 40])
     output = env.step("Look at the status bar.")
     assert output["metadata"]["infra_error"] is True
-    assert "called 30 tools in one turn" in output["metadata"]["error"]
+    assert "called tools 30 times in one turn" in output["metadata"]["error"]
+
+
+def test_all_calls_of_a_users_message_are_run_in_order(telecom):
+    twice = tool_call("toggle_data") + tool_call("toggle_data")
+    output = tau3_env(telecom, 0, [OPENING, twice, "Done."]).step("Switch data off and on.")
+    (called,) = output["metadata"]["user_simulator"]["tool_calls"]
+    assert "Data is now OFF" in called["result"].split("\n\n")[0]
+    assert "Data is now ON" in called["result"].split("\n\n")[1]
+
+
+def test_a_user_that_begins_with_a_tool_is_a_failure_not_a_message(telecom):
+    output = tau3_env(telecom, 0, [tool_call("toggle_data")]).step("Hello.")
+    assert "called a tool before it said anything" in output["metadata"]["error"]
 
 
 def test_a_shop_without_user_tools_takes_a_users_call_as_its_words(retail):
