@@ -63,6 +63,7 @@ def test_few_cases_are_measured_several_times_and_what_they_can_prove_is_said(cl
     episodes = json.loads(cli("runs", "episodes", "notes", "--json").stdout)
     assert "has 'person 0'" in json.dumps(episodes)
     assert '"checks"' not in json.dumps(episodes)
+    assert "every test task 4 times" in cli("estimate", "notes.yaml", "--split", "test").stdout
     refused = cli("train", "notes.yaml", code=2).stderr
     assert "0 train and 0 val tasks" in refused
     assert made.is_dir()
