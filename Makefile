@@ -71,7 +71,7 @@ check-all: lint test-all docs-build ## check what CI checks every night: the sam
 bench: $(READY) ## measure everything, and end with one table (rl_study.py, some hours, and noisy_household.py, an hour, by themselves)
 	@$(BIN)/python benchmarks/measuring/everything.py
 
-oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine and SkillOpt's runs, and train its benchmarks (needs a C++ compiler)
+oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine, inspect-evals' tau2-bench and SkillOpt's runs, and train its benchmarks (needs a C++ compiler)
 	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle tests/plugins/skillopt/test_skillopt_six_adapters.py tests/plugins/skillopt/test_parity_runs.py
 
 # A place of its own: the original's many packages must not decide what ours run with. Its folder is

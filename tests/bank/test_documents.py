@@ -1,8 +1,11 @@
 """A SKILL.md that others wrote becomes skills of a bank, and nothing of its text gets lost."""
 
+import itertools
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skillwright.bank import (
     Bank,
@@ -16,7 +19,8 @@ from skillwright.bank import (
     to_markdown,
 )
 from skillwright.bank.changes import Add, Approve, apply
-from skillwright.bank.formats.markdown import from_markdown
+from skillwright.bank.formats.documents import split_document
+from skillwright.bank.formats.markdown import from_markdown, section
 from skillwright.bank.render import skill_line
 
 HEAD = "---\nname: reports\ndescription: {}\nlicense: MIT\n---\n\n"
@@ -109,6 +113,38 @@ def test_every_line_of_text_is_in_a_skill_and_the_rest_is_counted(folder):
         "reports: left out 1 file, 1 reference file, 2 scripts, the key license of SKILL.md's "
         "folder",
     )
+
+
+BLOCKS = [
+    "# WORD",
+    "WORD\n====",
+    "WORD of WORD.",
+    "WORD:",
+    "```sh\nWORD  WORD\n\n    - [ ] WORD\n```",
+    "~~~\nWORD\n~~~",
+    "    WORD\n    WORD",
+    "| WORD | b |\n|---|---|\n| WORD | WORD |",
+    "> WORD",
+    "1. WORD\n2. WORD\n   - WORD",
+    "- **WORD:** WORD it is.\n- [ ] WORD that it is.\n\n  WORD",
+    "* [WORD](a/b.md) and https://x.example/WORD it is\n  ```\n  WORD\n  ```",
+    "- WORD\n  - WORD\n    | WORD |\n    |---|\n- WORD",
+    f"- {'WORD ' * 200}",
+]
+
+
+@given(st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=7))
+def test_no_word_of_a_document_gets_lost_and_details_read_back(blocks):
+    numbers = itertools.count()
+    body = re.sub("WORD", lambda _: f"w{next(numbers)}x", "\n\n".join(blocks)) + "\n\nThe end.\n"
+    found, _ = split_document(body, "title", "When it is so.")
+    said = " ".join(f"{one.name} {one.principle} {one.details}" for one in found)
+    headings = re.findall(r"w\d+x", " ".join(re.findall(r"^# .*$|^.*\n====$", body, re.MULTILINE)))
+    wanted = set(re.findall(r"w\d+x", body)) - set(headings)
+    assert wanted <= set(re.findall(r"w\d+x", said))
+    for one in found:
+        (back,) = from_markdown("\n".join(section(one)))
+        assert back.details == one.details
 
 
 def test_a_long_condition_is_shortened_at_a_word_and_lint_blocks_nothing(folder):

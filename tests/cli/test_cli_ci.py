@@ -46,7 +46,7 @@ def run_action(folder, **inputs):
 @pytest.mark.parametrize(
     ("skill", "against", "code", "answer"),
     [
-        ("good.md", "", 0, "better"),
+        pytest.param("good.md", "", 0, "better", marks=pytest.mark.heavy),
         ("harm.md", "good.md", 1, "worse"),
         ("$(touch broken).md", "", 2, ""),
     ],
@@ -62,6 +62,7 @@ def test_the_action_fails_a_harm_and_writes_its_summary(tmp_path, skill, against
     assert not (tmp_path / "broken").exists()
 
 
+@pytest.mark.heavy
 def test_every_output_of_the_action_is_written(tmp_path):
     write_table(tmp_path)
     _, outputs, _ = run_action(tmp_path, skill="good.md", config="table.yaml")

@@ -76,7 +76,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
     assert set(report) == {
         "steps", "epochs", "ran_out_of_patience", "baseline", "final", "test", "confirmation",
         "initial_skill", "best_skill", "final_skill", "run", "scripted", "turns",
-        "causes",
+        "causes", "memorized", "refuted",
     }  # fmt: skip
     assert set(report["test"]["tables"]) == {"initial", "best", "final", "placebo"}
     assert "initial skill on val:" in result.stderr
@@ -94,7 +94,7 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
     shown = cli("runs", "show", "doors").stdout
     for words in (
         "doors  runs/doors",
-        "Not kept",
+        "Decisions",
         "step 1:",
         "Held-out test",
         "Consumed",

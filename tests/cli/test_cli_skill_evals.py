@@ -63,6 +63,7 @@ def test_few_cases_are_measured_several_times_and_what_they_can_prove_is_said(cl
     episodes = json.loads(cli("runs", "episodes", "notes", "--json").stdout)
     assert "has 'person 0'" in json.dumps(episodes)
     assert '"checks"' not in json.dumps(episodes)
+    assert "every test task 4 times" in cli("estimate", "notes.yaml", "--split", "test").stdout
     refused = cli("train", "notes.yaml", code=2).stderr
     assert "0 train and 0 val tasks" in refused
     assert made.is_dir()
@@ -88,6 +89,11 @@ def test_a_model_judges_what_no_rule_checks_and_what_is_left_out_is_said(cli, fo
     assert scorer["model"]["backend"] == "openai_chat"
     shown = cli("init", "skills/notes", "--offline", "--to", "b.yaml").stdout
     assert "3 assertions left out: for a judge" in " ".join(shown.split())
+
+
+def test_the_skills_own_folder_is_no_place_for_runs(cli, folder, monkeypatch):
+    monkeypatch.chdir(folder(cases(3)))
+    assert "change to a folder above it" in " ".join(cli("init", ".", code=2).stderr.split())
 
 
 def test_a_file_of_evals_finds_its_skill_and_one_alone_needs_none(cli, folder, tmp_path):

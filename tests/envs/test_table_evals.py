@@ -58,6 +58,23 @@ def test_each_dialect_gives_the_same_row(evals, document):
     assert row["assertions"]["problem"] == ["", ""]
 
 
+def test_cases_of_json_lines_and_other_forms_of_assertions_and_files(evals):
+    case = {
+        "prompt": "Greet.",
+        "assert": [
+            {"type": "icontains", "value": "ann"},
+            {"type": "llm-rubric", "value": "is polite"},
+            {"type": "javascript", "value": "output.length < 9"},
+        ],
+        "files": {"a.txt": "Ann"},
+    }
+    (row,) = rows(evals(json.dumps(case), "evals.jsonl"))
+    assert row["prompt"] == "Greet.\n\nFile a.txt:\n\n```\nAnn\n```"
+    texts = [one["text"] for one in row["assertions"]["checks"]]
+    assert texts == ["contains 'ann'", "is polite"]
+    assert row["assertions"]["left_out"] == ["of an unknown type (javascript)"]
+
+
 def test_a_plain_list_of_rows_stays_one_and_so_do_queries(evals, tmp_path):
     plain = tmp_path / "data.json"
     plain.write_text(json.dumps([{"prompt": "2 + 2?", "expected_output": "4"}]))
@@ -179,9 +196,10 @@ async def test_what_cannot_be_checked_is_left_out_by_cause_and_count(splits, eva
         {"id": "b", "prompt": "Read.", "files": ["evals/a.txt"], "must_include": "x"},
         {"id": "n", "prompt": "Nothing."},
         {"id": "t", "prompt": "Open?", "should_trigger": False},
+        {"id": "e", "prompt": "Open it?", "expect_activation": False, "must_include": "x"},
     ]
     found = splits({"evals": cases})
-    assert [task.id for task in found.test.open()] == ["1"]
+    assert {task.id for task in found.test.open()} == {"1", "e"}
     for said in (
         "1 case left out (j): all assertions are for a judge, and env.config.scorer.model names",
         "2 cases left out (f: evals/no.txt, o: ../../out.txt): a file is missing",
@@ -189,8 +207,17 @@ async def test_what_cannot_be_checked_is_left_out_by_cause_and_count(splits, eva
         "1 case left out (n): without an assertion",
         "1 case left out (t): only for the description",
         "1 assertion left out: for a judge",
+        "1 assertion left out: about whether the agent opens the skill",
     ):
         assert said in caplog.text, caplog.text
+
+
+def test_a_skills_folder_is_read_as_its_evals(splits, evals):
+    path = evals({"evals": [BY_RULE]})
+    (path.parent.parent / "SKILL.md").write_text("---\nname: notes\ndescription: x\n---\n")
+    data = {"path": str(path.parent.parent), "ratio": "0:0:1"}
+    env = {"name": "table", "config": {"scorer": "assertions"}, "data": data}
+    assert len(make_splits(validated({"env": env, "models": LLMS}, "the test")).test) == 1
 
 
 def test_a_file_outside_the_skill_is_not_read(splits, tmp_path, caplog):

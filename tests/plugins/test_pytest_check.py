@@ -6,13 +6,15 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from clerk_table import write_table
 
 MODULE = "skillwright.plugins.pytest_check"
 TESTS = """
 def test_kept(skillwright_check):
     report = skillwright_check("good.md", config="table.yaml", against="good.md")
-    assert report.verdict.answer == "not worse"
+    assert report.is_same
     assert report.costs["new"].input_tokens < 500
 
 def test_harmed(skillwright_check):
@@ -30,6 +32,7 @@ def run(folder, *words):
     return subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True)
 
 
+@pytest.mark.heavy
 def test_a_harm_and_a_missing_skill_fail_their_tests(tmp_path):
     write_table(tmp_path)
     (tmp_path / "test_skills.py").write_text(TESTS)
@@ -40,6 +43,14 @@ def test_a_harm_and_a_missing_skill_fail_their_tests(tmp_path):
     assert "not checked: no run 'none.md' here or in" in done.stdout
     assert "Traceback" not in done.stdout
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_missing_skill_fails_its_test(tmp_path):
+    write_table(tmp_path)
+    (tmp_path / "test_skills.py").write_text(TESTS)
+    done = run(tmp_path, "-q", "-k", "missing")
+    assert "1 failed" in done.stdout
+    assert "not checked: no run 'none.md' here or in" in done.stdout
 
 
 def test_the_plug_in_imports_nothing_that_a_session_does_not_need():

@@ -194,7 +194,7 @@ def show_check(console: Console, report: CheckReport, folder: str) -> None:
     print_words(console, Text.assemble(("old  ", "bold"), report.plan.old))
     print_words(console, Text.assemble(("new  ", "bold"), report.plan.new))
     if report.is_same:
-        print_words(console, "Both are the same text, so it was compared with itself.", "yellow")
+        print_words(console, "The skill did not change: it was compared with itself.", "yellow")
     for note in report.plan.notes:
         print_words(console, f"note: {note}", "yellow")
     print_words(console, noise_text(report), "red" if report.noise.is_odd else "dim")

@@ -14,7 +14,7 @@ from skillwright.core.fence import without_controls
 from skillwright.core.jsonio import write_text
 from skillwright.core.skill_file import SKILL_FILE, read_skill_file
 from skillwright.datasets import parse_ratio
-from skillwright.datasets.evals_files import ASSERTIONS, TRIGGER
+from skillwright.datasets.evals_files import ASSERTIONS, TRIGGER, evals_in
 from skillwright.datasets.rows import EVALS_SUFFIXES, Row
 from skillwright.datasets.rows import Table as Rows
 from skillwright.envs.table.assertions import what_is_left_out, why_left_out
@@ -28,10 +28,6 @@ _RATIOS: Final = ("1:1:1", "1:2:1", "1:4:1")
 _ALL_MEASURE: Final = "0:0:1"
 _MOST_CASES: Final = 400
 _UNTELLING: Final = ("eval", "evals", "tests")
-_PLACES: Final = (
-    *("evals/evals.json", "evals/evals.yaml", "evals/evals.yml", "evals/eval.yaml"),
-    *("evals.json", "eval.yaml", "tests/eval.yaml"),
-)
 OWN_SERVER: Final = (
     "  # Your own server: {backend: openai_chat, model: NAME, base_url: http://localhost:8000/v1}"
 )
@@ -110,22 +106,26 @@ def find_evals(path: Path, encoding: str | None = None) -> SkillEvals | None:
     """
     if path.is_dir() or path.name == SKILL_FILE:
         folder = read_skill_file(path).path.parent
-        found = next((folder / one for one in _PLACES if (folder / one).is_file()), None)
-        if found is None:
+        if Path.cwd().resolve().is_relative_to(folder.resolve()):
             raise DataError(
-                f"{str(folder)!r} has a skill and no evals; write {_PLACES[0]} such as "
+                f"{str(folder)!r} is the skill's own folder, and runs would be written into it; "
+                f"change to a folder above it, and name it {folder.resolve().name!r} there"
+            )
+        if (found := evals_in(folder)) is None:
+            raise DataError(
+                f"{str(folder)!r} has a skill and no evals; write evals/evals.json such as "
                 '{"evals": [{"id": 1, "prompt": "...", "assertions": ["..."]}]}, or name a file '
                 "of rows: skillwright init ROWS.csv"
             )
         return SkillEvals(folder, found, tuple(Rows(found, encoding).rows()))
-    if path.suffix.lower() not in (".json", *EVALS_SUFFIXES):
+    if path.suffix.lower() not in (".json", ".jsonl", ".ndjson", *EVALS_SUFFIXES):
         return None
-    rows = tuple(Rows(path, encoding).rows())
-    if not rows or not (ASSERTIONS in rows[0] or rows[0].keys() == {"query", TRIGGER}):
+    first = Rows(path, encoding).head(1)  # a table may have millions of rows
+    if not first or not (ASSERTIONS in first[0] or first[0].keys() == {"query", TRIGGER}):
         return None
     places = (path.parent, path.parent.parent)
     skill = next((one for one in places if (one / SKILL_FILE).is_file()), None)
-    return SkillEvals(skill, path, rows)
+    return SkillEvals(skill, path, tuple(Rows(path, encoding).rows()))
 
 
 def init_skill(evals: SkillEvals, llms: Llms | None, to: Path) -> dict[str, Any]:

@@ -239,26 +239,23 @@ def own_up(console: Console, scripted: bool) -> None:
 
 def show_decisions(console: Console, state: TrainState) -> None:
     """List decisions with the gate's reasons."""
-    decisions = [
-        *map(_of_step, state.steps),
-        *(_of_epoch(one) for one in state.epochs if one.action or one.remarks),
-    ]
-    for title, accepted in (("Kept", True), ("Not kept", False)):
-        chosen = [one for one in decisions if one.accepted is accepted]
-        if not chosen:
-            continue
-        console.print(f"\n[bold]{title}[/]")
-        for one in chosen:
-            print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
-            for remark in one.remarks:
-                print_indented(console, 4, Text(remark, style="yellow"))
-            for edit in one.edits:
-                print_indented(console, 4, Text(edit, style="dim"))
+    epochs = [one for one in state.epochs if one.action or one.remarks]
+    records: list[StepRecord | EpochRecord] = [*state.steps, *epochs]
+    records.sort(key=lambda one: one.epoch)  # a slow update comes after the steps of its epoch
+    if records:
+        console.print("\n[bold]Decisions[/]")
+    for one in (
+        _of_step(one) if isinstance(one, StepRecord) else _of_epoch(one) for one in records
+    ):
+        print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
+        for remark in one.remarks:
+            print_indented(console, 4, Text(remark, style="yellow"))
+        for edit in one.edits:
+            print_indented(console, 4, Text(edit, style="dim"))
 
 
 class _Decision(NamedTuple):
     what: str
-    accepted: bool
     reason: str
     remarks: tuple[str, ...]
     edits: tuple[str, ...] = ()
@@ -266,17 +263,15 @@ class _Decision(NamedTuple):
 
 def _of_step(step: StepRecord) -> _Decision:
     edits = tuple(_edit(edit) for edit in step.entry.edits)
-    is_in = step.enters or step.is_best
-    return _Decision(f"step {step.step}", is_in, _reason(step), step.remarks, edits)
+    return _Decision(f"step {step.step}", _reason(step), step.remarks, edits)
 
 
 def _of_epoch(epoch: EpochRecord) -> _Decision:
-    is_in = epoch.enters or epoch.is_best
     if not epoch.action:
         reason = "the optimizer's reply could not be used"
-        return _Decision(f"meta skill of epoch {epoch.epoch}", False, reason, epoch.remarks)
+        return _Decision(f"meta skill of epoch {epoch.epoch}", reason, epoch.remarks)
     what = f"slow update of epoch {epoch.epoch}"
-    return _Decision(what, is_in, _reason(epoch), epoch.remarks)
+    return _Decision(what, _reason(epoch), epoch.remarks)
 
 
 def _reason(record: StepRecord | EpochRecord) -> str:

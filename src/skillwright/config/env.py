@@ -204,7 +204,7 @@ class TableData(LimitedData):
 
     kind: Literal["table"] = "table"
     path: Annotated[str, Field(min_length=1)]
-    """File, or folder with ``train.csv``, ``val.csv`` and ``test.csv``."""
+    """File, folder with ``train.csv``, ``val.csv`` and ``test.csv``, or folder of a skill."""
     ratio: Annotated[str, AfterValidator(_check_shares)] | None = None
     """Shares of train, val and test, stratified by task type and answer; unset, 1:1:1.
     ``0:0:1``: all rows are for `skillwright eval`."""

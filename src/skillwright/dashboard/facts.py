@@ -61,7 +61,9 @@ def _of_config(config: Mapping[str, Any], reader: RunReader) -> Iterator[tuple[s
     train = _mapping(config, "train")
     parts = (
         f"{gate} gate" if gate else "",
-        f"{train['epochs']} epochs" if "epochs" in train else "",
+        f"{train['epochs']} epoch{'' if train['epochs'] == 1 else 's'}"
+        if "epochs" in train
+        else "",
         f"seed {_mapping(config, 'run')['seed']}" if "seed" in _mapping(config, "run") else "",
     )
     yield "configuration", ", ".join(filter(None, parts))

@@ -50,7 +50,7 @@ _TITLE = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 _ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _OPEN_ROWS = 6
-"""Maximum rows of a table that is shown unfolded, except the lines of the skill."""
+"""Maximum rows of a table that is shown open, except the lines of the skill."""
 _UNFOLDED = ("Lines",)
 _MOST_ROWS = 500
 _MOST_TRANSCRIPTS, _MOST_TURNS, _MOST_TURNS_IN_ALL = 100, 30, 1500
@@ -81,7 +81,7 @@ def html_report(folder: Path) -> str:
         sections.append((title, _main(filled, template, {**values, "run": name})))
     if rows := _test_rows(site, name, folder):
         shown = filled.get_template("rows.html").render(rows, run=name, path="")
-        sections.insert(1, ("test tasks", _folded(_SERVED.sub("", shown))))
+        sections.insert(1, ("test tasks", _collapsed(_SERVED.sub("", shown))))
     style = (Path(__file__).parent / "static" / "style.css").read_text(encoding="utf-8")
     return filled.get_template("report.html").render(
         run=name, style=style, sections=sections, path="", has_bank=False
@@ -159,20 +159,20 @@ def _main(filled: Any, template: str, values: dict[str, Any]) -> Any:
     """Render the main block of a page without links and forms."""
     found = filled.get_template(template)
     context = found.new_context({**values, "path": "", "has_bank": False})
-    return _folded(_SERVED.sub("", "".join(found.blocks["main"](context))))
+    return _collapsed(_SERVED.sub("", "".join(found.blocks["main"](context))))
 
 
-def _folded(html: str) -> str:
-    """Fold long tables, and name the column of each cell for narrow screens."""
+def _collapsed(html: str) -> str:
+    """Collapse long tables, and name the column of each cell for narrow screens."""
 
-    def folded(found: re.Match[str]) -> str:
+    def collapsed(found: re.Match[str]) -> str:
         table, name = _labeled(found[0]), found["name"]
         count = table.count("<tr") - 1
         if count <= _OPEN_ROWS or name in _UNFOLDED:
             return table
         return f"<details><summary>{name}: {count} rows</summary>{table}</details>"
 
-    return _TABLE.sub(folded, html)
+    return _TABLE.sub(collapsed, html)
 
 
 def _labeled(table: str) -> str:

@@ -19,24 +19,34 @@ from typing import Any, Final
 from skillwright.core import DataError
 from skillwright.core.jsonio import dumps
 from skillwright.core.skill import with_line_feeds
-from skillwright.core.skill_file import is_inside
+from skillwright.core.skill_file import SKILL_FILE, is_inside
 
 ASSERTIONS: Final = "assertions"
 """The column of the assertions, which no agent may read."""
 TRIGGER: Final = "should_trigger"
 """The key of a query that tests a description: whether it should open the skill."""
 
+_PLACES: Final = (
+    *("evals/evals.json", "evals/evals.yaml", "evals/evals.yml", "evals/eval.yaml"),
+    *("evals/evals.jsonl", "evals.json", "eval.yaml", "tests/eval.yaml"),
+)
 _LISTS: Final = ("evals", "cases", "scenarios", "test_cases", "tests")
 _PROMPTS: Final = ("prompt", "query", "input", "question", "task")
 _JUDGED: Final = (
     *("expectations", "assertions", "expected_behavior", "expected_behaviors", "rubric"),
-    *("criteria", "success_criteria"),
+    *("criteria", "success_criteria", "assert", "checks"),
 )
 _CONTAINED: Final = ("must_include", "must_contain", "expected_contains", "must_mention")
 _AVOIDED: Final = ("must_avoid", "must_not_include", "must_not_contain", "must_not_mention")
 _EXPECTED: Final = ("expected_output", "expected", "reference")
+_OPENS: Final = (TRIGGER, "expect_activation")
+_FILES: Final = ("files", "input_files", "fixtures")
+_FILE_KEYS: Final = ("path", "name", "file", "source", "content")
 _TOOLS: Final = ("expect_tools", "reject_tools", "expected_tools", "tool_calls")
-_TEXTS: Final = ("text", "description", "assertion", "expectation", "criterion", "statement")
+_TEXTS: Final = (
+    *("text", "description", "assertion", "expectation", "criterion", "statement", "criteria"),
+    "name",
+)
 _VALUES: Final = ("value", "values", "pattern", "regex", "expected", "substring", "contains")
 _NAMES: Final = {
     **dict.fromkeys(("contains", "icontains", "contains_all", "includes", "include"), "contains"),
@@ -53,8 +63,16 @@ _NEGATED: Final = {"contains": "lacks", "contains_any": "lacks", "matches": "mat
 _OF_OTHERS: Final = re.compile(
     r"(file|dir|folder|exit|command|run|tool|script|skill)_|(exit|tool)$"
 )
+_JUDGED_KINDS: Final = re.compile(r"llm|rubric|judge|semantic|quality|factual|behaviou?r|model")
 _LONGEST_FILE: Final = 200_000
 _LONGEST_NAME: Final = 60
+
+
+def evals_in(folder: Path) -> Path | None:
+    """Return the file of evals of a skill's folder; ``None`` if there is none, or no SKILL.md."""
+    if not (folder / SKILL_FILE).is_file():
+        return None
+    return next((folder / one for one in _PLACES if (folder / one).is_file()), None)
 
 
 def eval_rows(found: Any, path: Path) -> list[dict[str, Any]] | None:
@@ -84,6 +102,16 @@ def eval_rows(found: Any, path: Path) -> list[dict[str, Any]] | None:
             for number, case in enumerate(cases, start=1)
         ]
     return [_row(case, path, number) for number, case in enumerate(cases, start=1)]
+
+
+def eval_row(row: Mapping[str, Any], path: Path, number: int) -> dict[str, Any] | None:
+    """Return the row of a case of JSON Lines; ``None`` if it is none.
+
+    Raises:
+        DataError: It has no prompt.
+    """
+    is_case = any(key in row for key in _PROMPTS) and _has_assertions(row)
+    return _row(row, path, number) if is_case else None
 
 
 def _cases(found: Any, path: Path) -> list[Any] | None:
@@ -122,12 +150,13 @@ def _row(case: Mapping[str, Any], path: Path, number: int) -> dict[str, Any]:
         else:
             checks.append(one)
     given = next((case[key] for key in _EXPECTED if case.get(key)), "")
-    expected = given if isinstance(given, str) else dumps(given)
+    expected = _text(given)
     if expected and not checks:
         checks.append({"text": f"The reply fits this description: {expected}"})
-    if not (problem[0] or checks or left_out):
-        why = "only for the description" if TRIGGER in case else "without an assertion"
-        problem = [why, ""]
+    if not (problem[0] or checks):
+        is_opened = any(key in case for key in _OPENS)
+        problem = problem if left_out and not is_opened else ["without an assertion", ""]
+        problem = ["only for the description", ""] if is_opened else problem
     return {
         "id": _id(case) or str(number),
         "prompt": "\n\n".join([prompt, *texts]),
@@ -170,6 +199,8 @@ def _checks(case: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
                 yield {"rule": name, "values": values, "text": f"{verb} {' or '.join(values)!r}"}
     if any(case.get(key) for key in _TOOLS):
         yield "about tools that the agent calls"
+    if any(key in case for key in _OPENS):
+        yield "about whether the agent opens the skill"
 
 
 def _check(found: Any) -> dict[str, Any] | str:
@@ -185,7 +216,9 @@ def _check(found: Any) -> dict[str, Any] | str:
         rule = _NEGATED.get(rule, "")
     text = next((found[key] for key in _TEXTS if isinstance(found.get(key), str)), "").strip()
     given = next((found[key] for key in _VALUES if found.get(key) not in (None, "", [])), text)
-    values = [one if isinstance(one, str) else dumps(one) for one in _listed(given)]
+    values = [_text(one) for one in _listed(given)]
+    if not rule and not text and _JUDGED_KINDS.search(kind):
+        text = "; ".join(values)
     if not rule or not values:
         return {"text": text} if text else f"of an unknown type ({kind or 'none is given'})"
     if rule in ("matches", "matches_not"):
@@ -200,6 +233,13 @@ def _check(found: Any) -> dict[str, Any] | str:
     return {"rule": rule, "values": values, "text": shown}
 
 
+def _text(found: Any) -> str:
+    """Return a value as text; what YAML reads as a date stays as it was written."""
+    if isinstance(found, str):
+        return found
+    return dumps(found) if isinstance(found, bool | int | float | list | dict) else str(found)
+
+
 def _listed(found: Any) -> list[Any]:
     if found is None or found == "":
         return []
@@ -209,18 +249,26 @@ def _listed(found: Any) -> list[Any]:
 def _files(case: Mapping[str, Any]) -> list[Any]:
     setup = case.get("setup")
     more = setup.get("files") if isinstance(setup, Mapping) else None
-    return [*_listed(case.get("files")), *_listed(more)]
+    found = [one for key in _FILES for one in _listed(case.get(key))]
+    return [file for one in (*found, *_listed(more)) for file in _named(one)]
+
+
+def _named(found: Any) -> list[Any]:
+    """Return a file, or those of an object of contents by name."""
+    if not isinstance(found, Mapping) or any(key in found for key in _FILE_KEYS):
+        return [found]
+    return [{"path": name, "content": text} for name, text in found.items()]
 
 
 def _file(found: Any, path: Path) -> tuple[str, str, str]:
     """Return the name and the text of a case's file, and why it cannot be shown to the agent."""
     given = found if isinstance(found, Mapping) else {"path": found}
-    name = str(given.get("path") or given.get("name") or "")
+    name = str(given.get("path") or given.get("name") or given.get("file") or "")
     if isinstance(given.get("content"), str):
         return name, given["content"], ""
     root = path.parent.parent if path.parent.name in ("evals", "tests") else path.parent
     where = str(given.get("source") or name)
-    file = next((one for one in (root / where, path.parent / where) if one.exists()), None)
+    file = next((one for one in (root / where, path.parent / where) if _exists(one)), None)
     if file is None:
         return where, "", "a file is missing"
     if not is_inside(file, root):
@@ -234,6 +282,13 @@ def _file(found: Any, path: Path) -> tuple[str, str, str]:
     if len(text) > _LONGEST_FILE:
         return where, "", f"a file has more than {_LONGEST_FILE:,} characters"
     return name, text, ""
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or with a zero byte
+        return False
 
 
 def _quoted(text: str) -> str:

@@ -20,7 +20,7 @@ import yaml
 
 from skillwright.core import DataError
 from skillwright.datasets.encodings import encoding_of, not_decodable, refuse_other_kind
-from skillwright.datasets.evals_files import eval_rows
+from skillwright.datasets.evals_files import eval_row, eval_rows
 from skillwright.datasets.parquet import INSTALL_PARQUET as INSTALL_PARQUET
 from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_count, parquet_rows
 
@@ -253,8 +253,8 @@ class Table:
     def _json_lines(self) -> Iterator[Row]:
         for number, line in self._json_texts():
             where = f"line {number}"
-            row = self._parsed(line, f", {where}")
-            yield self._object(row, where, len(line) > self.most_chars)
+            row = self._object(self._parsed(line, f", {where}"), where, len(line) > self.most_chars)
+            yield eval_row(row, self.path, number) or row
 
     def _json_texts(self) -> Iterator[tuple[int, str]]:
         """Read the lines that are not blank, with their numbers."""

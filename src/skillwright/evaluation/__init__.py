@@ -15,6 +15,7 @@ from skillwright.evaluation.gates.non_inferiority import (
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
+    RELEASE_STRIDE,
     ReleaseTest,
     release_draws,
 )
@@ -59,6 +60,7 @@ from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 __all__ = [
     "RELEASE_DRAWS_FROM",
     "RELEASE_PHASE",
+    "RELEASE_STRIDE",
     "AlphaLedger",
     "BoundedGain",
     "CheckAnswer",

@@ -47,7 +47,7 @@ _FIRST_PAIRS = 32
 _GROWTH = 1.5
 _PROMISING_Z = 1.8  # the z score at the last look that justifies drawing more for "better"
 _TIMES = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-_SIMULATED = 100
+_SIMULATED = 50
 
 
 class CheckAnswer(StrEnum):

@@ -1,6 +1,7 @@
 """tau3's domains: data from a checkout, tools, users with tools, and whose loss it is."""
 
 import json
+import tarfile
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from skillwright.jobs.text import EvalPlan
 from skillwright.worlds.tau_bench import DOMAINS, Store, TauBenchEnv, open_store, tau_tasks
 from skillwright.worlds.tau_bench.line import asks, invents
 from skillwright.worlds.tau_bench.tau_core import Database, begin, call_tool
+from skillwright.worlds.tau_bench.upstream import fetch_tau_bench
 from tau3_store import TASKS, TELECOM, retail_task, tau3_data, tau3_env, write_tau2
 from tau_models import Clerk, tau_config, tau_evaluated
 from tau_store import OPENING, tool_call, write_sums
@@ -57,6 +59,18 @@ def test_splits_are_those_of_the_repository(retail):
     assert store.splits == ("test", "train")
     assert len(store.tasks("test")) == 3
     assert store.wiki == "# Policy"
+
+
+def test_an_archive_of_the_repository_is_taken_with_its_license(tmp_path):
+    repository = write_tau2(tmp_path / "repo", "telecom")
+    (repository / "LICENSE").write_text("MIT", encoding="utf-8")
+    with tarfile.open(tmp_path / "tau2.tar.gz", "w:gz") as archive:
+        archive.add(repository, "tau2-bench-a2c0247")
+    made = tmp_path / "made"
+    source = str(tmp_path / "tau2.tar.gz")
+    fetched = fetch_tau_bench(made, source, domain="tau3_telecom", any_version=True)
+    assert (fetched.tasks, fetched.is_pinned) == ({"test": 2, "train": 1}, False)
+    assert (made / "LICENSE").read_text(encoding="utf-8") == "MIT"
 
 
 @pytest.mark.parametrize(
@@ -275,7 +289,20 @@ def test_a_user_that_calls_tools_without_end_is_a_failure_not_a_score(telecom):
     env = tau3_env(telecom, 0, [OPENING, *[tool_call("check_status_bar")] * 40])
     output = env.step("Look at the status bar.")
     assert output["metadata"]["infra_error"] is True
-    assert "called 30 tools in one turn" in output["metadata"]["error"]
+    assert "called tools 30 times in one turn" in output["metadata"]["error"]
+
+
+def test_all_calls_of_a_users_message_are_run_in_order(telecom):
+    twice = tool_call("toggle_data") + tool_call("toggle_data")
+    output = tau3_env(telecom, 0, [OPENING, twice, "Done."]).step("Switch data off and on.")
+    (called,) = output["metadata"]["user_simulator"]["tool_calls"]
+    assert "Data is now OFF" in called["result"].split("\n\n")[0]
+    assert "Data is now ON" in called["result"].split("\n\n")[1]
+
+
+def test_a_user_that_begins_with_a_tool_is_a_failure_not_a_message(telecom):
+    output = tau3_env(telecom, 0, [tool_call("toggle_data")]).step("Hello.")
+    assert "called a tool before it said anything" in output["metadata"]["error"]
 
 
 def test_a_shop_without_user_tools_takes_a_users_call_as_its_words(retail):
@@ -314,10 +341,10 @@ async def test_a_report_says_whose_loss_it_was_and_which_label_does_not_replay(r
     assert "left out without a judge (env.config.judge_votes): 1: test-001" in lines
     assert facts["losses"] == {"user": 1, "user_ended_early": 1}
     assert "1 lost episodes by cause: 0 agent, 1 simulated user (1 ended early), 0 label" in lines
-    assert facts["refused_gold"]["test-002"]["actions"] == [
+    assert facts["suspect_labels"]["test-002"]["refused"] == [
         "cancel_pending_order: Error: Invalid reason"
     ]
-    assert "the label is wrong: test-002\n  as labeled: score of as_labeled" in lines
+    assert "corrected it): test-002\n  as labeled: score of as_labeled" in lines
 
 
 def test_signs_of_a_faulty_user_are_rough_and_mean_something():
@@ -326,3 +353,4 @@ def test_signs_of_a_faulty_user_are_rough_and_mean_something():
     assert invents("ann@example.com", "")
     assert asks('Shall I proceed? "')
     assert not asks("Is it? No. Done.")
+    assert not asks("That is done. Is there anything else I can help you with?")

@@ -22,7 +22,7 @@ from skillwright.core import BankSkill, DataError, Provenance, SkillKind, SkillO
 from skillwright.core.skill_file import SKILL_FILE
 
 _MARKDOWN: Final = MarkdownIt("commonmark").enable("table")
-_LINK: Final = re.compile(r"!?\[([^\]]*)\]\(<?([^)\s>]*)>?[^)]*\)")
+_LINK: Final = re.compile(r"!?\[([^\[\]]{0,300})\]\(<?([^)\s>]{0,300})>?[^)\n]{0,300}\)")
 _URL: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
 _CHECKBOX: Final = re.compile(r"^\[[ xX]\]\s+")
 _RULE_WORDS: Final = 3
@@ -285,8 +285,8 @@ def _cut(block: str) -> Iterator[str]:
     most = LONGEST["details"]
     lines = block.split("\n")
     fence = re.match(r"\s*(`{3,}|~{3,})", lines[0])
-    mark = fence[1] if fence else ""
-    head, end = (lines[0], f"\n{mark}") if fence else ("", "")
+    is_code = fence is not None and 2 * len(lines[0]) < most
+    head, end = (lines[0], f"\n{fence[1]}") if fence and is_code else ("", "")
     piece = ""
     for line in lines:
         if piece and len(piece) + len(line) + 1 + len(end) > most:

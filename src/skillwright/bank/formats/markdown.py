@@ -17,7 +17,7 @@ statistics and versions are not included.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from textwrap import dedent, indent
+from textwrap import indent
 
 from skillwright.bank.bank import Bank
 from skillwright.core import (
@@ -164,7 +164,7 @@ def _skill(name: str, body: Iterable[str], where: str) -> BankSkill:
     fields: dict[str, str] = {}
     lines = list(body)
     at = lines.index(_DETAILS) if _DETAILS in lines else len(lines)
-    details = dedent("\n".join(lines[at + 1 :])).strip("\n")
+    details = "\n".join(line.removeprefix("  ") for line in lines[at + 1 :]).strip("\n")
     for line in lines[:at]:
         if not (found := _FIELD.match(line)):
             continue

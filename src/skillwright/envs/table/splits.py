@@ -25,6 +25,7 @@ from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
 from skillwright.datasets.clusters import in_cluster, near_clusters
+from skillwright.datasets.evals_files import evals_in
 from skillwright.datasets.rows import SUFFIXES, Row, Table, chars_in, columns_of, is_blank
 from skillwright.datasets.split import near_copies, near_key
 from skillwright.envs.about import TaskSplits
@@ -81,6 +82,8 @@ def _files(data: Mapping[str, Any]) -> list[Path]:
     folder = Path(data["path"])
     if not folder.is_dir():
         return [folder]
+    if (evals := evals_in(folder)) is not None:
+        return [evals]
     for other in ("ratio", "split_column"):
         if data[other] is not None:
             raise DataError(

@@ -5,21 +5,23 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from skillwright.config.load import is_rl_config, load_config
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, DataError, RunError
+from skillwright.core import ConfigError, DataError, RunError, Task
+from skillwright.core.jsonio import digest
 from skillwright.core.skill_file import SKILL_FILE, SkillFile, read_skill_file
+from skillwright.datasets.clusters import CLUSTER
 from skillwright.jobs.inspect.provenance import StoredSkill, find_skill
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
+from skillwright.jobs.run.tasks import is_adapter, make_splits, refuse_unasked_data
 from skillwright.jobs.text.check import CheckPlan, CheckReport, run_check, start_check
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.launch import Run, start_run
@@ -146,6 +148,7 @@ class NamedSkill:
         path: Its file or folder on disk; ``None`` for a version of a run.
         run: The folder of its run; ``None`` for a file.
         title: The ``name`` in the frontmatter, or "".
+        unread: Its linked files that the agent does not read, by path in the folder.
     """
 
     text: str
@@ -153,6 +156,7 @@ class NamedSkill:
     path: Path | None = None
     run: Path | None = None
     title: str = ""
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 def new_skill(where: str, config: RunConfig, root: str | Path = "runs") -> NamedSkill:
@@ -198,20 +202,34 @@ def old_skill(
     return found
 
 
-def differences(new: NamedSkill, old: NamedSkill, config: RunConfig, split: str) -> Iterator[str]:
+def differences(
+    new: NamedSkill, old: NamedSkill, config: RunConfig, split: SplitName
+) -> Iterator[str]:
     """Yield remarks on the two skills that put the result of a check in doubt."""
     if new.title and old.title and new.title != old.title:
         yield f"the old skill is called {old.title!r} and the new one {new.title!r}"
+    if old.path is not None and new.unread != old.unread:
+        names = sorted(
+            one
+            for one in {**new.unread, **old.unread}
+            if new.unread.get(one) != old.unread.get(one)
+        )
+        yield (
+            f"the agent does not read {', '.join(names)}, which changed too: skill.train: "
+            "body+references would inject it"
+        )
     if config.skill.bank:
         yield "the bank of the configuration is injected on both sides"
-    for one in (new, old):
-        if one.run is not None and (seen := _trained_on(one.run, split)):
-            yield seen
+    for run in dict.fromkeys(one.run for one in (new, old) if one.run is not None):
+        if count := _trained_on(run, config, split):
+            yield f"{run.name} learned from {count} of the {split} tasks, so its score is too high"
 
 
 def _of_file(found: SkillFile, name: str, config: RunConfig, path: Path) -> NamedSkill:
-    text = found.text(references=config.skill.train != "body")
-    return NamedSkill(text, name, path=path, title=_title(found))
+    reads_all = config.skill.train != "body"
+    text = found.text(references=reads_all)
+    unread = {} if reads_all else found.references
+    return NamedSkill(text, name, path=path, title=_title(found), unread=unread)
 
 
 def _title(found: SkillFile) -> str:
@@ -234,11 +252,20 @@ def _refuse_other_tasks(found: NamedSkill, config: RunConfig) -> None:
         )
 
 
-def _trained_on(run: Path, split: str) -> str:
-    """Return a remark if a run learned from tasks that it calls train and this check may play."""
+def _trained_on(run: Path, config: RunConfig, split: SplitName) -> int:
+    """Count the tasks of a split that a run learned from, by their contents."""
+    if is_adapter(config.env):
+        return 0
+    splits = make_splits(config)
+    tasks = splits.test.open() if split == "test" else getattr(splits, split).tasks
     with RunStore.open(run / STORE_NAME, read_only=True) as store:
-        learned = any(store.episodes(split=split, phase="train"))
-    return f"{run.name} learned from {split} tasks, so its score is too high" if learned else ""
+        played = {one.task_id: one.id for one in store.episodes(phase="train")}
+        learned = {_content(store.task(episode)) for episode in played.values()}
+    return sum(_content(task) in learned for task in tasks)
+
+
+def _content(task: Task) -> str:
+    return digest({name: value for name, value in task.extras.items() if name != CLUSTER})
 
 
 # Git.
@@ -252,12 +279,14 @@ def at_revision(path: Path, revision: str, config: RunConfig) -> NamedSkill:
         DataError: The revision has no such file.
     """
     folder, name = (path, SKILL_FILE) if path.is_dir() else (path.parent, path.name)
-    tried = f"--against {revision!r} is no file, folder or run"
+    tried = f"--against {revision!r} is no file, skill folder or run"
     if shutil.which("git") is None:
         raise ConfigError(f"{tried}, and git, which could read a revision, is not installed")
     top = _git(folder, "rev-parse", "--show-toplevel")
     if top.returncode:
-        raise ConfigError(f"{tried}, and {str(folder)!r} is in no git repository: {_said(top)}")
+        said = _said(top)
+        where = "is in no git repository" if "not a git" in said else f"git refuses: {said}"
+        raise ConfigError(f"{tried}, and {str(folder)!r} {where}")
     commit = _git(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     if commit.returncode:
         shallow = _git(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"

@@ -400,10 +400,7 @@ def _proof(found: Evidence | str, verdict: Any, notes: list[str]) -> dict[str, s
 
 def _caveats(config: RunConfig, store: RunStore, version: int, notes: list[str]) -> dict[str, str]:
     """Return metadata about what speaks against a released version, and note it."""
-    state = restore(config, store)
-    copied = state.memorized if version == state.proven_version else ""
-    said = {"refuted": state.refuted_of(version), "memorized": copied}
-    facts = {key: one for key, one in said.items() if one}
+    facts = restore(config, store).caveats_of(version)
     notes += facts.values()
     return {key: plain_prose(one, _CAVEAT_CHARS) for key, one in facts.items()}
 

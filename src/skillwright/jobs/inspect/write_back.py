@@ -18,6 +18,7 @@ from skillwright.jobs.inspect.evidence import files_of, is_evidence, is_same_but
 from skillwright.jobs.inspect.export_skills import document_evidence, evidence_text
 from skillwright.jobs.inspect.provenance import StoredSkill
 from skillwright.jobs.run import KEPT_SKILL
+from skillwright.jobs.text.state import restore
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
@@ -169,6 +170,7 @@ async def _evidence(
     with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
         config = load_config(skill.run / CONFIG_NAME)
         found, _ = await document_evidence(config, store, skill.run, skill.version)
+        against = restore(config, store).caveats_of(skill.version)
     if isinstance(found, str):
         if sign_with is not None:
             raise UsageError(f"there is no evidence to sign: {found}")
@@ -176,6 +178,7 @@ async def _evidence(
     said = (
         f"proven: {found.text.name} gained {found.result.effect or 0:+.3f} over "
         f"{found.compared_with.name} on {len(found.scores)} held-out tasks"
+        f"{''.join(f'. {one}' for one in against.values())}"
     )
     return said, evidence_text(found, files, skill.text, sign_with)
 

@@ -256,6 +256,12 @@ class TrainState:
         """Sentences that readers of the run's result must know."""
         return tuple(filter(None, (self.refuted, self.memorized, self.drift)))
 
+    def caveats_of(self, version: int) -> dict[str, str]:
+        """Return the sentences against a version, by name: ``refuted``, ``memorized``."""
+        copied = self.memorized if version == self.proven_version else ""
+        said = {"refuted": self.refuted_of(version), "memorized": copied}
+        return {name: one for name, one in said.items() if one}
+
     def refuted_of(self, version: int) -> str:
         """Say why what a release test proved of a version does not hold on test, or return ""."""
         found = self.report.judged.get("best") if self.report else None

@@ -19,7 +19,14 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, skill_hash
 from skillwright.core.jsonio import encode
 from skillwright.datasets.clusters import clusters_line
-from skillwright.evaluation import RELEASE_PHASE, SplitReport, Timed, alpha_lines, drift_line
+from skillwright.evaluation import (
+    RELEASE_PHASE,
+    RELEASE_STRIDE,
+    SplitReport,
+    Timed,
+    alpha_lines,
+    drift_line,
+)
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
@@ -30,7 +37,7 @@ from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, run_r
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
-from skillwright.runs import RunFolder, RunStore
+from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 
 _REPORTED = ("steps", "epochs", "ran_out_of_patience", "baseline", "final")
 
@@ -114,20 +121,26 @@ def _finished(run: TrainParts, state: TrainState, how: Mapping[str, Any]) -> Tra
 
 
 def _repeated(store: RunStore) -> Iterator[Timed]:
-    """Yield draws whose number did not depend on their results, in the order of their starts.
+    """Yield draws that did not depend on the results of others in their group, in order.
 
-    These are rollouts for training, the initial skill's first draws on val, and the first ones of
-    a release test.
+    These are rollouts for training, the initial skill's first draws on val, and those of a release
+    test. That draws again where results differ, so its later draws are a group of their own.
     """
-    initial, released = skill_hash(store.skill(0)), set[tuple[str, str]]()
+    initial = skill_hash(store.skill(0))
     for at, one in enumerate(sorted(store.episodes(), key=lambda one: (one.started_at, one.id))):
-        skill, group = one.skill_version.split("+")[0], (one.task_id, one.skill_version)
-        is_first = one.phase == "gate" and one.draw == 0 and skill == initial
-        if one.phase == RELEASE_PHASE and group not in released:
-            released.add(group)
-            is_first = True
-        if one.reward is not None and (is_first or one.phase == "train"):
-            yield Timed(group, at, one.reward)
+        is_first = one.phase == "gate" and one.draw == 0
+        usable = one.phase == "train" or (is_first and _document(one) == initial)
+        number = one.draw % RELEASE_STRIDE
+        if one.phase == RELEASE_PHASE:
+            usable = number != 1  # the second draw may be the last, if both are alike
+        if one.reward is not None and usable:
+            is_later = one.phase == RELEASE_PHASE and number > 1
+            yield Timed((one.task_id, one.skill_version, is_later), at, one.reward)
+
+
+def _document(episode: EpisodeSummary) -> str:
+    """Return the hash of an episode's skill document; with a bank, the version names both."""
+    return episode.skill_version.split("+")[0]
 
 
 async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -17,7 +17,7 @@ from skillwright.core import (
     RequestRefused,
     Usage,
 )
-from skillwright.core.calls import read_calls
+from skillwright.core.calls import WrittenCall, read_calls
 from skillwright.models import ContextOverflow
 from skillwright.worlds.tau_bench.tau_core.store import TauEnv
 from skillwright.worlds.tau_bench.users import STOP
@@ -68,9 +68,16 @@ def invents(reply: str, known: str) -> bool:
     return any(fact.lower() not in there for fact in _FACT.findall(reply))
 
 
+_MORE: Final = re.compile(
+    r"\b(?:any|some)thing (?:else|more)|\b(?:other|more|further) (?:question|help|assist|issue)",
+    re.I,
+)
+
+
 def asks(message: str) -> bool:
-    """Tell whether the agent waits for an answer: its last sentence is a question."""
-    return message.rstrip(" )*\"'\n").endswith("?")
+    """Tell whether the agent waits for an answer, and not only asks if there is more to do."""
+    last = re.split(r"(?<=[.!?])\s+", message.rstrip(" )*\"'\n"))[-1]
+    return last.endswith("?") and not _MORE.search(last)
 
 
 logger = logging.getLogger(__name__)
@@ -98,7 +105,7 @@ class UserLine:
         self.wall_s = 0.0
         self._tau_env = tau_env
         self._instruction = ""
-        self._heard: list[str] = []
+        self._heard: list[str] = []  # the user's words, and what its tools showed
         self._spoken = 0
         self._usage_before, self._calls_before = Usage(), 0
 
@@ -136,7 +143,7 @@ class UserLine:
         opening = self._ask(self._tau_env.user.reset, instruction)
         if STOP in opening:
             opening = _opened(self._ask(self._tau_env.user.reset, instruction))
-        return self._noted(opening)
+        return self._opening(opening)
 
     async def aopen(self, instruction: str) -> str:
         """Begin as `open` does, awaiting the user."""
@@ -144,7 +151,7 @@ class UserLine:
         opening = await self._await("reset", instruction)
         if STOP in opening:
             opening = _opened(await self._await("reset", instruction))
-        return self._noted(opening)
+        return self._opening(opening)
 
     def say(self, text: str) -> str:
         """Send a message to the user, run the tools that it calls, and return the answer."""
@@ -160,20 +167,31 @@ class UserLine:
             heard = await self._await("step", result)
         return self._noted(heard)
 
-    def _run(self, reply: str) -> str | None:
-        """Run the tool that a user calls; return its result, or ``None`` for a message."""
+    def _calls(self, reply: str) -> Sequence[WrittenCall]:
         domain = self._tau_env.store.domain
-        found = read_calls(reply, domain.user_schemas) if domain.user_tools else None
-        if found is None or not found.calls:
+        return read_calls(reply, domain.user_schemas).calls if domain.user_tools else ()
+
+    def _run(self, reply: str) -> str | None:
+        """Run the tools that a user calls; return the results, or ``None`` for a message."""
+        if not (calls := self._calls(reply)):
             return None
         if len(self.called) == _MOST_CALLS:
-            raise ReplyInvalid(f"the simulated user called {_MOST_CALLS} tools in one turn")
-        call = found.calls[0]
-        shown = f"Error: the call cannot be read: {call.problem}"
-        if not call.problem:
-            shown = self._tau_env.call_by_user(call.name, call.arguments).observation
+            raise ReplyInvalid(f"the simulated user called tools {_MOST_CALLS} times in one turn")
+        results = [
+            f"Error: the call cannot be read: {call.problem}"
+            if call.problem
+            else self._tau_env.call_by_user(call.name, call.arguments).observation
+            for call in calls
+        ]
+        shown = "\n\n".join(results)
         self.called.append({"said": reply, "result": shown})
+        self._heard.append(shown)
         return f"<tool_response>\n{shown}\n</tool_response>"
+
+    def _opening(self, opening: str) -> str:
+        if self._calls(opening):
+            raise ReplyInvalid("the simulated user called a tool before it said anything")
+        return self._noted(opening)
 
     def _ask(self, speak: Callable[[str], Any], heard: str) -> str:
         with self._counted():
@@ -198,10 +216,9 @@ class UserLine:
             self.wall_s += time.perf_counter() - started
 
     def _noted(self, reply: str) -> str:
-        known = [self._instruction, *self._tau_env.said, *(one["result"] for one in self.called)]
+        known = [self._instruction, *self._tau_env.said, *self._heard]
+        self.inventions += invents(reply, " ".join(known))
         self._heard.append(reply)
-        if invents(reply, " ".join([*known, *self._heard[:-1]])):
-            self.inventions += 1
         task = f"{self._tau_env.split} {self._tau_env.index}"
         if swaps_roles(reply):
             self.role_swaps += 1

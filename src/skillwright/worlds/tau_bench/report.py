@@ -20,7 +20,8 @@ from skillwright.worlds.tau_bench.facts import (
     is_no_op,
     left_out,
 )
-from skillwright.worlds.tau_bench.tau_core.store import Store
+from skillwright.worlds.tau_bench.tau_core.domain import CORRECTED
+from skillwright.worlds.tau_bench.tau_core.store import Store, is_original
 
 _OF_SCORED: Final = {
     "truncated": "ran out of turns",
@@ -57,8 +58,8 @@ def report(
     store, settings = configured_store(env_config), comparability(env_config)
     splits = sorted({str(result.spec.task.extras["task_split"]) for result in results})
     free = frozenset(result.task_id for result in results if _is(is_free, store, result))
-    refused = _refused_gold(store, results)
-    wrong = {one for one, of in refused.items() if of["writes"]}
+    suspect = _suspect_labels(store, results)
+    wrong = {one for one, of in suspect.items() if of["wrong"]}
     facts = {
         "settings": _without_origin(settings)
         | {
@@ -75,7 +76,7 @@ def report(
         "failures_as_losses": _share(results, lambda one: one.is_success(played.success_threshold)),
         "departures": [*departures(env_config), *_of_run(played, splits, results, store)],
         "judge": _judge(env_config, store, splits, results),
-        "refused_gold": refused,
+        "suspect_labels": suspect,
         "losses": _losses(results, played, wrong),
     }
     subsets = {
@@ -98,14 +99,17 @@ def _judge(
     return {"votes": config.judge_votes, "share": share, "left_out": out}
 
 
-def _refused_gold(store: Store, results: Sequence[EpisodeResult]) -> dict[str, Any]:
+def _suspect_labels(store: Store, results: Sequence[EpisodeResult]) -> dict[str, Any]:
+    """Return tasks with refused gold actions or a corrected label, and whether it is wrong."""
+    corrected = CORRECTED.get(store.domain.name, ()) if is_original(store) else ()
     found = {}
     for result in results:
-        extras = result.spec.task.extras
-        gold = store.gold(str(extras["task_split"]), int(extras["task_index"]))
-        if gold.refused:
-            writes = any(one for one, _ in gold.refused)
-            found[result.task_id] = {"writes": writes, "actions": [of for _, of in gold.refused]}
+        split, at = (result.spec.task.extras[name] for name in ("task_split", "task_index"))
+        refused = store.gold(str(split), int(at)).refused
+        is_corrected = split == "test" and int(at) in corrected
+        if refused or is_corrected:
+            wrong = is_corrected or any(writes for writes, _ in refused)
+            found[result.task_id] = {"wrong": wrong, "refused": [of for _, of in refused]}
     return found
 
 
@@ -186,13 +190,13 @@ def _on_judge_and_labels(facts: Mapping[str, Any], scores: Mapping[str, str]) ->
         signs = ", ".join(f"{losses[name]} {of}" for name, of in _OF_USER.items() if name in losses)
         by_user = f"{user} simulated user{f' ({signs})' if signs else ''}"
         yield f"{lost} lost episodes by cause: {agent} agent, {by_user}, {label} label"
-    if refused := facts.get("refused_gold"):
-        wrong = [name for name, of in refused.items() if of["writes"]]
-        yield f"gold does not replay in {len(refused)} tasks: {', '.join(sorted(refused))}"
-        if wrong:
-            yield f"  a write is refused, so the label is wrong: {', '.join(sorted(wrong))}"
-            yield f"  as labeled: {scores['as_labeled']}"
-            yield f"  without wrong labels: {scores['without_wrong']}"
+    suspect = facts.get("suspect_labels") or {}
+    if refused := sorted(name for name, of in suspect.items() if of["refused"]):
+        yield f"gold does not replay in {len(refused)} tasks: {', '.join(refused)}"
+    if wrong := sorted(name for name, of in suspect.items() if of["wrong"]):
+        yield f"wrong labels (a write is refused, or tau2-bench corrected it): {', '.join(wrong)}"
+        yield f"  as labeled: {scores['as_labeled']}"
+        yield f"  without wrong labels: {scores['without_wrong']}"
 
 
 def published(facts: Mapping[str, Any]) -> Iterator[str]:

@@ -57,6 +57,8 @@ def convert_tau3(source: Path, into: Path, domain: Domain) -> None:
     else:
         policy = _text(folder, "policy")
     (into / "wiki.md").write_text(policy, encoding="utf-8")
+    if (terms := _read(source, "LICENSE")) is not None:
+        (into / "LICENSE").write_bytes(terms)
     for part, value in parts.items():
         text = json.dumps(value, indent=1, default=str)
         (into / f"{part}.json").write_text(f"{text}\n", encoding="utf-8")

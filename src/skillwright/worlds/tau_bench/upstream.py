@@ -58,8 +58,8 @@ _WANTED: Final = re.compile(
 )
 _BY_HAND: Final = (
     "Download it where there is a network and run `skillwright data tau-bench --from FILE`, or "
-    f"`git clone {REPOSITORY}`, check out {COMMIT}, and name that folder (tau3: tau2-bench, "
-    f"{tau3_data.COMMIT})."
+    f"`git clone {REPOSITORY}`, check out {COMMIT}, and name that folder. For --tasks tau3 it is "
+    f"{tau3_data.REPOSITORY} at {tau3_data.COMMIT}"
 )
 _TASK_KEYS: Final = ("user_id", "instruction", "actions", "outputs")
 _NOT_TAKEN: Final = {"annotator"}
@@ -143,7 +143,7 @@ def _checkout(source: str, work: Path, settings: FetchSettings) -> Path:
     path = Path(source).expanduser()
     if path.is_dir():
         return path
-    archive = fetch_file(source, work / "archive.tar.gz", instead=_BY_HAND, settings=settings)
+    archive = fetch_file(source, work / "archive.tar.gz", instead=f"{_BY_HAND}.", settings=settings)
     return _unpacked(archive, work / "checkout", source)
 
 
@@ -159,9 +159,9 @@ def _unpacked(archive: Path, into: Path, source: str) -> Path:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(content.read(_LARGEST))
     except _TooLarge as error:
-        raise DataError(f"{source} is no archive of tau-bench: {error}. {_BY_HAND}") from error
+        raise DataError(f"{source} is no archive of tau-bench: {error}. {_BY_HAND}.") from error
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise DataError(f"{source} is not a whole .tar.gz archive: {error}. {_BY_HAND}") from error
+        raise DataError(f"{source} is not a whole .tar.gz archive: {error}. {_BY_HAND}.") from error
     return into
 
 
@@ -199,7 +199,7 @@ def _convert(checkout: Path, into: Path, domain: Domain) -> None:
     if not ours.is_dir():
         raise DataError(
             f"{str(checkout)!r} has no folder {_ENVS}/{domain.name}: it is no checkout of "
-            f"tau-bench. {_BY_HAND}"
+            f"tau-bench. {_BY_HAND}."
         )
     _refuse_leaving(checkout, domain)
     made = {f"{table}.json": _read(ours / "data" / f"{table}.json") for table in domain.tables}
@@ -324,7 +324,7 @@ def _read(path: Path) -> bytes:
             content = file.read(_LARGEST)
     except OSError as error:
         raise DataError(
-            f"the checkout of tau-bench lacks {str(path)!r}: {error.strerror}. {_BY_HAND}"
+            f"the checkout of tau-bench lacks {str(path)!r}: {error.strerror}. {_BY_HAND}."
         ) from error
     if len(content) == _LARGEST:
         raise DataError(f"{str(path)!r} is larger than {_LARGEST:,} bytes")

@@ -12,7 +12,7 @@ from skillwright.worlds.tau_bench.scripted.agent import RetailRule, read_rules
 WRITTEN: Final[Mapping[str, Any]] = json.loads(
     Path(__file__).with_name("lessons.json").read_text(encoding="utf-8")
 )
-"""Rule -> the texts of its lesson; patterns are of what a failed and a good call show."""
+"""The texts of lessons and teachings; patterns are of what a failed and a good call show."""
 
 
 def _has(text: str, but: str) -> Callable[[str], bool]:
@@ -23,14 +23,11 @@ def _has(text: str, but: str) -> Callable[[str], bool]:
 # The sign of the last: an item swapped, or a price given, and nothing else explains the failure.
 LESSONS: Final[Mapping[RetailRule, Lesson]] = {
     RetailRule[rule]: Lesson(one["failure"], _has(one["seen"], one["but"]), (*one["wordings"],))
-    for rule, one in WRITTEN.items()
+    for rule, one in WRITTEN["rules"].items()
 }
 """Rule -> sign that it was missing, and lesson; the most common mistake first."""
 
-SUPERSTITION: Final = (
-    "If a request is refused, transfer the customer to a human agent at once.",
-    "Hand customers over to a human agent immediately when something fails.",
-)
+SUPERSTITION: Final[tuple[str, ...]] = tuple(WRITTEN["superstition"])
 """Plausible advice that loses customers who wanted something else."""
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from skillwright.models.scripted.teacher import Insight, InsightTeacher, Teaching
 from skillwright.worlds.tau_bench.scripted.agent import RetailRule
-from skillwright.worlds.tau_bench.scripted.optimizer import LESSONS, SUPERSTITION, WRITTEN
+from skillwright.worlds.tau_bench.scripted.optimizer import LESSONS, WRITTEN
 
 
 class RetailTeacher(InsightTeacher):
@@ -29,27 +29,12 @@ def _insight(name: str, one: Mapping[str, Any]) -> Insight:
     )
 
 
-INSIGHTS: Final = tuple(_insight(rule, one) for rule, one in WRITTEN.items())
+INSIGHTS: Final = tuple(_insight(rule, one) for rule, one in WRITTEN["rules"].items())
 
-_FALLBACK: Final = Teaching(
-    "find the customer",
-    "",
-    "Find the customer first",
-    ("Find the profile of the customer before you look at anything else.",),
-    "at the start of a call",
-    "beginning without the profile of the customer.",
-    "The request alone would be enough.",
-    "find the profile by email, or by name and zip code.",
-)
-_BELIEFS: Final = (
-    Teaching(
-        "transfer",
-        "",
-        "Hand over early",
-        SUPERSTITION,
-        "when a request is refused",
-        "arguing with a customer.",
-        "Talking would help.",
-        "hand the customer over.",
-    ),
-)
+
+def _teaching(key: str, category: str, name: str, wordings: list[str], *texts: str) -> Teaching:
+    return Teaching(key, category, name, tuple(wordings), *texts)
+
+
+_FALLBACK: Final = _teaching(*WRITTEN["fallback"])
+_BELIEFS: Final = tuple(_teaching(*one) for one in WRITTEN["beliefs"])

@@ -17,6 +17,8 @@ _DATA: Final = json.loads(Path(__file__).with_name("domains.json").read_text(enc
 UPSTREAM: Final[Mapping[str, Mapping[str, str]]] = _DATA["upstream"]
 """Domain -> file -> SHA-256: tau-bench at 59a200c, tau2-bench at a2c0247, converted to JSON."""
 AIRPORTS: Final[Mapping[str, str]] = _DATA["airports"]
+CORRECTED: Final[Mapping[str, list[int]]] = _DATA["corrected"]
+"""Domain -> indices of test tasks whose labels tau2-bench corrected, or removed."""
 
 STOP: Final = "###STOP###"
 """The marker in a reply of a user that ends the conversation."""

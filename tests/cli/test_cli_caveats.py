@@ -1,4 +1,4 @@
-"""A skill that holds the answers of val: named at its release, and refuted by the sealed test."""
+"""What speaks against a result is said: memorized answers, a proof that test refutes, drift."""
 
 import asyncio
 import csv
@@ -100,6 +100,32 @@ def test_a_refuted_run_ends_with_exit_code_1(tmp_path, rows, cli):
     said = " ".join((ended.stdout + ended.stderr).split())
     assert "The answer is no: What was proven on val does not hold on test" in said
     assert "skillwright skill export" not in said
+
+
+class Improves:
+    """A model that is right more and more often, whatever the skill says."""
+
+    identity = "scripted:improves"
+
+    def __init__(self, right):
+        self._right, self._rng, self._calls = dict(right), random.Random(3), 0
+
+    async def complete(self, messages, *, tools=(), sampling=None, purpose):
+        asked = re.findall(r"item \w+ \d+ \d+", messages[-1]["content"])[0]
+        self._calls += 1
+        is_right = self._rng.random() < min(0.95, 0.1 + self._calls / 250)
+        return Completion(self._right[asked] if is_right else "green")
+
+
+async def test_an_endpoint_whose_level_moves_is_said_and_releases_nothing(tmp_path, rows):
+    model = Improves(row for split in rows.values() for row in split)
+    path, report = await trained(
+        settings(tmp_path / "data", rows), model, Coach([["Be quick."], ["Be calm."]])
+    )
+    assert report.state.drift.startswith("The endpoint's level moved during the run: draws of")
+    assert report.state.best_version == 0
+    with look(path) as store:
+        assert store.events("finished")[-1].payload["drift"] == report.state.drift
 
 
 async def test_a_skill_that_helps_everywhere_is_neither(tmp_path, rows):
