@@ -63,6 +63,7 @@ def test_few_cases_are_measured_several_times_and_what_they_can_prove_is_said(cl
     episodes = json.loads(cli("runs", "episodes", "notes", "--json").stdout)
     assert "has 'person 0'" in json.dumps(episodes)
     assert '"checks"' not in json.dumps(episodes)
+    assert "every test task 4 times" in cli("estimate", "notes.yaml", "--split", "test").stdout
     refused = cli("train", "notes.yaml", code=2).stderr
     assert "0 train and 0 val tasks" in refused
     assert made.is_dir()
@@ -82,7 +83,9 @@ def test_a_model_judges_what_no_rule_checks_and_what_is_left_out_is_said(cli, fo
     folder(document)
     made = json.loads(cli("init", "skills/notes", "--json").stdout)
     assert (made["cases"], made["usable"]) == (4, 3)
-    assert made["left_out"] == ["1 case left out (f: no.txt): a file is missing"]
+    assert made["left_out"] == [
+        "1 case left out (f: no.txt): a file is missing; its path begins at 'skills/notes'"
+    ]
     scorer = load_config("notes.yaml").env.config["scorer"]
     assert scorer["kind"] == "assertions"
     assert scorer["model"]["backend"] == "openai_chat"

@@ -23,7 +23,13 @@ from skillwright.cli.words import make_console, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Stage, Stages, read_initial_skill
-from skillwright.jobs.text import Estimate, EvalPlan, estimate, estimate_evaluation
+from skillwright.jobs.text import (
+    Estimate,
+    EvalPlan,
+    estimate,
+    estimate_evaluation,
+    usual_trials,
+)
 from skillwright.jobs.weights import RlEstimate, estimate_rl, supervised
 
 out = make_console()
@@ -58,8 +64,9 @@ def estimate_command(
             result = expected.to_dict() | {"over_budget": over} | sft
             show_it: Callable[[], None] = partial(show_recipe, expected, alone)
         else:
-            plan = EvalPlan(by_our_name(split or "test"), trials or 1)
             settings = load_config(config, overrides)
+            ours = by_our_name(split or "test")
+            plan = EvalPlan(ours, trials or usual_trials(settings, ours))
             skill = read_initial_skill(settings)
             evaluation = asyncio.run(estimate_evaluation(settings, skill, plan, turns))
             found = asyncio.run(estimate(settings, skill, turns)) if trains else evaluation

@@ -120,12 +120,12 @@ def find_evals(path: Path, encoding: str | None = None) -> SkillEvals | None:
         return SkillEvals(folder, found, tuple(Rows(found, encoding).rows()))
     if path.suffix.lower() not in (".json", ".jsonl", ".ndjson", *EVALS_SUFFIXES):
         return None
-    rows = tuple(Rows(path, encoding).rows())
-    if not rows or not (ASSERTIONS in rows[0] or rows[0].keys() == {"query", TRIGGER}):
+    first = Rows(path, encoding).head(1)  # a table may have millions of rows
+    if not first or not (ASSERTIONS in first[0] or first[0].keys() == {"query", TRIGGER}):
         return None
     places = (path.parent, path.parent.parent)
     skill = next((one for one in places if (one / SKILL_FILE).is_file()), None)
-    return SkillEvals(skill, path, rows)
+    return SkillEvals(skill, path, tuple(Rows(path, encoding).rows()))
 
 
 def init_skill(evals: SkillEvals, llms: Llms | None, to: Path) -> dict[str, Any]:
@@ -171,7 +171,8 @@ def show_skill(evals: SkillEvals, llms: Llms | None, facts: Mapping[str, Any]) -
     if llms is not None and llms.needs_key:
         print_words(out, f"Before it runs: {llms.remark}.", "yellow")
     command = f"skillwright {facts['next']} {shlex.quote(facts['path'])}"
-    out.print(f"Next:  {command}", markup=False)
+    first = "" if facts["usable"] else "once a case can be scored,  "
+    out.print(f"Next:  {first}{command}", markup=False)
     if evals.skill is not None and facts["next"] == "eval":
         out.print(f"Without the skill:  {command} --set skill.init=", markup=False)
 

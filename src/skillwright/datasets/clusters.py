@@ -173,6 +173,6 @@ def clusters_line(tasks: int, clusters: Mapping[str, str]) -> str:
     more = f" and {size - 3} more" if size > 3 else ""
     return (
         f"the {tasks} val tasks are {count} clusters of tasks that say nearly the same, and tests "
-        f"count a cluster once; the largest: {', '.join(members[:3])}{more}. A column of clusters "
-        "(env.data.cluster_column) or a cluster in each item decides otherwise"
+        f"count a cluster once; the largest: {', '.join(members[:3])}{more}. In a table, a column "
+        "(env.data.cluster_column) decides otherwise"
     )
