@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from skillwright.evaluation import AlphaLedger, Decision, ExploreGate, ReleaseTest, Seen, Terms
+from skillwright.evaluation.gates.standing import Standing
 
 LEDGER, TERMS = ExploreGate().ledger(0.05, 8), Terms()
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
@@ -40,6 +41,28 @@ def first_seen(duel, rewards):
 
 
 HALF = [0.0, 1.0] * 20
+
+
+def believed(duel, train=(0.0, 0), steps=1):
+    """Return the belief after refused steps with these train batches and no draws."""
+    base, again = first_seen(duel, HALF)
+    refused = [Seen({}, train=train)] * steps
+    return Standing.of(duel.task_ids, [base, again, *refused]).belief
+
+
+def test_train_batches_tell_how_good_the_current_skill_is(drawn_duel):
+    duel = drawn_duel(tasks(*[[TIE]] * 40))
+    plain, low = believed(duel), believed(duel, (4.0, 20))
+    assert low.mean < plain.mean
+    assert low.error < plain.error
+
+
+def test_train_tasks_that_are_always_harder_are_learned_to_be(drawn_duel):
+    duel = drawn_duel(tasks(*[[TIE]] * 40))
+    plain, low = believed(duel), believed(duel, (4.0, 20), steps=20)
+    assert low.offset < -0.1
+    assert low.offset_variance < plain.offset_variance / 4
+    assert abs(low.mean - plain.mean) < 0.15
 
 
 # Without earlier draws.

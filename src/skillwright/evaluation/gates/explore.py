@@ -90,7 +90,7 @@ class Exploration:
                 one: self._old.rewards[one] for one in self._task_ids if one in self._old.rewards
             }
             return Standing.of(self._task_ids, [Seen(self._old.rewards)])
-        standing = Standing.of(self._task_ids, self._terms.seen)
+        standing = Standing.of(self._task_ids, self._terms.seen).with_train(self._terms.train)
         if standing.repeats is None and self._room(2 * REPEATS):
             await self._both(self._next(min(REPEATS, len(self._task_ids))))
             standing = standing.with_own(self._old.rewards)
@@ -174,7 +174,7 @@ class Exploration:
             lost=self._new.lost,
             rollouts=self._rollouts,
             current=after.estimate,
-            seen=Seen(self._new.rewards, old, accepted),
+            seen=Seen(self._new.rewards, old, accepted, self._terms.train),
         )
 
     def _is_lost(self) -> bool:
@@ -190,7 +190,7 @@ class Exploration:
             f"{lost} of {drawn} draws were lost to failures of a model or an environment. The "
             "run's store has them; mend their cause before the next run."
         )
-        seen = Seen({}, self._old.rewards if self._terms.seen else {})
+        seen = Seen({}, self._old.rewards if self._terms.seen else {}, train=self._terms.train)
         return replace(verdict, lost=lost, rollouts=self._rollouts, seen=seen)
 
     # Draws.

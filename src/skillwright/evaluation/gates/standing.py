@@ -42,7 +42,8 @@ class Standing:
         drawn = drawn_of(task_ids, first.candidate)
         standing = cls(tuple(task_ids), Belief.of_draws(drawn), drawn)
         for one in later:
-            standing = standing.with_own(one.incumbent).after(one.candidate, accepted=one.accepted)
+            standing = standing.with_train(one.train).with_own(one.incumbent)
+            standing = standing.after(one.candidate, accepted=one.accepted)
         return standing
 
     @cached_property
@@ -67,6 +68,10 @@ class Standing:
         """The believed gain of the current skill over the initial one, on tasks of this kind."""
         belief = self.belief
         return Estimate(round(belief.gained, 6), round(belief.variance**0.5, 6))
+
+    def with_train(self, train: tuple[float, int]) -> Self:
+        """Return the standing after the scores of a train batch: their sum and number."""
+        return replace(self, belief=self.belief.with_train(*train)) if train[1] else self
 
     def with_own(self, rewards: Rewards) -> Self:
         """Return the standing after further draws of the current skill."""
