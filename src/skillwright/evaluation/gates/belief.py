@@ -42,7 +42,7 @@ SIGN: Final[Array] = np.array([0.0, *[1.0] * _GOOD, *[-1.0] * _BAD])
 IS_GOOD: Final = SIGN > 0
 IS_BAD: Final = SIGN < 0
 
-PRIOR_COUNTS: Final = (1.0, 0.4, 1.0)
+PRIOR_COUNTS: Final = (1.0, 0.5, 1.0)
 """How many edits that do nothing, mend and break the run has seen before it begins."""
 
 CONCENTRATION: Final = 1.5

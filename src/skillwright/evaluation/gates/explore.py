@@ -91,7 +91,7 @@ class Exploration:
             }
             return Standing.of(self._task_ids, [Seen(self._old.rewards)])
         standing = Standing.of(self._task_ids, self._terms.seen).with_train(self._terms.train)
-        if standing.repeats is None and self._room(2 * REPEATS):
+        if standing.is_in_doubt and self._room(2 * REPEATS):
             await self._both(self._next(min(REPEATS, len(self._task_ids))))
             standing = standing.with_own(self._old.rewards)
         return standing
