@@ -158,11 +158,14 @@ class BudgetSection(Settings):
     """Tokens, input and output."""
     minutes: PositiveFloat | None = None
     """Working time."""
+    rollouts: PositiveInt | None = None
+    """Episodes of the target, those of the sealed test included."""
 
     @property
     def is_set(self) -> bool:
         """Whether any limit is set."""
-        return any(bound is not None for bound in (self.usd, self.tokens, self.minutes))
+        bounds = (self.usd, self.tokens, self.minutes, self.rollouts)
+        return any(bound is not None for bound in bounds)
 
 
 class TrainSection(Settings):

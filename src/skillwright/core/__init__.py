@@ -51,6 +51,7 @@ from skillwright.core.protocols import (
     ReflectRequest,
     SkillContext,
     SkillSource,
+    StepDuel,
 )
 from skillwright.core.result import (
     EpisodeResult,
@@ -113,6 +114,7 @@ __all__ = [
     "SkillStatus",
     "SkillwrightError",
     "SlowUpdateResult",
+    "StepDuel",
     "StopReason",
     "Task",
     "TokenLogprob",

@@ -91,6 +91,13 @@ class Duel(Protocol):
         """
 
 
+class StepDuel(Duel, Protocol):
+    """A duel that can also draw the candidate alone, for gates that know the current skill."""
+
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        """Draw the next ``n`` episodes of each task under the candidate alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReflectRequest:
     """The arguments of `EnvAdapter.reflect`'s default implementation.

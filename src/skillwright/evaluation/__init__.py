@@ -17,6 +17,7 @@ from skillwright.evaluation.gates.release import (
     RELEASE_PHASE,
     RELEASE_STRIDE,
     ReleaseTest,
+    in_random_order,
     release_draws,
 )
 from skillwright.evaluation.gates.skillopt_gate import (
@@ -55,7 +56,14 @@ from skillwright.evaluation.report import (
     selection_bias,
     why_refuted,
 )
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
+from skillwright.evaluation.verdict import (
+    AlphaLedger,
+    Decision,
+    Estimate,
+    Look,
+    Seen,
+    Verdict,
+)
 
 __all__ = [
     "RELEASE_DRAWS_FROM",
@@ -70,6 +78,7 @@ __all__ = [
     "Decision",
     "DrawCount",
     "Draws",
+    "Estimate",
     "ExploreGate",
     "Gate",
     "GateAction",
@@ -86,6 +95,7 @@ __all__ = [
     "ReleaseTest",
     "Score",
     "ScoreTable",
+    "Seen",
     "SelectionBias",
     "SkillDuel",
     "SplitReport",
@@ -106,6 +116,7 @@ __all__ = [
     "drift_line",
     "evaluate_gate",
     "gains_by_cluster",
+    "in_random_order",
     "least_margin",
     "mean_above_p_value",
     "mean_interval",

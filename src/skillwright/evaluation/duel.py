@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from skillwright.core import EpisodeSpec, Pair, SkillContext, SkillSource, Task, did_you_mean
+from skillwright.core import (
+    EpisodeResult,
+    EpisodeSpec,
+    Pair,
+    SkillContext,
+    SkillSource,
+    Task,
+    did_you_mean,
+)
 from skillwright.core.seeds import derive_seed, evaluation_seed
 from skillwright.rollout import Engine
 
@@ -154,9 +162,7 @@ class SkillDuel:
             ValueError: A task is not part of the duel.
             SkillwrightError: The engine stopped (`Engine.run`); failed episodes do not stop it.
         """
-        if not self._given:
-            self._given = await self._contexts()
-            self._count = DrawCount(self._first_draws())
+        await self._open()
         pairs = [
             (self._draws.spec(self._tasks[task_id], number), self._draws.order(task_id, number))
             for task_id in task_ids
@@ -170,6 +176,27 @@ class SkillDuel:
             Pair(*(one if order == (0, 1) else one[::-1]))
             for one, (_, order) in zip(drawn, pairs, strict=True)
         ]
+
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        """Draw the next ``n`` episodes of each task under the candidate alone.
+
+        Raises:
+            ValueError: A task is not part of the duel.
+            SkillwrightError: The engine stopped (`Engine.run`); failed episodes do not stop it.
+        """
+        await self._open()
+        specs = [
+            self._draws.spec(self._tasks[task_id], number)
+            for task_id in task_ids
+            for number in self._count.take(task_id, n)
+        ]
+        listed = _Listed([self._given[1][spec.task.id] for spec in specs])
+        return await self._engine.run(specs, listed)
+
+    async def _open(self) -> None:
+        if not self._given:
+            self._given = await self._contexts()
+            self._count = DrawCount(self._first_draws())
 
     async def _contexts(self) -> list[dict[str, SkillContext]]:
         """Return each side's skill text by task id."""

@@ -26,6 +26,7 @@ class Look(JsonRecord):
         draws: Draws per task and side so far; tasks that were not drawn again have fewer.
         alpha: The alpha that may be spent up to this look.
         p_value: ``None`` if too many pairs were lost to test.
+        tasks: Tasks that have been drawn, of all that the test has, in order.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -33,6 +34,41 @@ class Look(JsonRecord):
     draws: int
     alpha: float
     p_value: float | None
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(JsonRecord):
+    """An expected value, in [-1, 1], and its standard deviation."""
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} +- {self.error:.2f}"
+
+
+Rewards = dict[str, tuple[float, int]]
+"""By task id, the sum of the scored draws and their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(JsonRecord):
+    """What a decision saw of a candidate, for the belief of later decisions.
+
+    Attributes:
+        candidate: Draws of the candidate; for the first record of a run, of the initial skill.
+        incumbent: New draws of the current skill.
+        accepted: Whether the candidate became the current skill.
+    """
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    candidate: Rewards
+    incumbent: Rewards = field(default_factory=dict)
+    accepted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +91,8 @@ class Verdict(JsonRecord):
         moved: Mean gain by task id, of tasks with a different result; empty if the gate does not
             say.
         looks: The looks of the test, in order; empty if the gate makes no such test.
+        current: What is believed about the current skill's mean score after this decision.
+        seen: The scores behind it, for the belief of later decisions.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -74,6 +112,8 @@ class Verdict(JsonRecord):
     worse: int | None = None
     moved: dict[str, float] = field(default_factory=dict)
     looks: tuple[Look, ...] = ()
+    current: Estimate | None = None
+    seen: Seen | None = None
 
     @property
     def accepted(self) -> bool:
@@ -133,12 +173,15 @@ class AlphaLedger(JsonRecord):
     def spend(self, verdict: Verdict) -> Self:
         """Return the ledger after a decision; unchanged if the verdict is without a test.
 
+        If a release test succeeds, its share of alpha is there for the next one: a fixed sequence,
+        in which a claim is only tested after all earlier ones were proven, needs no correction.
+
         A run's ledger is rebuilt by spending its stored verdicts in order.
 
         Raises:
             ValueError: The verdict has a test, and no decision is left.
         """
-        if verdict.alpha is None:
+        if verdict.alpha is None or (self.shares and verdict.accepted):
             return self
         if self.made >= self.planned:
             raise ValueError(f"all {self.planned} planned decisions are made; no alpha is left")

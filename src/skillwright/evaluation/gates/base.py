@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from pydantic import ConfigDict
 
-from skillwright.core import DataError, Duel, did_you_mean
+from skillwright.core import DataError, StepDuel, did_you_mean
 from skillwright.entry_points import entry_points
 from skillwright.evaluation.gates.chosen import ASSIGNMENTS
 from skillwright.evaluation.gates.judging import USUAL, Metric, Terms, tasks_needed
@@ -82,6 +82,9 @@ class Gate(OpenUnion):
                 found.setdefault(name, cls.member(name))
         return found
 
+    believes: ClassVar[bool] = False
+    """Whether it judges candidates against a belief about the current skill (`Terms.seen`)."""
+
     @property
     def redraws(self) -> bool:
         """Whether both sides get new draws after an accepted candidate."""
@@ -112,7 +115,7 @@ class Gate(OpenUnion):
         """Return the metric that is compared."""
         return Metric(self.metric, self.mixed_weight, terms.success_threshold)
 
-    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw paired results from ``duel`` until a decision is possible.
 
         Args:

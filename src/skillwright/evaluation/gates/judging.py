@@ -20,9 +20,10 @@ from skillwright.evaluation.paired import (
     measure_effect,
     task_gains,
 )
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Seen, Verdict
 
 MAX_LOST_SHARE = 0.1
+STEP_COST = 40.0
 MIN_PAIRED_TASKS = 8
 _MOST_NAMED = 20  # tasks that a reason names; the store has all
 
@@ -46,10 +47,11 @@ class Metric:
         return [self._scored_pair(pair) for pair in pairs]
 
     def _scored_pair(self, pair: Pair) -> Pair:
-        old, new = self._scored(pair.incumbent), self._scored(pair.candidate)
+        old, new = self.scored(pair.incumbent), self.scored(pair.candidate)
         return pair if old is pair.incumbent and new is pair.candidate else Pair(old, new)
 
-    def _scored(self, result: EpisodeResult) -> EpisodeResult:
+    def scored(self, result: EpisodeResult) -> EpisodeResult:
+        """Return a result whose reward is the metric's score; a failure stays one."""
         if result.reward is None:
             return result
         hard = result.hard_score(self.success_threshold)
@@ -68,6 +70,12 @@ class Terms:
             test of an agent without randomness.
         weights: Number of checkpoints from which the tested one was selected on the same tasks.
         clusters: Cluster by task id, of tasks that say nearly the same; see `gains_by_cluster`.
+        seen: What the run has seen of its skills on these tasks, in order: first the initial skill,
+            then each judged candidate. Empty where the gate must begin with draws of both sides.
+        step_cost: What it costs to propose a candidate, in rollouts: those of its train batch, and
+            the optimizer's calls.
+        repeats: Whether the agent answers alike each time; ``None`` if that is not known.
+        rollouts: Maximum rollouts of the decision, for a budget; ``None`` for no limit.
     """
 
     success_threshold: float = 1.0
@@ -75,10 +83,18 @@ class Terms:
     judged: tuple[Choice, ...] = ()
     weights: int = 1
     clusters: Mapping[str, str] = field(default_factory=dict)
+    seen: tuple[Seen, ...] = ()
+    step_cost: float = STEP_COST
+    repeats: bool | None = None
+    rollouts: int | None = None
 
     def count(self, task_ids: Iterable[str]) -> int:
         """Return the number of clusters of these tasks, which is the size of the sample."""
         return len({self.clusters.get(task_id, task_id) for task_id in task_ids})
+
+    def affords(self, more: int, rollouts: int) -> bool:
+        """Tell whether ``more`` rollouts are within the budget after ``rollouts``."""
+        return self.rollouts is None or rollouts + more <= self.rollouts
 
 
 USUAL = Terms()
@@ -254,6 +270,17 @@ def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
         elif old is not None and new is not None:
             seen[pair.task_id] |= {old, new}
     return [task_id for task_id in task_ids if len(seen[task_id]) > 1]
+
+
+def changeable_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
+    """Return the tasks that have a scored pair of two episodes, in order; see `varying_tasks`."""
+    scored = {
+        pair.task_id
+        for pair in pairs
+        if pair.gain is not None
+        and not (pair.candidate.key and pair.candidate.key == pair.incumbent.key)
+    }
+    return [task_id for task_id in task_ids if task_id in scored]
 
 
 def share_varying_within(pairs: Sequence[Pair]) -> float:

@@ -9,8 +9,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from itertools import accumulate, pairwise, zip_longest
+from math import log2
+from typing import TYPE_CHECKING, Literal
 
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
@@ -20,6 +21,7 @@ from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
     Terms,
+    changeable_tasks,
     doubling,
     harmed_task_type,
     measured,
@@ -35,7 +37,7 @@ from skillwright.evaluation.gates.judging import (
     z_score,
 )
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
+from skillwright.evaluation.paired import PairedEffect, gains_by_cluster, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
@@ -60,8 +62,9 @@ _CHOSEN = (
     "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
 )
 _REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
-_FIRST_DRAWS = 2
-_FUTILE_Z = 0.2  # times the number of earlier looks: the test stops at a smaller z
+_LEAST_PART, _PART, _MOST_PARTS = 20, 50, 20  # tasks of a part: half of them, or 50 of many
+_FUTILE_Z = 0.2  # the test stops below this z for each doubling of the draws beyond two ...
+_FUTILE_Z_AT_ONE = -0.5  # ... and below this one after one draw of each task
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
@@ -71,11 +74,50 @@ def release_draws(seed: int, test: int, step: int | None) -> Draws:
 
 
 @dataclass(frozen=True, slots=True)
+class _Round:
+    """Draws between two looks.
+
+    Attributes:
+        tasks: The tasks to draw, "again" for all that can differ, "varying" for those whose
+            results differ so far.
+        draws: How often each is drawn in this round.
+        total: Draws per task and side after it.
+        reached: Tasks that have been drawn at all after it.
+    """
+
+    tasks: Sequence[str] | Literal["again", "varying"]
+    draws: int
+    total: int
+    reached: int
+
+    def asked(self, task_ids: Sequence[str], pairs: Sequence[Pair]) -> Sequence[str]:
+        """Return the tasks to draw after all ``pairs`` so far."""
+        if self.tasks == "varying":
+            return varying_tasks(task_ids, pairs)
+        return changeable_tasks(task_ids, pairs) if self.tasks == "again" else list(self.tasks)
+
+
+def _rounds(task_ids: Sequence[str], first: int, most: int) -> list[_Round]:
+    """Plan a test: all tasks are drawn once, in parts, and once more; then those that vary.
+
+    If the first draws are two, which show whether answers vary, they are made at once.
+    """
+    n = len(task_ids)
+    count = max(1, min(n // _LEAST_PART, 2), min(n // _PART, _MOST_PARTS))
+    ends = [n * at // count for at in range(count + 1)] if first == 1 else [0, n]
+    rounds = [_Round(task_ids[at:end], first, first, end) for at, end in pairwise(ends)]
+    more = list(doubling(first, most))[1:]
+    for size, total in zip(more, list(accumulate([first, *more]))[1:], strict=True):
+        rounds.append(_Round("again" if total == 2 else "varying", size, total, n))
+    return rounds
+
+
+@dataclass(frozen=True, slots=True)
 class _Look:
     """One look of a release test at all draws so far.
 
     Attributes:
-        number: From 0.
+        round: The latest draws.
         pairs: All draws so far.
         task_ids: All tasks of the test.
         alpha: The alpha of the whole test.
@@ -85,7 +127,7 @@ class _Look:
         spent: The alpha that an earlier look spent; ``None`` if none has tested yet.
     """
 
-    number: int
+    round: _Round
     pairs: Sequence[Pair]
     task_ids: Sequence[str]
     alpha: float
@@ -93,6 +135,11 @@ class _Look:
     is_last: bool
     repeats: bool
     spent: float | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all tasks have been drawn."""
+        return self.round.reached == len(self.task_ids)
 
     def tested_at(self, terms: Terms) -> float:
         """Return the alpha that the p-value of this look is compared with."""
@@ -103,17 +150,19 @@ class _Look:
 class ReleaseTest:
     """Releases the current skill if it is proven better than the released one, on fresh draws.
 
-    Each task is drawn twice per side, then again where results differ so far, up to ``draws``.
-    After 2, 4, 8, ... draws a paired test over tasks may release. The probability of releasing a
-    skill without a gain is at most the ledger's share, over all looks together (`SignTest`). The
-    test stops early without a gain, which is conservative.
+    Tasks are drawn once per side, in parts: the first look is at half of them, or at 50 of very
+    many. All tasks are drawn once more, and then those whose results differ so far, up to ``draws``
+    times. At each look a paired test over tasks may release. The probability of releasing a skill
+    without a gain is at most the ledger's share, over all looks together (`SignTest`). The test
+    stops early without a gain, which is conservative.
 
     The draws of step decisions must not be used, because the skills were selected on them: with
     them, runs with useless edits release in 11 to 14% of cases at a nominal 5%.
 
-    If an agent is deterministic, fresh draws repeat those of the steps. So if rewards vary within
-    a side on fewer than a tenth of the tasks, there is a single look, with a p-value that takes
-    the selection into account (`chosen_p_value`).
+    If an agent is deterministic, fresh draws repeat those of the steps. Then there is a single
+    look, with a p-value that takes the selection into account (`chosen_p_value`). If the run does
+    not know that yet (``terms.repeats``), the first draws are two per task, and the agent counts as
+    deterministic if rewards vary within a side on fewer than a tenth of the tasks.
 
     Attributes:
         draws: Maximum draws per task and side; at least 1.
@@ -133,57 +182,75 @@ class ReleaseTest:
     def expected_rollouts(self, tasks: int) -> int:
         """Return the mean number of rollouts, both sides together, of a test on ``tasks``.
 
-        Simulated tests take 1.5 to 2.5 times the rollouts of their first look.
+        Simulated tests take 1 to 2 draws of each task and side.
         """
-        return 2 * tasks * min(self.draws, 2 * _FIRST_DRAWS)
+        return round(2 * tasks * min(self.draws, 1.5))
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Test the current skill, the duel's candidate, against the released one."""
-        alpha, task_ids = ledger.share, duel.task_ids
-        problem = nothing_left(ledger) or too_few(len(task_ids), alpha)
+        alpha = ledger.share
+        task_ids = in_random_order(duel.task_ids, terms.seed)
+        problem = nothing_left(ledger) or too_few(len(task_ids), alpha, terms.count(task_ids))
         if problem:
             return undecided(problem)
         metric = Metric(self.metric, self.mixed_weight, terms.success_threshold)
-        sizes = list(doubling(_FIRST_DRAWS, self.draws))
-        test = SignTest(len(task_ids), derive_seed("signs", terms.seed))
         was_chosen = bool(terms.judged) or terms.weights > 1
+        is_unknown = was_chosen and terms.repeats is None
+        rounds = _rounds(task_ids, min(2 if is_unknown else 1, self.draws), self.draws)
+        test = SignTest(terms.count(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
-        asked: Sequence[str] = task_ids
+        asked = rounds[0].asked(task_ids, pairs)
         spent: float | None = None
         looks: tuple[Look, ...] = ()
-        for number, (size, done) in enumerate(zip(sizes, accumulate(sizes), strict=True)):
-            pairs += metric.of(await duel.draw(asked, n=size))
-            asked = varying_tasks(task_ids, pairs)
-            repeats = was_chosen and not number and share_varying_within(pairs) < _REPEATING
-            is_last = done == self.draws or not asked or repeats
-            limit = alpha if is_last else alpha * (number + 1) / len(sizes)
-            look = _Look(number, pairs, task_ids, alpha, limit, is_last, repeats, spent)
+        for number, (now, after) in enumerate(zip_longest(rounds, rounds[1:])):
+            if not terms.affords(2 * len(asked) * now.draws, 2 * len(pairs)):
+                break
+            pairs += metric.of(await duel.draw(asked, n=now.draws))
+            repeats = was_chosen and terms.repeats is True
+            if is_unknown and not number:
+                repeats = share_varying_within(pairs) < _REPEATING
+            asked = [] if after is None else after.asked(task_ids, pairs)
+            costs = 2 * len(asked) * (after.draws if after else 0)
+            is_whole = now.reached == len(task_ids)
+            is_last = not costs or (repeats and is_whole)
+            is_last = is_last or not terms.affords(costs, 2 * len(pairs))
+            if repeats and not is_last:
+                continue  # a single look is exact
+            limit = alpha if is_last else alpha * (number + 1) / len(rounds)
+            look = _Look(now, pairs, task_ids, alpha, limit, is_last, repeats, spent)
             verdict, is_over = self._outcome(look, test, terms)
-            looks += (Look(done, look.tested_at(terms), verdict.p_value),)
+            looks += (Look(now.total, look.tested_at(terms), verdict.p_value, now.reached),)
             if is_over:
                 return replace(verdict, looks=looks)
             spent = verdict.alpha
-        raise AssertionError("the last look decides")  # pragma: no cover
+        return undecided(
+            f"the budget has {terms.rollouts} rollouts left, and the release test begins with "
+            f"{2 * len(asked)}. Resume with a larger budget."
+        )
 
     def _outcome(self, look: "_Look", test: "SignTest", terms: Terms) -> tuple[Verdict, bool]:
         """Return the verdict at a look, and whether it is final."""
-        effect = measure_effect(look.pairs, tests=False)
+        effect = measure_effect(look.pairs, terms.clusters, tests=False)
         verdict = replace(measured(effect), alpha=look.spent)
-        hopeless = too_many_unscored(effect, len(look.task_ids))
-        problem = hopeless or too_many_lost(effect) or too_few(effect.tasks, look.alpha)
+        hopeless = too_many_unscored(effect, look.round.reached)
+        few = too_few(effect.tasks, look.alpha, effect.clusters)
+        problem = hopeless or too_many_lost(effect) or few
         if problem:
             # After further draws the share of lost pairs may be small enough.
             undecidable = replace(verdict, reason=f"Undecided: {problem}")
-            return undecidable, bool(hopeless) or look.is_last
+            return undecidable, look.is_last or (bool(hopeless) and look.is_whole)
         gains, limit = task_gains(look.pairs), look.tested_at(terms)
         if look.repeats:
-            seed = derive_seed("chosen", terms.seed)
-            p_value = chosen_p_value(gains, terms.judged, seed)
+            p_value = chosen_p_value(gains, terms.judged, derive_seed("chosen", terms.seed))
         else:
-            p_value = test.look([gains.get(task_id, 0.0) for task_id in look.task_ids], limit)
+            each = {task_id: gains.get(task_id, 0.0) for task_id in look.task_ids}
+            p_value = test.look(list(gains_by_cluster(each, terms.clusters).values()), limit)
         verdict = replace(verdict, p_value=p_value, alpha=look.alpha)
-        is_over = look.is_last or z_score(gains) < _FUTILE_Z * look.number
-        decided = self._decide(verdict, effect, look.pairs, limit)
+        total = look.round.total
+        least = _FUTILE_Z * log2(total / 2) if total > 1 else _FUTILE_Z_AT_ONE
+        is_futile = look.is_whole and z_score(gains) < least
+        is_over = look.is_last or is_futile
+        decided = self._decide(verdict, effect, look.pairs, limit, terms)
         if decided is not None:
             return decided, decided.accepted or is_over
         if not is_over:
@@ -193,13 +260,18 @@ class ReleaseTest:
         return _not_proven(verdict, effect, limit, hint), True
 
     def _decide(
-        self, verdict: Verdict, effect: PairedEffect, pairs: Sequence[Pair], limit: float
+        self,
+        verdict: Verdict,
+        effect: PairedEffect,
+        pairs: Sequence[Pair],
+        limit: float,
+        terms: Terms,
     ) -> Verdict | None:
         """Return the final verdict if the test is significant, or ``None``."""
         facts, p_value, gain = went(effect), verdict.p_value or 0.0, verdict.effect or 0.0
         if p_value > limit or gain <= 0:
             return None
-        harmed = harmed_task_type(pairs, self.task_type_veto) or too_many_worse(
+        harmed = harmed_task_type(pairs, self.task_type_veto, terms.clusters) or too_many_worse(
             pairs, self.max_worse_tasks
         )
         if harmed:
@@ -213,6 +285,11 @@ def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str)
     asked = f"p = {verdict.p_value or 0.0:.2g}, and at most {limit:.2g} would be a proof"
     reason = f"Not proven better: {went(effect)}; {asked}{f'; {hint}' if hint else ''}."
     return replace(verdict, decision=Decision.REJECT, reason=reason)
+
+
+def in_random_order(task_ids: Sequence[str], seed: int) -> list[str]:
+    """Return tasks in an order that does not depend on the given one."""
+    return sorted(task_ids, key=lambda task_id: (derive_seed("release", seed, task_id), task_id))
 
 
 class SignTest:

@@ -15,13 +15,13 @@ from skillwright.bank import Bank, BankStore, LogEntry
 from skillwright.bank.triggers import plain_prose
 from skillwright.config.run import RunConfig
 from skillwright.core import (
-    Duel,
     EpisodeResult,
     EpisodeSpec,
     Pair,
     PlainSkill,
     SkillContext,
     SkillSource,
+    StepDuel,
     Task,
 )
 from skillwright.core.jsonio import digest, text_digest
@@ -36,6 +36,7 @@ from skillwright.evaluation import (
     Terms,
     Verdict,
     choices,
+    in_random_order,
     release_draws,
 )
 from skillwright.evaluation.gates.judging import Metric
@@ -99,7 +100,7 @@ class _StoredEngine:
 class _Noted:
     """A duel that records its pairs."""
 
-    def __init__(self, duel: Duel) -> None:
+    def __init__(self, duel: StepDuel) -> None:
         self._duel = duel
         self.pairs: dict[str, list[Pair]] = {task_id: [] for task_id in duel.task_ids}
 
@@ -112,6 +113,9 @@ class _Noted:
         for pair in drawn:
             self.pairs[pair.task_id].append(pair)
         return drawn
+
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        return await self._duel.draw_candidate(task_ids, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,9 @@ async def find_evidence(
         raise NoEvidence(f"the stored pairs do not lead to the stored verdict: {problem}")
     test = decided.test
     metric = Metric(test.metric, test.mixed_weight, decided.terms.success_threshold)
-    scores = [_pairs(task, metric.of(duel.pairs[task.id])) for task in tasks]
+    by_id = {task.id: task for task in tasks}
+    order = in_random_order(list(by_id), decided.terms.seed)  # the test's, for its signs
+    scores = [_pairs(by_id[one], metric.of(duel.pairs[one])) for one in order]
     how = await _how(decided, scores)
     return new_evidence(
         how, decided.verdict, scores, decided.names, _measured(config, store, tasks)

@@ -10,11 +10,11 @@ from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
 from skillwright.core import (
     ChatModel,
-    Duel,
     EpisodeResult,
     EpisodeSpec,
     PlainSkill,
     SkillSource,
+    StepDuel,
     Task,
 )
 from skillwright.core.concurrency import together
@@ -149,7 +149,7 @@ class Bench(Protocol):
         """
         ...
 
-    def duel(self, incumbent: str, candidate: str, draws: Draws) -> Duel:
+    def duel(self, incumbent: str, candidate: str, draws: Draws) -> StepDuel:
         """Return a duel of two skills on val, for a gate.
 
         Equal texts and draws are played once, also in several duels.

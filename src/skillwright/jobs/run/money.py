@@ -172,10 +172,37 @@ class Budget:
         if budget.tokens is not None and tokens + reserved.tokens >= budget.tokens:
             why = f"of {budget.tokens:,} tokens is spent: {tokens:,} tokens"
             return _Reached(why, _larger("tokens", budget.tokens, tokens))
+        if budget.rollouts is not None:
+            flying = sum(work.kind == "episode" for work in self._in_flight)
+            played = self._played()
+            if played + flying >= budget.rollouts:
+                why = f"of {budget.rollouts:,} rollouts is spent: {played:,} rollouts"
+                return _Reached(why, _larger("rollouts", budget.rollouts, played))
         if budget.minutes is not None and minutes >= budget.minutes:
             why = f"of {budget.minutes:g} minutes is spent: {_brief_minutes(minutes)} minutes"
             return _Reached(why, _larger("minutes", budget.minutes, minutes))
         return None
+
+    def _played(self) -> int:
+        counts = self._store.counts()
+        return counts["episodes"] + counts["failures"]
+
+    def rollouts_left(self) -> float | None:
+        """Estimate how many more rollouts the budget pays for; ``None`` without a budget.
+
+        Money, tokens and minutes are divided by what a rollout of this run has cost so far, the
+        optimizer's calls included.
+        """
+        bounds, played = self._bounds, self._played()
+        if not bounds.is_set or not played:
+            return None
+        bill = self._store.bill()
+        minutes = (self._before_s + self._clock() - self._started) / _MINUTE_S
+        used = ((bounds.usd, bill.usd), (bounds.tokens, bill.tokens), (bounds.minutes, minutes))
+        left = [played * (bound / spent - 1) for bound, spent in used if bound and spent]
+        if bounds.rollouts is not None:
+            left.append(bounds.rollouts - played)
+        return max(min(left), 0.0) if left else None
 
     def _say_what_is_unknown(self) -> None:
         bill = self._bill

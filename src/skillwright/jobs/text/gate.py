@@ -24,6 +24,7 @@ from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import epoch_ended, scores_of
 from skillwright.jobs.text.replies import Account, account_of_calls
+from skillwright.jobs.text.spending import rollouts_for_steps, rollouts_left, standing, step_cost
 from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, TrainState
 from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown
@@ -112,9 +113,11 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
     SkillOpt compares them only where it tests.
     """
     last, best = incumbent(run, state)
-    if state.final is not None or last == best:
+    if last == best or (state.final is not None and not state.two_levels):
         return state
     if run.gate.release is not None:
+        if state.skill_version in state.tested or state.failed_to_prove:
+            return state
         return await run_release_test(run, state, run.gate.release)
     if run.config.run.parity and not run.config.evaluation.test:
         return state
@@ -131,13 +134,23 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
 
 
 async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest) -> TrainState:
-    """Test whether the current skill is proven better than the released one; write it down."""
-    sides = (run.store.skill(state.best_version), run.store.skill(state.skill_version))
+    """Test whether the current skill is proven better than the initial one; write it down.
+
+    A run with a budget may test several times. After a proof, a later version is tested against the
+    initial skill too, at the full alpha (a fixed sequence of tests).
+    """
+    sides = (run.store.skill(0), run.store.skill(state.skill_version))
     place = StepRef(state.last_step, state.steps[-1].epoch)
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
-    draws = release_draws(run.config.run.seed, state.ledger.made, place.step)
-    terms = replace(terms_of(run.config, run.bench.clusters), judged=choices(state.verdicts))
+    draws = release_draws(run.config.run.seed, len(state.tested), place.step)
+    known = standing(run, state)
+    terms = replace(
+        terms_of(run.config, run.bench.clusters),
+        judged=choices(state.verdicts),
+        repeats=None if known is None else known.repeats,
+        rollouts=rollouts_left(run),
+    )
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     if verdict.accepted and (copied := run.bench.memorized(sides[1], run.store.skill(0))):
         verdict = replace(verdict, reason=f"{verdict.reason} {copied}.")
@@ -221,8 +234,14 @@ async def duel(
     # A skill that was accepted on some draws looks better on them than it is. So the gate draws
     # fresh ones after each accept; until then, all candidates are judged on the same draws.
     first = state.accepts * run.gate.draws if run.gate.redraws else 0
-    draws = Draws(run.config.run.seed, first=first, step=place.step)
     terms = terms_of(run.config, run.bench.clusters)
+    if run.gate.believes:
+        # The baseline is draw 0. A decision may draw each task once more than the gate's maximum.
+        first = 1 + (len(state.seen) - 1) * (run.gate.draws + 1)
+        terms = replace(
+            terms, seen=state.seen, step_cost=step_cost(run), rollouts=rollouts_for_steps(run)
+        )
+    draws = Draws(run.config.run.seed, first=first, step=place.step)
     return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms)
 
 

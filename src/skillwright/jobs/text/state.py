@@ -12,6 +12,7 @@ from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import (
     AlphaLedger,
     ScoreTable,
+    Seen,
     SelectionBias,
     SplitReport,
     Verdict,
@@ -168,7 +169,9 @@ class TrainState:
         baseline: The initial skill's score on val.
         hints: What to change where that score is 0%.
         met_best: The latest candidate that was judged against a best skill other than the current.
-        final: The gate's verdict on the last skill against the best, if it was asked.
+        seen: What the gate has seen of the skills on val, for a gate with a belief.
+        final: The gate's verdict on the last skill against the best, or of the latest release test.
+        tested: The versions that a release test has tested.
         proof: The verdict of the release test that the released skill has passed.
         sealed: Whether the test split is still closed.
         report: The test report.
@@ -191,7 +194,9 @@ class TrainState:
     steps: tuple[StepRecord, ...] = ()
     epochs: tuple[EpochRecord, ...] = ()
     met_best: MetBest | None = None
+    seen: tuple[Seen, ...] = ()
     final: Verdict | None = None
+    tested: tuple[int, ...] = ()
     proof: Verdict | None = None
     sealed: bool = True
     report: SplitReport | None = None
@@ -281,6 +286,11 @@ class TrainState:
         return said if released else f"{said}; nothing was kept"
 
     @property
+    def failed_to_prove(self) -> bool:
+        """Whether the latest release test proved nothing."""
+        return self.two_levels and self.final is not None and not self.final.accepted
+
+    @property
     def last_step(self) -> int:
         """The last decided step, 0 before the first."""
         return self.steps[-1].step if self.steps else 0
@@ -330,7 +340,9 @@ class TrainState:
         match kind:
             case Kind.BASELINE:
                 hints = tuple(payload.get("hints", ()))
-                return replace(self, baseline=ScoreTable.from_dict(payload), hints=hints)
+                drawn = {one: (score, 1) for one, score in payload.get("drawn", {}).items()}
+                seen = (Seen(drawn),) if drawn else ()
+                return replace(self, baseline=ScoreTable.from_dict(payload), hints=hints, seen=seen)
             case Kind.STEP:
                 return self._after_step(StepRecord.from_dict(payload))
             case Kind.EPOCH:
@@ -382,7 +394,11 @@ class TrainState:
         best = self.skill_version if verdict.accepted else self.best_version
         restored = None if verdict.accepted else self.restored_from
         state = replace(
-            self.spent(verdict), final=verdict, best_version=best, restored_from=restored
+            self.spent(verdict),
+            final=verdict,
+            best_version=best,
+            tested=(*self.tested, self.skill_version),
+            restored_from=restored,
         )
         if verdict.accepted and self.two_levels:
             state = replace(state, proof=verdict)
@@ -413,7 +429,8 @@ class TrainState:
         for verdict in verdicts:
             ledger = ledger.spend(verdict)
         accepts = self.accepts + sum(verdict.accepted for verdict in verdicts)
-        return replace(self, ledger=ledger, accepts=accepts)
+        seen = tuple(verdict.seen for verdict in verdicts if verdict.seen is not None)
+        return replace(self, ledger=ledger, accepts=accepts, seen=(*self.seen, *seen))
 
 
 def restore(config: RunConfig, store: RunStore) -> TrainState:

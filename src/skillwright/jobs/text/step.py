@@ -13,7 +13,7 @@ from skillwright.core.concurrency import both
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.kinds import Kind
-from skillwright.jobs.run.bench import StepRef
+from skillwright.jobs.run.bench import StepRef, terms_of
 from skillwright.jobs.run.progress import Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.run.tasks import env_findings
@@ -75,7 +75,10 @@ async def _measure_first(run: TrainParts, state: TrainState, started: asyncio.Ev
         found = env_findings(run.config, "val", 1, results)
     hints = tuple(found.facts.get("hints", ())) if found else ()
     run.callback.on_event(Scored("initial skill", "val", table.overall, hints))
-    about = {"hints": hints} if hints else {}
+    about: dict[str, Any] = {"hints": hints} if hints else {}
+    if run.gate.believes:
+        scored = map(run.gate.scores(terms_of(run.config, {})).scored, results)
+        about["drawn"] = {one.task_id: one.reward for one in scored if one.reward is not None}
     return write_down(run.store, state, Kind.BASELINE, table.to_dict() | about)
 
 

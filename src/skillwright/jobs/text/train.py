@@ -33,7 +33,13 @@ from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
 from skillwright.jobs.run.progress import Caveat, RunStarted, Scored
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
-from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, run_release_test
+from skillwright.jobs.text.gate import (
+    end_epoch,
+    judge_last,
+    open_sealed,
+    run_release_test,
+)
+from skillwright.jobs.text.spending import next_move
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
@@ -104,7 +110,7 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     state = await judge_last(run, state)
     state = await open_sealed(run, state)
     _publish(run.store, state, folder)
-    is_cut = _is_over(run, state) and state.last_step < run.steps
+    is_cut = _is_impatient(run, state) and state.last_step < run.steps
     impatient = {"ran_out_of_patience": True} if is_cut else {}
     return _report(run.store, _finished(run, state, impatient))
 
@@ -218,18 +224,35 @@ async def _live_epoch(
     for step in todo:
         first = (step - 1 - before) * each
         now = batches[first : first + each]
+        state = await _tested_before(run, state, folder)
+        if _is_over(run, state):
+            return state
         state = await take_step(run, state, now, StepRef(step, epoch))
         _publish(run.store, state, folder)
-        if _is_over(run, state) and step < last:
-            return state
     if run.config.optimizer.updates_epoch and state.last_epoch < epoch:
         state = await end_epoch(run, state, epoch)
         _publish(run.store, state, folder)
     return state
 
 
+async def _tested_before(run: TrainParts, state: TrainState, folder: RunFolder) -> TrainState:
+    """Test the release of a run with a budget, if a test now is worth more than after a step."""
+    test = run.gate.release if run.gate.believes else None
+    if test is None or next_move(run, state) != "test":
+        return state
+    state = await run_release_test(run, state, test)
+    _publish(run.store, state, folder)
+    return state
+
+
 def _is_over(run: TrainParts, state: TrainState) -> bool:
-    """Tell whether patience has run out."""
+    """Tell whether patience or the budget allows no further step."""
+    if _is_impatient(run, state):
+        return True
+    return run.gate.believes and next_move(run, state) != "step"
+
+
+def _is_impatient(run: TrainParts, state: TrainState) -> bool:
     patience = run.config.train.patience
     return patience is not None and state.idle_steps >= patience
 

@@ -19,6 +19,7 @@ from skillwright.jobs.run.bench import (
 )
 from skillwright.jobs.run.memory import StoredCalls
 from skillwright.jobs.run.models import MakeModel
+from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback
 from skillwright.jobs.run.resources import Resources, open_resources
 from skillwright.jobs.run.tasks import is_adapter, refuse_untrainable
@@ -64,6 +65,7 @@ class TrainParts(RunParts):
         settings: How edits are proposed.
         schedule: The edit budget by step.
         steps_per_epoch: Steps in an epoch.
+        budget: What the run may spend.
     """
 
     calls: StoredCalls
@@ -71,6 +73,7 @@ class TrainParts(RunParts):
     settings: StepSettings
     schedule: LRScheduler
     steps_per_epoch: int
+    budget: Budget
 
     @property
     def gate(self) -> Gate:
@@ -158,6 +161,7 @@ async def assemble(
                 total_steps=config.train.epochs * steps_per_epoch,
             ),
             steps_per_epoch=steps_per_epoch,
+            budget=parts.budget,
         )
 
 

@@ -321,6 +321,15 @@ class WeightsDuel:
         self._load(self.sides[1])  # callers continue with the candidate's weights
         return [Pair(*pair) for pair in zip(*played, strict=True)]
 
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        """Draw the next ``n`` episodes of each task under the candidate alone."""
+        specs = [
+            self.draws.spec(self._tasks[task_id], number)
+            for task_id in task_ids
+            for number in self._count.take(task_id, n)
+        ]
+        return await self._play(specs, self.sides[1])
+
     def _load(self, version: Version) -> None:
         if self._loaded != version.iteration:
             self.checkpoints.load(self.policy, version.iteration)

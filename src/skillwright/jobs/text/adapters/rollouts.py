@@ -282,6 +282,10 @@ class Rollouts:
                     found |= {result.task_id: result for result in fresh.results}
         return [found[one] for one in wanted if one in found]
 
+    def knows_items(self, split: SplitName) -> bool:
+        """Tell whether the items of a split are known, so that some of them can be rolled out."""
+        return self.held_out[split].items is not None
+
     def can_part(self, split: SplitName, skill: str, draw: int, ids: Sequence[str]) -> bool:
         """Tell whether these episodes can be rolled out in blocks, and none is stored."""
         held = self.held_out[split]
@@ -334,6 +338,7 @@ class AdapterDuel:
         self._ids = tuple(ids)
         self._count = DrawCount(dict.fromkeys(ids, draws.first))
         self._has_score = False
+        self._parts = 0
 
     @property
     def task_ids(self) -> Sequence[str]:

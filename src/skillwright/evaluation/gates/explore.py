@@ -1,0 +1,230 @@
+"""The decision on a candidate by what further draws of it are worth; see `ExploreGate`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+from random import Random
+
+from skillwright.core import EpisodeResult, Pair, StepDuel
+from skillwright.core.seeds import derive_seed
+from skillwright.evaluation.gates.belief import Weighed
+from skillwright.evaluation.gates.judging import Metric, Terms, undecided
+from skillwright.evaluation.gates.standing import FEW, REPEATS, Standing, drawn_of
+from skillwright.evaluation.verdict import Decision, Rewards, Seen, Verdict
+
+CHUNK = 5
+"""Minimum draws between two looks."""
+
+GROWTH = 0.5
+"""The next draws are this share of the most worthwhile number, so that few looks are waited for:
+half as many as with `CHUNK` alone, at an equal gain per rollout (``docs/gates_study.md``)."""
+
+MAX_LOST_SHARE = 0.5
+"""Share of lost draws above which nothing is decided."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(slots=True)
+class _Draws:
+    """Scored draws of one side, and the number of lost ones."""
+
+    rewards: Rewards = field(default_factory=dict)
+    lost: int = 0
+
+    @property
+    def scored(self) -> int:
+        return sum(count for _, count in self.rewards.values())
+
+    def add(self, results: Iterable[EpisodeResult]) -> None:
+        for result in results:
+            if result.reward is None:
+                self.lost += 1
+                continue
+            total, count = self.rewards.get(result.task_id, (0.0, 0))
+            self.rewards[result.task_id] = (total + result.reward, count + 1)
+
+
+class Exploration:
+    """One decision of the gate ``explore``.
+
+    Without earlier draws in ``terms.seen``, it begins with one draw of each task on both sides, and
+    leaves out tasks on which both sides have the same skill text, because there they share their
+    episodes.
+
+    Args:
+        duel: Draws the results.
+        metric: The compared score.
+        terms: Facts about the run.
+        draws: Maximum draws per task.
+    """
+
+    def __init__(self, duel: StepDuel, metric: Metric, terms: Terms, draws: int) -> None:
+        self._duel, self._metric, self._terms, self._draws = duel, metric, terms, draws
+        self._task_ids: Sequence[str] = duel.task_ids
+        self._old, self._new = _Draws(), _Draws()
+        self._share = 1.0  # of the tasks on which the candidate can differ
+        self._rollouts = 0
+        self._queue: list[str] = []
+        self._random = Random(derive_seed("explore", terms.seed, len(terms.seen)))
+
+    async def verdict(self) -> Verdict:
+        """Draw until the decision is worth no further draw, and return it."""
+        standing = await self._begin()
+        if standing is None:
+            return self._nothing()
+        if standing.repeats:
+            return await self._alike(standing)
+        return await self._by_worth(standing)
+
+    async def _begin(self) -> Standing | None:
+        """Draw both sides until there is a standing; ``None`` if nothing can be compared."""
+        if not self._terms.seen:
+            pairs = await self._both(self._task_ids)
+            differ = [pair.task_id for pair in pairs if not _is_shared(pair)]
+            self._share = len(differ) / len(self._task_ids)
+            self._task_ids = [one for one in self._task_ids if one in set(differ)]
+            if not self._old.rewards or not differ:
+                return None
+            self._old.rewards = {
+                one: self._old.rewards[one] for one in self._task_ids if one in self._old.rewards
+            }
+            return Standing.of(self._task_ids, [Seen(self._old.rewards)])
+        standing = Standing.of(self._task_ids, self._terms.seen)
+        if standing.repeats is None and self._room(2 * REPEATS):
+            await self._both(self._next(min(REPEATS, len(self._task_ids))))
+            standing = standing.with_own(self._old.rewards)
+        return standing
+
+    async def _by_worth(self, standing: Standing) -> Verdict:
+        belief, most = standing.belief, self._draws * len(self._task_ids)
+        price = belief.price(self._terms.step_cost) / self._share
+        size = CHUNK
+        weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
+        while True:
+            done = self._new.scored + self._new.lost
+            worth, more = weighed.worth(price)
+            if done >= most or (done and worth <= 0) or not self._room(1):
+                break
+            size = self._room(min(max(CHUNK, int(more * GROWTH)), most - done))
+            if not await self._candidate(self._next(size)) or self._repeats():
+                break
+            weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
+        return self._nothing() if self._is_lost() else self._by_gain(standing, weighed)
+
+    async def _alike(self, standing: Standing) -> Verdict:
+        """Draw all tasks once; where answers do not vary, more draws tell nothing."""
+        missing = [one for one in self._task_ids if one not in self._new.rewards]
+        if missing and (size := self._room(len(missing))):
+            await self._candidate(missing[:size])
+        return self._nothing() if self._is_lost() else self._by_sum(standing)
+
+    def _by_gain(self, standing: Standing, weighed: Weighed) -> Verdict:
+        accepted = weighed.gain > 0
+        after = standing.after(self._new.rewards, accepted=accepted)
+        gain, error = self._share * weighed.gain, self._share * weighed.error
+        draws = f"{self._new.scored} draw{'s' if self._new.scored > 1 else ''}"
+        facts = f"expected gain {gain:+.3f} +- {error:.3f} after {draws}"
+        return replace(
+            self._decided(accepted, facts, after),
+            effect=round(gain, 6),
+            interval=(round(gain - 1.96 * error, 6), round(gain + 1.96 * error, 6)),
+            incumbent_score=round(standing.belief.mean, 6),
+            candidate_score=round(standing.belief.mean + gain, 6),
+        )
+
+    def _by_sum(self, standing: Standing) -> Verdict:
+        own, means = standing.own, dict[str, tuple[float, float]]()
+        for task_id, (total, count) in self._new.rewards.items():
+            at = standing.places[task_id]
+            if own.counts[at]:
+                means[task_id] = (float(own.sums[at] / own.counts[at]), total / count)
+        moved = {one: round(new - old, 9) for one, (old, new) in means.items()}
+        moved = {one: gain for one, gain in moved.items() if gain}
+        better, tasks = sum(gain > 0 for gain in moved.values()), max(len(means), 1)
+        accepted = fsum(moved.values()) > _ROUNDING
+        after = standing.after(self._new.rewards, accepted=accepted)
+        facts = (
+            f"{better} of {len(means)} tasks went better and {len(moved) - better} worse; the "
+            "agent answers alike each time, so one draw of each decides"
+        )
+        return replace(
+            self._decided(accepted, facts, after),
+            effect=round(fsum(moved.values()) / tasks, 6),
+            incumbent_score=round(fsum(old for old, _ in means.values()) / tasks, 6),
+            candidate_score=round(fsum(new for _, new in means.values()) / tasks, 6),
+            better=better,
+            worse=len(moved) - better,
+            moved=moved,
+        )
+
+    def _decided(self, accepted: bool, facts: str, after: Standing) -> Verdict:
+        old = self._old.rewards if self._terms.seen else {}
+        return Verdict(
+            Decision.ACCEPT if accepted else Decision.REJECT,
+            f"{'Accepted as current' if accepted else 'Rejected'}: {facts}; current "
+            f"{after.estimate}.",
+            pairs=self._new.scored,
+            lost=self._new.lost,
+            rollouts=self._rollouts,
+            current=after.estimate,
+            seen=Seen(self._new.rewards, old, accepted),
+        )
+
+    def _is_lost(self) -> bool:
+        scored, lost = self._new.scored, self._new.lost
+        return not scored or lost > MAX_LOST_SHARE * (scored + lost)
+
+    def _nothing(self) -> Verdict:
+        lost = self._old.lost + self._new.lost
+        if not lost:
+            return undecided("both sides have the same skill text on all held-out tasks.")
+        drawn = self._old.scored + self._new.scored + lost
+        verdict = undecided(
+            f"{lost} of {drawn} draws were lost to failures of a model or an environment. The "
+            "run's store has them; mend their cause before the next run."
+        )
+        seen = Seen({}, self._old.rewards if self._terms.seen else {})
+        return replace(verdict, lost=lost, rollouts=self._rollouts, seen=seen)
+
+    # Draws.
+
+    def _repeats(self) -> bool:
+        """Tell whether several draws of enough tasks were all alike, so that more tell nothing."""
+        several = [one for one in self._new.rewards.values() if one[1] > 1]
+        return len(several) >= FEW and all(total in (0, count) for total, count in several)
+
+    def _next(self, size: int) -> list[str]:
+        """Return the next tasks of a random order, which begins again when it ends."""
+        found: list[str] = []
+        while len(found) < size:
+            if not self._queue:
+                self._queue = list(self._task_ids)
+                self._random.shuffle(self._queue)
+            found.append(self._queue.pop(0))
+        return found
+
+    def _room(self, wanted: int) -> int:
+        """Return how many of the wanted rollouts the budget allows."""
+        if self._terms.rollouts is None:
+            return wanted
+        return max(0, min(wanted, self._terms.rollouts - self._rollouts))
+
+    async def _both(self, task_ids: Sequence[str]) -> list[Pair]:
+        pairs = self._metric.of(await self._duel.draw(task_ids, n=1))
+        self._old.add(pair.incumbent for pair in pairs)
+        self._new.add(pair.candidate for pair in pairs if not _is_shared(pair))
+        self._rollouts += sum(1 if _is_shared(pair) else 2 for pair in pairs)
+        return pairs
+
+    async def _candidate(self, task_ids: Sequence[str]) -> bool:
+        """Draw the candidate alone; return whether any draw has a score."""
+        before = self._new.scored
+        results = await self._duel.draw_candidate(task_ids, n=1)
+        self._new.add(map(self._metric.scored, results))
+        self._rollouts += len(results)
+        return self._new.scored > before
+
+
+def _is_shared(pair: Pair) -> bool:
+    return bool(pair.candidate.key) and pair.candidate.key == pair.incumbent.key

@@ -1,0 +1,83 @@
+"""When a run with a budget should stop taking steps and test its release.
+
+Testing early proves a small gain; testing late leaves no rollouts for the test. So the expected
+proven gain of a test now is compared with that of a test after further steps.
+"""
+
+from dataclasses import dataclass
+from math import erf, exp, sqrt
+from typing import Final
+
+from skillwright.evaluation.gates.standing import Standing
+
+LEAST_PAIRS: Final = 40
+"""Pairs that are held back for the release test, or one per task if there are fewer."""
+
+_STEPS_AHEAD: Final = (1, 2, 3, 5, 8, 12)
+_NODES: Final = (-1.5, -0.75, 0.0, 0.75, 1.5)
+_QUANTILE: Final = 1.645  # of a normal distribution, at 5%
+_MISFIT: Final = 0.15  # share of the gain that the belief may be wrong by
+_UNEVENNESS: Final = 0.75  # variance between tasks per unit of gain: edits help some tasks only
+
+
+def held_back(tasks: int) -> int:
+    """Return the rollouts that are held back for the release test on ``tasks`` val tasks."""
+    return 2 * min(tasks, LEAST_PAIRS)
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What is left of a run's budget, in rollouts.
+
+    Attributes:
+        left: Rollouts left, without those of the sealed test.
+        step: Mean rollouts of a step so far, its gate included.
+        step_cost: What it costs to propose a candidate; see `Terms.step_cost`.
+    """
+
+    left: float
+    step: float
+    step_cost: float
+
+
+def proven_gain(standing: Standing, gain: float, pairs: float) -> float:
+    """Return the expected proven gain of a release test.
+
+    Args:
+        standing: The standing of the run, for the noise and the doubt about the gain.
+        gain: The expected gain of the tested skill.
+        pairs: Pairs of draws that the test can make.
+    """
+    belief, tasks = standing.belief, len(standing.task_ids)
+    if gain <= 0 or pairs < min(tasks, LEAST_PAIRS):
+        return 0.0
+    doubt = sqrt(belief.variance + (_MISFIT * belief.gained) ** 2)
+    chances = [exp(-node * node / 2) for node in _NODES]
+    value = 0.0
+    for node, chance in zip(_NODES, chances, strict=True):
+        true = gain + doubt * node
+        between = max(_UNEVENNESS * abs(true) - true * true, 0.02)
+        error = sqrt(belief.within / pairs + between / min(pairs, tasks))
+        value += chance * true * 0.5 * (1 + erf((true / error - _QUANTILE) / sqrt(2)))
+    return max(value / sum(chances), 0.0)
+
+
+def is_time_to_test(standing: Standing, spending: Spending, *, is_last: bool) -> bool:
+    """Tell whether a run should test its release now.
+
+    Args:
+        standing: The standing of the run.
+        spending: What is left of the budget.
+        is_last: Whether no further step fits into the budget.
+    """
+    belief, left = standing.belief, spending.left
+    if left / 2 < min(len(standing.task_ids), LEAST_PAIRS):
+        return False
+    if is_last:
+        return True
+    each = spending.step * belief.price(spending.step_cost)
+    later = max(
+        proven_gain(standing, belief.gained + n * each, (left - n * spending.step) / 2)
+        for n in _STEPS_AHEAD
+    )
+    return proven_gain(standing, belief.gained, left / 2) >= later

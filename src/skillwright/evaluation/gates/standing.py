@@ -1,0 +1,100 @@
+"""The belief about the current skill, rebuilt from what a run has seen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Self
+
+import numpy as np
+
+from skillwright.evaluation.gates.belief import Belief, Drawn
+from skillwright.evaluation.verdict import Estimate, Rewards, Seen
+
+REPEATS: Final = 12
+"""Tasks that are drawn twice under one skill to find out whether the agent answers alike."""
+
+FEW: Final = 8
+"""Fewer repeated tasks tell nothing."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known about the current skill.
+
+    Attributes:
+        task_ids: The held-out tasks.
+        belief: The belief about its success rates, and about what edits do.
+        own: Draws of the current skill itself.
+        repeated: Tasks that one skill has drawn more than once.
+        varied: Those whose rewards were not all equal.
+    """
+
+    task_ids: tuple[str, ...]
+    belief: Belief
+    own: Drawn
+    repeated: int = 0
+    varied: int = 0
+
+    @classmethod
+    def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> Self:
+        """Rebuild the standing of a run; ``seen`` begins with the initial skill's draws."""
+        first, *later = seen
+        drawn = drawn_of(task_ids, first.candidate)
+        standing = cls(tuple(task_ids), Belief.of_draws(drawn), drawn)
+        for one in later:
+            standing = standing.with_own(one.incumbent).after(one.candidate, accepted=one.accepted)
+        return standing
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each task in arrays."""
+        return {task_id: at for at, task_id in enumerate(self.task_ids)}
+
+    @property
+    def repeats(self) -> bool | None:
+        """Whether the agent answers alike each time; ``None`` if that is not known yet."""
+        if self.repeated < min(FEW, len(self.task_ids)):
+            return None
+        return self.varied == 0
+
+    @property
+    def estimate(self) -> Estimate:
+        """The believed mean score of the current skill on these tasks."""
+        return Estimate(round(self.belief.mean, 6), round(self.belief.error, 6))
+
+    @property
+    def gain(self) -> Estimate:
+        """The believed gain of the current skill over the initial one, on tasks of this kind."""
+        belief = self.belief
+        return Estimate(round(belief.gained, 6), round(belief.variance**0.5, 6))
+
+    def with_own(self, rewards: Rewards) -> Self:
+        """Return the standing after further draws of the current skill."""
+        if not rewards:
+            return self
+        new = drawn_of(self.task_ids, rewards)
+        both = (new.counts > 0) & (self.own.counts > 0)
+        before = self.own.sums[both] / self.own.counts[both]
+        varied = int((before != new.sums[both] / new.counts[both]).sum())
+        return replace(
+            self,
+            belief=self.belief.with_draws(new),
+            own=Drawn(self.own.sums + new.sums, self.own.counts + new.counts),
+            repeated=self.repeated + int(both.sum()),
+            varied=self.varied + varied,
+        )
+
+    def after(self, rewards: Rewards, *, accepted: bool) -> Self:
+        """Return the standing after a decision on a candidate with these draws."""
+        if not rewards:
+            return self
+        drawn = drawn_of(self.task_ids, rewards)
+        belief = self.belief.after(drawn, accepted=accepted)
+        return replace(self, belief=belief, own=drawn if accepted else self.own)
+
+
+def drawn_of(task_ids: Sequence[str], rewards: Rewards) -> Drawn:
+    """Return draws as arrays, in the order of ``task_ids``; tasks that are not there count none."""
+    found = [rewards.get(task_id, (0.0, 0)) for task_id in task_ids]
+    sums = np.array([total for total, _ in found], np.float64)
+    return Drawn(sums, np.array([count for _, count in found], np.float64))
