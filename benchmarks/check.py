@@ -183,14 +183,18 @@ def main() -> int:
         costs.append({"world": world.__name__, "power": power, "pairs": pairs})
         costs[-1] |= {"fixed_pairs": fixed, "ratio": pairs / fixed}
         print(json.dumps(costs[-1]), flush=True)
+    # Few runs leave room for chance.
+    slack, ratio = (3 * (0.05 * 0.95 / runs) ** 0.5, 0.9) if given.short else (0.0, 0.7)
     undecided, decided = advised(min(runs, FEW_RUNS))
     ratios = [one["ratio"] for one in costs]
     return report(
         [
-            at_most("a better that is wrong", Kind.SHARE, [max(better)], 0.05),
-            at_most("a not worse that is wrong", Kind.SHARE, [max(not_worse)], 0.05),
-            at_least("the same skill is neither better nor worse", Kind.SHARE, [min(same)], 0.95),
-            at_most("pairs, to a fixed test of equal power", Kind.PEER, [max(ratios)], 0.7),
+            at_most("a better that is wrong", Kind.SHARE, [max(better)], 0.05 + slack),
+            at_most("a not worse that is wrong", Kind.SHARE, [max(not_worse)], 0.05 + slack),
+            at_least(
+                "the same skill is neither better nor worse", Kind.SHARE, [min(same)], 0.95 - slack
+            ),
+            at_most("pairs, to a fixed test of equal power", Kind.PEER, [max(ratios)], ratio),
             at_least("undecided, then decided by the advised tasks", Kind.SHARE, [decided], 0.6),
         ],
         undecided=undecided,

@@ -93,7 +93,7 @@ def _runs_table(found: "Sequence[ListedRun | StudySummary]") -> Table:
     table.add_column("run", overflow="fold")
     table.add_column("job", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
-    for name in ("accepted", "episodes"):
+    for name in ("kept", "episodes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("result")
     for one in found:
@@ -107,7 +107,7 @@ def _runs_table(found: "Sequence[ListedRun | StudySummary]") -> Table:
             str(one.episodes),
             escape(one.result) + scripted,
         )
-    table.caption = "accepted: candidates, and steps decided"
+    table.caption = "kept: changes of the skill, of steps decided"
     return table
 
 
