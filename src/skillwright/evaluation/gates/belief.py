@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 GRID: Final[Array] = np.sin(np.pi * (np.arange(13) + 0.5) / 26) ** 2
 """Success rates, dense near 0 and 1, where most tasks of real agents lie."""
 
+LOGITS: Final[Array] = np.log(GRID / (1 - GRID))
+
 DEPTH: Final = 0.75
 """Chance that an edit turns the result of a task that it mends or breaks."""
 
@@ -57,8 +59,6 @@ OFFSET_VARIANCE: Final = 0.01
 """Prior variance of the difference in mean score between train and val tasks."""
 
 _FLOOR: Final = 1e-9
-_LEAST_ERROR: Final = 0.06  # of the mean, where train batches disagree with it
-_EDGES: Final = (0.02, 0.98)
 
 
 def _moves(to: Array) -> Array:
@@ -170,6 +170,7 @@ class Belief:
             `PRIOR_COUNTS`.
         gained: Expected gain of the current skill over the initial one.
         variance: Variance of that gain.
+        common: Variance of the mean score that all tasks share: the doubt about accepted edits.
         offset: How much more the current skill is expected to score on train than on val tasks.
         offset_variance: Variance of that.
     """
@@ -179,6 +180,7 @@ class Belief:
     counts: Array
     gained: float = 0.0
     variance: float = 0.0
+    common: float = 0.0
     offset: float = 0.0
     offset_variance: float = OFFSET_VARIANCE
 
@@ -201,8 +203,12 @@ class Belief:
     @property
     def error(self) -> float:
         """The standard deviation of that mean, for these val tasks."""
+        return sqrt(self._own_variance + self.common)
+
+    @property
+    def _own_variance(self) -> float:
         each = self.rates @ GRID**2 - self.expected**2
-        return sqrt(max(float(each.sum()), 0.0)) / len(self.rates)
+        return max(float(each.sum()), 0.0) / len(self.rates) ** 2
 
     @cached_property
     def expected(self) -> Array:
@@ -239,8 +245,7 @@ class Belief:
         """Return the belief after a train batch, which is played with the current skill anyway.
 
         Train tasks are others, may be harder, and are those that the skill was written for. So the
-        difference to val is believed and learned too, and what it leaves open makes the batch count
-        for less: as few draws, spread over all val tasks.
+        difference to val is believed and learned too (a Kalman filter of both).
 
         Args:
             total: Sum of the scores.
@@ -248,16 +253,23 @@ class Belief:
         """
         mean = total / plays
         noise = max(mean * (1 - mean), 0.09) / plays
-        each = plays / (1 + self.offset_variance / noise) / len(self.rates)
-        counts = np.full(len(self.rates), each)
-        level = float(np.clip(mean - self.offset, *_EDGES))
-        error = max(self.error, _LEAST_ERROR)
-        part = self.offset_variance / (error**2 + self.offset_variance + noise)
+        level = self.error**2
+        part = level / (level + self.offset_variance + noise)
+        learned = self.offset_variance / (level + self.offset_variance + noise)
+        surprise = mean - self.offset - self.mean
         return replace(
-            self.with_draws(Drawn(level * counts, counts)),
-            offset=self.offset + part * (mean - self.mean - self.offset),
-            offset_variance=self.offset_variance * (1 - part),
+            self,
+            rates=self._shifted(part * surprise),
+            common=max(level * (1 - part) - self._own_variance, 0.0),
+            offset=self.offset + learned * surprise,
+            offset_variance=self.offset_variance * (1 - learned),
         )
+
+    def _shifted(self, gain: float) -> Array:
+        """Return the rates after their mean moved by a small gain; tasks keep their differences."""
+        spread = self.rates @ (GRID * LOGITS) - self.expected * (self.rates @ LOGITS)
+        tilt = float(np.clip(gain / spread.mean(), -1.0, 1.0))
+        return _normal(self.rates * np.exp(tilt * LOGITS))
 
     def price(self, step_cost: float) -> float:
         """Return the gain per rollout that a new edit is expected to bring.
@@ -293,6 +305,7 @@ class Belief:
             self,
             rates=_normal(stay + mend @ _TO_MENDED + broke @ _TO_BROKEN),
             counts=counts,
+            common=self.common + weighed.error**2,
             gained=self.gained + weighed.gain,
             variance=self.variance + weighed.error**2,
         )

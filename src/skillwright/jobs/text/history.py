@@ -87,6 +87,9 @@ def decision_lines(event: StepDecided | EpochEnded) -> list[str]:
         notes.append("without a gate")
     elif action == "accept" and not verdict.reason.startswith("Accepted as current"):
         notes.append("the best skill stays")
+    if verdict.current is not None:
+        mean, error = verdict.current.mean, verdict.current.error
+        notes.insert(0, f"current {_short_score(mean)} +- {_short_score(error)}")
     return verdict_lines(what, _WORDS.get(action, action), verdict, notes)
 
 
