@@ -351,9 +351,14 @@ class RunConfig(Settings):
         return 2 * candidates + 1 if self.optimizer.has_ungated_changes else candidates
 
     def ledger(self, train_tasks: int) -> AlphaLedger:
-        """Return the alpha ledger of a training on ``train_tasks`` >= 1 tasks."""
+        """Return the alpha ledger of a training on ``train_tasks`` >= 1 tasks.
+
+        A run with a budget chooses itself when to test, with all of its alpha; another run keeps a
+        share for a second test of its release (``resume --prove``).
+        """
         gate, alpha = self.evaluation.gate, self.evaluation.alpha
-        return gate.ledger(alpha, self.decisions(train_tasks), second_release=True)
+        again = not self.budget.is_set
+        return gate.ledger(alpha, self.decisions(train_tasks), second_release=again)
 
     def power(self, train_tasks: int, val_tasks: int) -> str:
         """Describe the smallest gain that the gate can detect, for task counts >= 1."""

@@ -191,7 +191,7 @@ def why_not_again(state: TrainState) -> str:
     if state.final is None or state.final.accepted:
         return "what it ended with is released" if state.final else "nothing was accepted in it"
     if not state.ledger.share:
-        return "its alpha is spent on two tests; a new run has an alpha of its own"
+        return "its alpha is spent on its tests; a new run has an alpha of its own"
     return ""
 
 
