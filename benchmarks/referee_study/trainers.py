@@ -6,6 +6,7 @@ says both.
 
 import io
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, redirect_stdout
 from pathlib import Path
@@ -17,6 +18,8 @@ from referee_study.worlds import MOST_EDITS, Bench, Item, Row
 
 BATCH = 20
 """Tasks of a step."""
+PEERS = Path(sys.prefix) / "peers"
+"""Where `make setup` installs SkillOpt."""
 OVERSHOOT = 1.25
 """Plays that a training may take, as a share of its budget: gepa looks at it between steps."""
 
@@ -48,7 +51,12 @@ def train_skillopt(bench: Bench, budget: int, seed: int, folder: Path) -> Traine
     """Train with SkillOpt from the index.
 
     The package lacks its prompt files. The optimizer here reads none, so their names stand in.
+
+    Raises:
+        ModuleNotFoundError: It is not installed.
     """
+    if str(PEERS) not in sys.path:
+        sys.path.append(str(PEERS))
     import skillopt.prompts
 
     skillopt.prompts.load_prompt = lambda name, env=None: name

@@ -117,6 +117,14 @@ class Rules:
 
     The optimizer names kinds of failed tasks, and for each a procedure at random; no text says how
     good a procedure is. A skill has one rule per kind: a new rule replaces the old one.
+
+    Args:
+        seed: Chooses what the optimizer proposes, which procedures are good, and all outcomes.
+        kinds: Kinds of tasks.
+        rates: Success rates by the quality of a task's rule.
+        proposals: How often proposed rules have each quality.
+        powers: The difficulties of tasks, equally likely: a task's rate is raised to its power.
+        sizes: Numbers of train, val and test tasks.
     """
 
     is_exact = True
@@ -128,6 +136,7 @@ class Rules:
         kinds: int = 8,
         rates: Rates = RATES,
         proposals: Proposals = PROPOSALS,
+        powers: Sequence[float] = (1.0,),
         sizes: Sequence[int] = (40, 40, 200),
     ) -> None:
         self._seed = seed
@@ -135,7 +144,11 @@ class Rules:
         self._proposals = proposals
         self.items = {
             split: [
-                {"id": f"{split}-{number:03d}", "task_type": f"kind{number % kinds}"}
+                {
+                    "id": f"{split}-{number:03d}",
+                    "task_type": f"kind{number % kinds}",
+                    "power": Random(derive_seed("power", seed, split, number)).choice(powers),
+                }
                 for number in range(size)
             ]
             for split, size in zip(SPLITS, sizes, strict=True)
@@ -150,7 +163,7 @@ class Rules:
         rows = []
         for item, draw in zip(items, draws, strict=True):
             drawn = Random(derive_seed("play", self._seed, name, item["id"], draw)).random()
-            won = int(drawn < rates[item["task_type"]])
+            won = int(drawn < rates[item["task_type"]] ** item["power"])
             rows.append({**item, "hard": won, "soft": float(won)})
         return rows
 
@@ -171,7 +184,7 @@ class Rules:
     def value(self, skill: str) -> float:
         """Return the mean chance over the sealed tasks."""
         rates = self._chances(skill)
-        return fmean(rates[item["task_type"]] for item in self.items["test"])
+        return fmean(rates[item["task_type"]] ** item["power"] for item in self.items["test"])
 
     def _chances(self, skill: str) -> Mapping[str, float]:
         found: defaultdict[str, float] = defaultdict(lambda: self._rates.none)

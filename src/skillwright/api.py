@@ -18,27 +18,30 @@ from typing import Any, Literal, TypeVar
 from skillwright.config import (
     RlConfig,
     RunConfig,
+    as_overrides,
     dump_config,
     is_rl_config,
     load_config,
     load_rl_config,
 )
 from skillwright.config.load import config_of
-from skillwright.core import ConfigError, DataError, RunError, SkillwrightError
+from skillwright.core import ConfigError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
-from skillwright.core.jsonio import dumps, text_digest, write_text
 from skillwright.core.skill_file import read_skill_file
+from skillwright.datasets.kept_rows import write_rows
 from skillwright.evaluation import PairedEffect, Score, SplitReport
 from skillwright.jobs.inspect import (
     EpisodeQuery,
     EpisodeView,
     RunSummary,
     list_episodes,
+    list_versions,
     read_episode,
     read_folder,
     read_run,
 )
 from skillwright.jobs.run import (
+    Caveat,
     PricedModel,
     find_run,
     priced_model,
@@ -50,6 +53,8 @@ from skillwright.jobs.text import (
     EvalPlan,
     open_run,
     preflight,
+    read_check,
+    run_check,
     run_evaluation,
     run_training,
     start_run,
@@ -124,6 +129,10 @@ class Run:
             raise RunError(f"run {self.name!r} has no best_skill.md: it trains no skill document")
         return file.read_text(encoding="utf-8")
 
+    def versions(self) -> list[dict[str, Any]]:
+        """Return one row per version of the skill, with outcome, gain, score and text."""
+        return [one.to_dict() for one in list_versions(self.path)]
+
     @property
     def test(self) -> SplitReport | None:
         """Scores on the sealed test; ``None`` before the end and for evaluations."""
@@ -184,10 +193,7 @@ class Run:
         """Read one episode turn by turn.
 
         Args:
-            name: ``episode`` of its row, such as ``e12``.
-
-        Raises:
-            RunError: There is no such episode.
+            name: ``episode`` of its row, such as ``e12``; a `RunError` if there is none.
         """
         return read_episode(self.path, name)
 
@@ -204,9 +210,7 @@ class Run:
             low, high = gain.interval
             lines.append(f"gain on test {gain.gain:+.3f} (95% interval {low:+.3f} to {high:+.3f})")
         if summary.failures:
-            lines.append(
-                f"{summary.failures} of {summary.episodes} episodes ended by a fault: no score"
-            )
+            lines.append(f"{summary.failures} of {summary.episodes} episodes are faults: no score")
         return "\n".join(lines)
 
 
@@ -231,17 +235,21 @@ def load(config: Config, settings: Mapping[str, Any] | None = None) -> RunConfig
     Raises:
         ConfigError: It is missing or invalid; one line per problem, with the nearest right name.
     """
-    overrides = [
-        f"{path}={json.dumps(value, default=str)}" for path, value in (settings or {}).items()
-    ]
-    match config:
-        case str() | Path():
-            is_recipe = is_rl_config(config)
-            return (load_rl_config if is_recipe else load_config)(config, overrides)
-        case RunConfig() | RlConfig():
-            return config_of(config.model_dump(mode="json"), overrides)
-        case _:
-            return config_of(config, overrides)
+    named = as_overrides(settings)
+    overrides = list(named.values())
+    try:
+        match config:
+            case str() | Path():
+                return (load_rl_config if is_rl_config(config) else load_config)(config, overrides)
+            case RunConfig() | RlConfig():
+                return config_of(config.model_dump(mode="json"), overrides)
+            case _:
+                return config_of(config, overrides)
+    except ConfigError as error:
+        said = str(error)
+        for path, override in named.items():
+            said = said.replace(f"--set {override!r}", f"settings[{json.dumps(path)}]")
+        raise ConfigError(said) from error
 
 
 async def aoptimize(  # noqa: PLR0913 - most have a default
@@ -258,8 +266,8 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
     progress: bool = True,
 ) -> Run:
     """Run `optimize` without blocking."""
-    settings = settings or {}
-    root = Path(str(settings.get("run.root", "runs")))
+    as_overrides(settings)  # refuses what is no mapping
+    root = Path(str((settings or {}).get("run.root", "runs")))
     scorer = {"kind": "function", "function": keep_code(metric)}
     shown = {"task_type": task_type} if task_type else {}
     values = {
@@ -269,7 +277,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
         "env": {
             "name": "table",
             "config": {"prompt": prompt, "scorer": scorer, **shown},
-            "data": {"path": _write_rows(tasks, root / _TASKS)},
+            "data": {"path": write_rows(tasks, root / _TASKS)},
         },
     }
     config = load(values, settings)
@@ -324,8 +332,7 @@ def optimize(  # noqa: PLR0913 - most have a default
     Raises:
         ConfigError: A setting is invalid, or val has too few rows to prove any gain.
         DataError: Rows lack a column of the prompt, or are no JSON.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the same call resumes.
+        ModelError: An endpoint refuses or fails; the same call resumes.
     """
     return _wait(
         aoptimize(
@@ -374,10 +381,8 @@ def train(
         progress: Show progress on a terminal or in a notebook.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks or the environment are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        UsageError: The configuration is invalid, or tasks or the environment are not found.
+        ModelError: An endpoint refuses or fails; the run can be resumed.
     """
     return _wait(atrain(config, settings, progress=progress))
 
@@ -428,10 +433,7 @@ def evaluate(
         The finished run, with the score and its interval in `Run.score`.
 
     Raises:
-        ConfigError: The configuration is invalid.
-        DataError: Tasks, the environment or the skill's file are not found.
-        ModelRefused: An endpoint refuses the key or the model.
-        EngineDown: Every request failed; the run can be resumed.
+        SkillwrightError: As `train`; the skill's file may be missing, too.
     """
     return _wait(aevaluate(config, skill, settings, split=split, trials=trials, progress=progress))
 
@@ -444,10 +446,14 @@ async def aresume(
     if is_rl_run(path):
         return await _play_weights(open_rl(path), progress)
     opened = open_run(path)
-    if opened.plan is None:
+    is_check = read_check(opened.store) is not None
+    if opened.plan is None and not is_check:
         return await _play_text(opened, progress)
     with opened, _shown(progress, priced_models(opened.config, trains=False)) as callback:
-        await run_evaluation(opened, opened.plan, callback, make_report=_report)
+        if is_check:
+            await run_check(opened, callback)
+        if opened.plan is not None:
+            await run_evaluation(opened, opened.plan, callback, make_report=_report)
     return Run(path)
 
 
@@ -461,7 +467,6 @@ def resume(run: str | Path | Run, root: str | Path = "runs", *, progress: bool =
 
     Raises:
         RunError: There is no such run, another process works on it, or its store is damaged.
-        EngineDown: Every request failed; the run can be resumed.
     """
     return _wait(aresume(run, root, progress=progress))
 
@@ -474,7 +479,9 @@ async def _train_text(config: RunConfig, skill: str, progress: bool) -> Run:
 
 async def _play_text(run: OpenedRun, progress: bool) -> Run:
     with run, _shown(progress, priced_models(run.config)) as callback:
-        await run_training(run, callback, make_report=_report)
+        report = await run_training(run, callback, make_report=_report)
+        if report.state.refuted:
+            callback.on_event(Caveat(report.state.refuted))
     return Run(run.folder.path)
 
 
@@ -534,35 +541,6 @@ def _model(model: Model) -> dict[str, Any]:
             return dict(model)
         case _:
             return {"backend": "python", "model": keep_code(model)}
-
-
-def _write_rows(tasks: Rows | Mapping[str, Rows], folder: Path) -> str:
-    """Write rows to a path that depends on their contents, and return it."""
-    splits = tasks if isinstance(tasks, Mapping) else {"": tasks}
-    texts = {split: _as_lines(rows) for split, rows in splits.items()}
-    name = text_digest("\n\n".join(f"{split}\n{text}" for split, text in texts.items()))[:16]
-    if not isinstance(tasks, Mapping):
-        return _write_once(folder / f"{name}.jsonl", texts[""])
-    for split, text in texts.items():
-        _write_once(folder / name / f"{split}.jsonl", text)
-    return str(folder / name)
-
-
-def _as_lines(rows: Rows) -> str:
-    try:
-        text = "".join(f"{dumps(dict(row))}\n" for row in rows)
-        text.encode()
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"the rows of tasks must be valid JSON: {error}. Write None where a value is missing"
-        ) from error
-    return text
-
-
-def _write_once(path: Path, text: str) -> str:
-    if not path.is_file():
-        write_text(path, text)
-    return str(path)
 
 
 def _left(config: RunConfig, skill: str) -> Path | None:

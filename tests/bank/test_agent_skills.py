@@ -308,10 +308,10 @@ def test_other_peoples_folders_are_read_leniently(tmp_path):
     skipped.mkdir(parents=True)
     (skipped / "SKILL.md").write_text("no frontmatter")
     drafts = read_agent_skills(tmp_path)
-    assert [(one.name, one.principle) for one in drafts] == [
-        ("Merge last", "Merge the pages after every form is filled."),
-        ("Check the page count", "Check the page count"),
-        ("Keep the original file", "Keep the original file."),
+    assert [(one.name, one.principle, one.details) for one in drafts] == [
+        ("PDF tools", "Some words first.", ""),
+        ("Merge last", "Merge the pages after every form is filled.", ""),
+        ("Check the page count", "Check the page count", "1. Keep the original file."),
     ]
     assert {one.applicability for one in drafts} == {"Work with PDFs: merge, split and fill forms"}
     assert {(one.kind, one.status) for one in drafts} == {(SkillKind.GENERAL, SkillStatus.PENDING)}
@@ -325,7 +325,7 @@ def test_other_peoples_folders_are_read_leniently(tmp_path):
         ("---\n- a\n---\n- b", "is no map"),
         ("---\nname: x\n---\n- b", "has no description"),
         ("---\nname: x\ndescription: ''\n---\n- b", "has no description"),
-        ("---\nname: x\ndescription: y\n---\nWords only.", "has no skills"),
+        ("---\nname: x\ndescription: y\n---\n\n", "the body is empty"),
     ],
 )
 def test_a_wrong_file_is_named(text, message, tmp_path):

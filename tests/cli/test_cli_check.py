@@ -1,51 +1,20 @@
 """`skillwright check`: a changed skill is better, not worse, worse, or undecided."""
 
 import json
+import re
 import shutil
 import subprocess
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-ROWS = EXAMPLES / "table_data" / "messages.csv"
-GOOD = """\
-- When it says "account", "password", "locked", answer "login".
-- When it says "device", "screen", "battery", answer "repair".
-- When it says "contract", "cancel", "end", answer "cancellation".
-- When it says "parcel", "courier", "address", answer "delivery".
-"""
-HARM = GOOD.replace('answer "login"', 'answer "billing"').replace('"repair"', '"billing"')
+from clerk_table import EXAMPLES, GOOD, HARM, write_table
 
 
 @pytest.fixture
 def table(tmp_path):
-    """A configuration with a scripted clerk, and three skills."""
-    settings = {
-        "env": {
-            "name": "table",
-            "config": {
-                "prompt": "{{ message }}\nAnswer with one of: billing, cancellation, delivery, "
-                "login, repair",
-                "answer": "queue",
-                "scorer": "exact",
-                "task_type": "queue",
-            },
-            "data": {"path": str(ROWS), "ratio": "1:1:1"},
-        },
-        "models": {
-            "target": {"backend": "scripted", "model": "clerk", "noise": 0.05},
-            "optimizer": {"backend": "scripted", "model": "clerk_analyst"},
-        },
-        "rollout": {"max_concurrent": 64},
-    }
-    path = tmp_path / "table.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    (tmp_path / "good.md").write_text(GOOD)
-    (tmp_path / "harm.md").write_text(HARM)
-    return path
+    """A configuration with a scripted clerk, and two skills."""
+    return write_table(tmp_path)
 
 
 def git(folder, *words):
@@ -67,7 +36,9 @@ def test_a_skill_that_helps_is_better_than_none(cli, table):
     shown = cli("runs", "list").stdout
     assert "table-check" in shown
     assert "better" in shown
-    assert "check" in cli("runs", "show", "table-check").stdout
+    assert "Better: " in cli("runs", "show", "table-check").stdout
+    flipped = cli("runs", "episodes", "table-check", "--flipped").stdout
+    assert "flipped on test from old to new" in flipped
 
 
 def test_a_harm_is_red_for_people_and_for_ci(cli, table, tmp_path):
@@ -90,17 +61,21 @@ def test_a_harm_is_red_for_people_and_for_ci(cli, table, tmp_path):
     assert (tmp_path / "check.md").read_text() == "mine"
 
 
-def test_the_same_skill_is_compared_with_itself(cli, table):
-    shown = cli("check", "good.md", "--against", "good.md", "--config", table).stdout
-    assert "compared with itself" in shown
-    assert "Not worse: a loss of 10.0 points is ruled out." in shown
+def test_a_skill_that_did_not_change_is_fine_at_a_small_cost(cli, table):
+    found = json.loads(
+        cli("check", "good.md", "--against", "good.md", "--config", table, "--json").stdout
+    )
+    assert (found["same"], found["fine"]) == (True, True)
+    assert found["verdict"]["answer"] in ("not worse", "undecided")
+    assert found["rollouts"] <= 2 * 2 * 66
 
 
-def test_too_few_rows_are_undecided_and_say_what_would_decide(cli, table):
+def test_too_few_rows_are_undecided_and_say_what_would_decide(cli, table, tmp_path):
+    (tmp_path / "new.md").write_text(GOOD + "- Be polite.\n")
     few = ("--set", "evaluation.test_tasks=9", "--draws", "1")
-    shown = cli("check", "good.md", "--against", "good.md", "--config", table, *few, code=1)
+    shown = cli("check", "new.md", "--against", "good.md", "--config", table, *few, code=1)
     assert "Undecided: " in shown.stdout
-    assert "would decide with 80%" in shown.stdout
+    assert "would decide" in shown.stdout
 
 
 def test_a_run_is_compared_on_its_own_configuration(cli, table):
@@ -137,6 +112,36 @@ def test_the_committed_version_is_the_old_one(cli, table, tmp_path):
     assert "no revision of the git repository" in unknown
 
 
+def test_what_puts_a_result_in_doubt_is_said(cli, table, tmp_path):
+    cli("train", table, "--set", "train.epochs=1", "--set", "evaluation.test=false")
+    other = ("--config", table, "--set", "env.data.seed=7")
+    shown = cli("check", "table", "--against", "table@0", *other).stdout
+    assert re.search(r"table learned from \d+ of the test tasks, so its score is too high", shown)
+    assert "learned from" not in cli("check", "table", "--against", "table@0").stdout
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        head = f"---\nname: {name}\ndescription: Queues.\n---\n\n"
+        (tmp_path / name / "SKILL.md").write_text(f"{head}{GOOD}See [more](more.md).\n")
+        (tmp_path / name / "more.md").write_text(name)
+    shown = cli("check", "b", "--against", "a", "--config", table).stdout
+    assert "the old skill is called 'a' and the new one 'b'" in shown
+    assert "the agent does not read more.md, which changed too" in shown
+
+
+def test_a_revision_that_a_shallow_clone_lacks_is_refused_with_the_next_move(cli, table, tmp_path):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    git(whole, "init", "-b", "main")
+    for text in (GOOD, HARM):
+        (whole / "skill.md").write_text(text)
+        commit(whole)
+    git(tmp_path, "clone", "--depth", "1", f"file://{whole}", "clone")
+    asked = ("check", tmp_path / "clone" / "skill.md", "--config", table, "--against")
+    said = cli(*asked, "HEAD~1", code=2).stderr
+    assert "the clone is shallow, fetch its history first (fetch-depth: 0)" in said
+    assert "Not measured" not in cli(*asked, "HEAD").stdout
+
+
 def test_without_a_repository_or_git_the_revision_is_refused(refused, cli, table, monkeypatch):
     asked = ("check", "good.md", "--config", table, "--against", "HEAD~1")
     assert "in no git repository" in refused(*asked)
@@ -165,3 +170,21 @@ def test_a_dead_endpoint_exits_with_2_and_is_in_the_files(cli, table, tmp_path, 
     written = (tmp_path / name).read_text()
     assert "127.0.0.1:9" in written
     assert ("<error" if option == "--junit" else "not made") in written
+
+
+@pytest.mark.heavy  # test_cli_ablate has the rest of it
+def test_the_lines_that_help_another_model_are_kept_and_the_rest_is_proposed(cli, table, tmp_path):
+    (tmp_path / "long.md").write_text(f'{GOOD}- When it says "zebra", answer "delivery".\n')
+    many = ("--set", "env.data.ratio=1:8:1", "--set", "models.target.noise=0")
+    asked = ("check", "long.md", "--config", table, "--model", "clerk", *many, "--margin", "0.3")
+    found = json.loads(cli(*asked, "--draws", "1", "--json").stdout)
+    # The rows have many near copies, so the lines that help are not proven to.
+    assert [one["proposal"] == "delete" for one in found["sections"]] == [False] * 4 + [True]
+    assert [one["value"] > 0.1 for one in found["sections"]] == [True] * 4 + [False]
+    assert (found["model"], found["success_rate"] > 0.8) == ("clerk", True)
+    ablate = ("skill", "ablate", "table-check", "--items", "--margin", "0.3", "--draws", "1")
+    cli(*ablate, "--write", "shorter.md")
+    assert (tmp_path / "shorter.md").read_text() == GOOD
+    said = cli("check", "long.md", "--config", table, "--model", "x", "--against", "y", code=2)
+    assert "leave --against" in said.stderr
+    assert "no scripted model 'x'" in cli(*asked[:5], "x", code=2).stderr

@@ -1,6 +1,7 @@
 """Every command: what it shows, what it prints as JSON, and how it ends."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from doors import Walker, rule
 from mock_openai import answer_with, completion
 from served import served
 from skillwright import __version__
+from skillwright.cli.training import limited
 from skillwright.config import load_config
 from skillwright.jobs.run import demo_file
 
@@ -74,7 +76,7 @@ def test_the_demo_as_json_is_one_object_and_its_progress_goes_elsewhere(cli):
     assert set(report) == {
         "steps", "epochs", "ran_out_of_patience", "baseline", "final", "test", "confirmation",
         "initial_skill", "best_skill", "final_skill", "run", "scripted", "turns",
-        "causes",
+        "causes", "memorized", "refuted",
     }  # fmt: skip
     assert set(report["test"]["tables"]) == {"initial", "best", "final", "placebo"}
     assert "initial skill on val:" in result.stderr
@@ -92,7 +94,7 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
     shown = cli("runs", "show", "doors").stdout
     for words in (
         "doors  runs/doors",
-        "Not kept",
+        "Decisions",
         "step 1:",
         "Held-out test",
         "Consumed",
@@ -267,3 +269,20 @@ def test_a_skillopt_configuration_is_understood(cli, tmp_path):
     shown = yaml.safe_load(cli("config", "show", "flat.yaml").stdout)
     train = {"epochs": 2, "batch_size": 8, "accumulation": 1, "patience": None}
     assert shown["train"] == train
+
+
+def test_a_training_is_named_shortened_and_bounded_by_options(cli, tmp_path):
+    messages = Path(__file__).parents[2] / "examples" / "table_data" / "messages.csv"
+    cli("init", messages, "--offline", "--to", "queue.yaml")
+    options = ("--name", "small", "--limit", 9, "--budget", 2)
+    assert "9 train, 9 val, 9 sealed test tasks" in cli("train", "queue.yaml", *options).stdout
+    kept = yaml.safe_load((tmp_path / "runs/small/config.yaml").read_text(encoding="utf-8"))
+    assert (kept["run"]["name"], kept["budget"]["usd"]) == ("small", 2)
+
+
+def test_a_limit_adds_no_tasks_and_is_refused_where_the_data_has_no_sizes(cli, write_config):
+    with demo_file() as path:
+        settings = load_config(path, ["env.data.train=4"])
+    assert limited(settings, 9) == ["env.data.train=4", "env.data.val=9", "env.data.test=9"]
+    said = cli("train", write_config(), "--limit", 5, code=2).stderr
+    assert "--set evaluation.val_tasks=N" in said

@@ -29,7 +29,7 @@ def test_a_checkout_is_converted_and_used(cli, checkout, nothing_named, tmp_path
     told = cli("data", "tau-bench", *to).stderr
     assert "3 test" in told
     assert f"SKILLWRIGHT_TAU_DATA={tmp_path / 'mine'}" in told
-    assert "not the data of 59a200c" in told
+    assert "not the pinned commit's data" in told
     monkeypatch.setenv("SKILLWRIGHT_TAU_DATA", "mine")
     row = json.loads(cli("data", "list", "--json").stdout)["tau-bench"]
     assert row == {

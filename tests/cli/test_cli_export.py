@@ -58,6 +58,15 @@ def test_a_bank_is_exported_verified_and_imported_again(cli, tmp_path):
     )
 
 
+@pytest.mark.parametrize("words", [["bank", "export"], ["skill", "export", "mine.md"]])
+def test_what_nothing_proves_is_not_signed(cli, words, tmp_path):
+    bank_file(tmp_path / "bank.sqlite")
+    (tmp_path / "mine.md").write_text("- Look.\n")
+    said = cli(*words, "--to", "claude", "--sign", "key.pem", code=2).stderr
+    assert "there is no evidence to sign: nothing proves it" in said
+    assert not (tmp_path / ".claude").exists()
+
+
 def test_a_second_export_replaces_the_first_and_a_changed_one_is_refused(cli, tmp_path):
     bank_file(tmp_path / "bank.sqlite")
     for _ in range(2):
@@ -82,6 +91,7 @@ def test_a_second_export_replaces_the_first_and_a_changed_one_is_refused(cli, tm
         (["skill", "export", "nothing", "--to", "claude"], "no run 'nothing'"),
         (["bank", "export", "a", "--output", "b"], "not both"),
         (["bank", "export", "--to", "claude", "--format", "json"], "leave --format json out"),
+        (["bank", "export", "b.json", "--sign", "key.pem"], "in a folder of skills"),
         (["verify", "."], "holds no SKILL.md"),
         (["verify", "nothing"], "holds no SKILL.md"),
     ],

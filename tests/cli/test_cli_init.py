@@ -17,6 +17,8 @@ from mock_openai import MockOpenAI, answer_with
 from skillwright.cli.app import app
 from skillwright.cli.init import init
 from skillwright.config import load_config
+from skillwright.envs.table import Table
+from skillwright.envs.table.draft import look_at
 from skillwright.jobs.run import make_splits
 from skillwright.worlds.scripted.clerk import ClerkAnalyst, ScriptedClerk
 
@@ -49,10 +51,10 @@ def rates(report):
 def test_what_it_writes_is_short_commented_and_says_what_the_file_says(cli, data, tmp_path):
     data(200)
     said = cli("init", "data.csv").stdout
-    text = (tmp_path / "train.yaml").read_text(encoding="utf-8")
+    text = (tmp_path / "data.yaml").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 25
     assert text.count("#") >= 5
-    config = load_config(tmp_path / "train.yaml")
+    config = load_config(tmp_path / "data.yaml")
     assert config.env.config == {
         "prompt": "message: {{ message }}\nchannel: {{ channel }}\n"
         "Answer with one of: billing, cancellation, delivery, login, repair\n",
@@ -62,14 +64,14 @@ def test_what_it_writes_is_short_commented_and_says_what_the_file_says(cli, data
     }
     assert "67 train, 67 val, 66 test rows" in said
     assert "finds a true gain of" in said
-    assert "skillwright train train.yaml" in said
+    assert "skillwright train data.yaml" in said
 
 
 @pytest.mark.heavy
 def test_two_hundred_rows_train_offline_from_under_forty_to_over_eighty_percent(cli, data):
     data(200)
     cli("init", "data.csv")
-    report = json.loads(cli("train", "train.yaml", "--json").stdout)
+    report = json.loads(cli("train", "data.yaml", "--json").stdout)
     found = rates(report)
     assert found["initial"] < 0.4
     assert found["best"] > 0.8
@@ -79,7 +81,7 @@ def test_twenty_rows_train_offline_and_little_is_proven(cli, data):
     data(20)
     said = cli("init", "data.csv").stdout
     assert "With so few rows only a large gain can be proven" in said
-    shown = cli("train", "train.yaml").stdout
+    shown = cli("train", "data.yaml").stdout
     assert "Held-out test tasks solved" in shown
     assert "Scripted models took part" in shown
 
@@ -92,7 +94,7 @@ async def test_it_trains_against_an_endpoint_without_an_edited_line(data, tmp_pa
         where = ["--model", "mock-1", "--base-url", server.base_url]
         made = await asyncio.to_thread(CliRunner().invoke, app, ["init", "data.csv", *where])
         assert made.exit_code == 0, made.output
-        command = [sys.executable, "-m", "skillwright", "train", "train.yaml", "--json"]
+        command = [sys.executable, "-m", "skillwright", "train", "data.yaml", "--json"]
         process = await asyncio.create_subprocess_exec(
             *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, env=_with_key()
         )
@@ -125,7 +127,7 @@ def test_the_guide_shows_what_it_writes_and_its_function_scores(cli, tmp_path):
     )
     shutil.copytree(MESSAGES.parent, tmp_path / "examples" / "table_data")
     cli("init", "examples/table_data/messages.csv")
-    assert (tmp_path / "train.yaml").read_text(encoding="utf-8") == blocks["train.yaml"]
+    assert (tmp_path / "messages.yaml").read_text(encoding="utf-8") == blocks["messages.yaml"]
     found = {}
     exec(blocks["score.py"], found)
     row = {"city": "Rome"}
@@ -142,8 +144,8 @@ def test_with_a_key_models_and_a_bound_of_money_are_written(cli, data, tmp_path,
     data(200)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     cli("init", "data.csv")
-    text = (tmp_path / "train.yaml").read_text(encoding="utf-8")
-    config = load_config(tmp_path / "train.yaml")
+    text = (tmp_path / "data.yaml").read_text(encoding="utf-8")
+    config = load_config(tmp_path / "data.yaml")
     assert config.models.target.backend == "openai_chat"
     assert config.models.target.known_prices is not None
     assert config.models.optimizer.known_prices is not None
@@ -159,7 +161,7 @@ def test_flags_answer_the_three_questions(cli, data, tmp_path):
     words = ["--answer", "queue", "--columns", "message", "--scorer", "contains"]
     made = json.loads(cli("init", "data.csv", *words, "--json").stdout)
     assert made["tasks"] == {"train": 67, "val": 67, "test": 66}
-    config = load_config(tmp_path / "train.yaml").env.config
+    config = load_config(tmp_path / "data.yaml").env.config
     assert config["prompt"].startswith("{{ message }}\nAnswer with one of: billing")
     assert config["scorer"] == "contains"
 
@@ -171,19 +173,61 @@ class Terminal:
         return True
 
 
-def test_on_a_terminal_three_questions_are_asked(cli, data, tmp_path, monkeypatch):
+def test_on_a_terminal_four_questions_are_asked(cli, data, tmp_path, monkeypatch):
     data(200)
     asked = []
 
     def answer(question, default):
         asked.append(question)
-        return {0: default, 1: "message", 2: "f1"}[len(asked) - 1]
+        return {0: default, 1: "message", 2: "f1", 3: "channel"}[len(asked) - 1]
 
     monkeypatch.setattr("typer.prompt", answer)
     monkeypatch.setattr("sys.stdin", Terminal())
     init(Path("data.csv"))
-    assert len(asked) == 3
-    assert load_config(tmp_path / "train.yaml").env.config["scorer"] == "f1"
+    assert len(asked) == 4
+    config = load_config(tmp_path / "data.yaml").env.config
+    assert (config["scorer"], config["task_type"]) == ("f1", "channel")
+
+
+@pytest.mark.parametrize(("wanted", "kept"), [("channel", "channel"), ("-", None)])
+def test_the_column_by_which_results_are_shown_is_named_or_none(cli, data, tmp_path, wanted, kept):
+    data(200)
+    cli("init", "data.csv", "--task-type", wanted)
+    assert load_config(tmp_path / "data.yaml").env.config.get("task_type") == kept
+
+
+def test_answers_that_are_no_classes_have_no_task_type_unless_a_person_names_it(cli, tmp_path):
+    rows = [("ask", "lane", "answer"), *((f"{n} + 1", "ab"[n % 2], n + 1) for n in range(40))]
+    _write(tmp_path / "sums.csv", rows)
+    cli("init", "sums.csv")
+    assert "task_type" not in load_config(tmp_path / "sums.yaml").env.config
+    look = look_at(Table(tmp_path / "sums.csv"))
+    assert look.task_type("answer", look_further=True) == "lane"
+
+
+@pytest.mark.parametrize(
+    ("file", "written"), [("sentiment.csv", "sentiment"), ("My Data (2024).csv", "my-data-2024")]
+)
+def test_configuration_run_and_skill_are_called_as_the_file_is(cli, tmp_path, file, written):
+    shutil.copy(MESSAGES, tmp_path / file)
+    assert f"skillwright train {written}.yaml" in cli("init", file).stdout
+    text = (tmp_path / f"{written}.yaml").read_text(encoding="utf-8")
+    assert "base_url: http://localhost:8000/v1" in text
+    small = ("--limit", 20, "--set", "train.epochs=1")
+    assert f"{written}  runs/{written}" in cli("train", f"{written}.yaml", *small).stdout
+
+
+def test_several_answer_columns_are_asked_for_as_one_json_object(cli, tmp_path):
+    rows = [("mail", "amount", "due, by"), *((f"m {n}", n, f"day {n}") for n in range(40))]
+    _write(tmp_path / "bills.csv", rows)
+    cli("init", "bills.csv", "--answer", "due, by")  # a name with a comma is one column
+    assert load_config(tmp_path / "bills.yaml").env.config["answer"] == "due, by"
+    _write(tmp_path / "bills.csv", [("mail", "amount", "due"), *rows[1:]])
+    cli("init", "bills.csv", "--answer", "amount,due", "--to", "both.yaml")
+    config = load_config(tmp_path / "both.yaml").env.config
+    assert (config["answer"], config["scorer"]) == (["amount", "due"], "json")
+    said = 'Answer with one JSON object with the keys "amount", "due".'
+    assert config["prompt"] == "{{ mail }}\n" + said + "\n"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +255,7 @@ def test_on_a_terminal_three_questions_are_asked(cli, data, tmp_path, monkeypatc
 def test_the_answer_and_its_scorer_are_found(cli, tmp_path, rows, expected):
     _write(tmp_path / "rows.csv", rows)
     cli("init", "rows.csv")
-    config = load_config(tmp_path / "train.yaml").env.config
+    config = load_config(tmp_path / "rows.yaml").env.config
     assert (config["answer"], config["scorer"]) == expected
     assert "id" not in yaml.safe_load(json.dumps(config["prompt"]))[:3]
 
@@ -232,7 +276,7 @@ def test_lists_and_objects_in_cells_find_their_scorer(cli, tmp_path, answers, sc
     rows = [{"q": f"What is it? ({n})", "answer": answers[n % 2]} for n in range(40)]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     cli("init", "rows.jsonl")
-    config = load_config(tmp_path / "train.yaml").env.config
+    config = load_config(tmp_path / "rows.yaml").env.config
     assert config["scorer"] == scorer
     if scorer == "json":
         said = 'Answer with one JSON object with the keys "name", "a(b)", "city".'
@@ -270,7 +314,7 @@ def test_rows_that_lack_a_key_are_named_or_asked_without_it(cli, refused, tmp_pa
     rows[5]["context"] = None
     _write_lines(tmp_path / "part.jsonl", rows)
     cli("init", "part.jsonl")
-    splits = make_splits(load_config(tmp_path / "train.yaml"))
+    splits = make_splits(load_config(tmp_path / "part.yaml"))
     tasks = (*splits.train.tasks, *splits.val.tasks, *splits.test.open())
     asked = {task.id: task.description for task in tasks}
     assert asked["row-4"] == "q: q 3?\ncontext: \nAnswer with one of: a, b"
@@ -306,7 +350,7 @@ def test_a_column_that_says_the_split_is_used(cli, tmp_path):
     _write(tmp_path / "rows.csv", [("text", "label", "split"), *rows])
     made = json.loads(cli("init", "rows.csv", "--json").stdout)
     assert made["tasks"] == {"train": 15, "val": 30, "test": 15}
-    assert "split" not in load_config(tmp_path / "train.yaml").env.config["prompt"]
+    assert "split" not in load_config(tmp_path / "rows.yaml").env.config["prompt"]
 
 
 def test_a_split_column_is_found_in_a_long_file_that_is_sorted_by_it(cli, tmp_path):
@@ -315,7 +359,7 @@ def test_a_split_column_is_found_in_a_long_file_that_is_sorted_by_it(cli, tmp_pa
     _write(tmp_path / "rows.csv", [("text", "label", "split"), *rows])
     made = json.loads(cli("init", "rows.csv", "--json").stdout)
     assert made["tasks"] == {"train": 300, "val": 200, "test": 300}
-    config = load_config(tmp_path / "train.yaml")
+    config = load_config(tmp_path / "rows.yaml")
     assert config.env.data.split_column == "split"
     assert "split" not in config.env.config["prompt"]
 
@@ -328,7 +372,7 @@ def test_columns_and_labels_of_any_name_are_asked_for(cli, tmp_path, names):
     rows = [(f"first {n}", f"second {n}", labels[n % 2]) for n in range(60)]
     _write(tmp_path / "rows\U0001f600.csv", [(*names, "label \U0001f600"), *rows])
     cli("init", "rows\U0001f600.csv")
-    config = load_config(tmp_path / "train.yaml")
+    config = load_config(tmp_path / "rows.yaml")
     for task in make_splits(config).train.tasks:
         number = task.id.removeprefix("row-")
         asked = task.description.splitlines()
@@ -341,9 +385,9 @@ def test_columns_and_labels_of_any_name_are_asked_for(cli, tmp_path, names):
 
 def test_a_file_that_is_there_already_is_never_overwritten(data, refused, tmp_path):
     data(20)
-    (tmp_path / "train.yaml").write_text("mine", encoding="utf-8")
+    (tmp_path / "data.yaml").write_text("mine", encoding="utf-8")
     assert "name another file with --to" in refused("init", "data.csv")
-    assert (tmp_path / "train.yaml").read_text(encoding="utf-8") == "mine"
+    assert (tmp_path / "data.yaml").read_text(encoding="utf-8") == "mine"
 
 
 def test_bad_files_and_answers_are_refused_and_leave_nothing(data, refused, tmp_path):
@@ -377,7 +421,7 @@ def test_a_file_in_another_encoding_trains_where_it_is_named(cli, tmp_path):
     text = MESSAGES.read_text(encoding="utf-8").replace("parcel", "paquet à moi")
     (tmp_path / "old.csv").write_bytes(text.encode("cp1252"))
     cli("init", "old.csv", "--encoding", "cp1252")
-    assert load_config(tmp_path / "train.yaml").env.data.encoding == "cp1252"
+    assert load_config(tmp_path / "old.yaml").env.data.encoding == "cp1252"
 
 
 def test_a_scorer_that_raises_is_a_recorded_failure_that_names_function_and_row(
@@ -391,7 +435,7 @@ def test_a_scorer_that_raises_is_a_recorded_failure_that_names_function_and_row(
     )
     cli("init", "data.csv", "--scorer", "own.py:score")
     set_ = ["--set", "rollout.retries=0"]
-    report = json.loads(cli("eval", "train.yaml", "--json", *set_, "--max-faults", "1").stdout)
+    report = json.loads(cli("eval", "data.yaml", "--json", *set_, "--max-faults", "1").stdout)
     overall = report["table"]["overall"]
     assert (overall["failures"], overall["episodes"], overall["mean_reward"]) == (1, 4, 0.5)
     (failed,) = json.loads(cli("runs", "episodes", "latest", "--faults", "--json").stdout)
@@ -401,7 +445,7 @@ def test_a_scorer_that_raises_is_a_recorded_failure_that_names_function_and_row(
     assert "own.py:score gave no score: ZeroDivisionError: division by zero (line 3" in said
 
 
-@pytest.mark.parametrize("words", [("estimate", "train.yaml"), ("doctor", "train.yaml")])
+@pytest.mark.parametrize("words", [("estimate", "data.yaml"), ("doctor", "data.yaml")])
 def test_other_commands_know_the_table(cli, data, words):
     data(200)
     cli("init", "data.csv")

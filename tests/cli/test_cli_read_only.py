@@ -48,7 +48,7 @@ LOOKS = [
 COPY = "copy it to a folder of your own and name the copy"
 WRITES = [
     (("train", "home.yaml"), "cannot be made: Read-only file system. Name a folder that can"),
-    (("eval", "home.yaml"), "--set run.root=FOLDER"),
+    (("eval", "home.yaml"), "can be written as run.root"),
     (("demo", "--half", "text"), "run folder 'runs/demo' cannot be made"),
     (("resume", "home"), "to resume it, copy 'runs/home' to a folder of your own"),
     (("resume", "torn"), "`skillwright runs show runs/torn` looks at it there"),

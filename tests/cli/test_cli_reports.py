@@ -142,10 +142,10 @@ def test_the_details_of_a_training_are_its_decisions_with_edits_and_reasons():
     tables.show_state(console, train_report({"initial": episodes(2, 10), "best": best}).state)
     joined = " ".join(console.file.getvalue().split())
     for words in (
-        "Kept step 1: kept: 9 of 24 tasks went better [and 1 worse];",
+        "Decisions step 1: kept: 9 of 24 tasks went better [and 1 worse];",
         "append: Open [every] cabinet. Then look.",
         "replace: [old] line (skipped replace target not found)",
-        "Not kept step 2: skipped: nothing proposed",
+        "step 2: skipped: nothing proposed",
     ):
         assert words in joined
 

@@ -122,3 +122,16 @@ def test_what_cannot_be_read_is_refused_with_the_next_move(tmp_path):
     (folder / "references" / "x.md").symlink_to(tmp_path / "secret.md")
     with pytest.raises(DataError, match="lies outside the skill's folder"):
         read_skill_file(folder)
+
+
+def test_links_in_code_and_to_other_skills_are_no_references(tmp_path):
+    _write(tmp_path / "other", PLAIN)
+    _write(tmp_path, "secret", "secret.md")
+    body = (
+        "See [other](../other/SKILL.md) and [a](a.md).\n\n"
+        "```markdown\nSee [b](b.md) and [c](../secret.md).\n```\n\n~~~\n[d](../secret.md)\n"
+    )
+    folder = _write(tmp_path / "router", PLAIN + body)
+    for name in ("a.md", "b.md"):
+        _write(folder, f"{name}\n", name)
+    assert read_skill_file(folder).references == {"a.md": "a.md\n"}

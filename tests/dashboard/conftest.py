@@ -1,6 +1,8 @@
 """A trained run behind the pages, and a store full of hostile text."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -26,6 +28,22 @@ def trained_once(tmp_path_factory):
     result = CliRunner().invoke(commands, ["train", str(config)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return root
+
+
+@pytest.fixture(scope="session")
+def rows_once(tmp_path_factory):
+    """The folder of a run on rows with right answers, ``rows``."""
+    root = tmp_path_factory.mktemp("rows") / "runs"
+    config = root.parent / "rows.yaml"
+    messages = Path(__file__).parents[2] / "examples" / "table_data" / "messages.csv"
+    for words in (
+        ("init", messages, "--offline", "--yes", "--to", config),
+        ("train", config, "--limit", "20", "--set", "train.epochs=1", "--set", f"run.root={root}"),
+    ):
+        with ThreadPoolExecutor(1) as apart:  # a browser's event loop runs in this thread
+            result = apart.submit(CliRunner().invoke, commands, list(map(str, words))).result()
+        assert result.exit_code == 0, result.output
+    return root / "rows"
 
 
 class _StopsAt(Notebook):

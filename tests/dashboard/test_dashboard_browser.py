@@ -3,18 +3,23 @@
 `axe/axe.min.js` is axe-core 4.14.1 (MPL-2.0, its license beside it).
 """
 
+import csv
 import shutil
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import uvicorn
+from typer.testing import CliRunner
 
 from paged import HOSTILE, TOKEN, ablation, played
 from skillwright.bank import BankStore, Retire, seed_bank
+from skillwright.cli.app import app as commands
 from skillwright.core import skill_hash
 from skillwright.dashboard import html_report, make_app
+from skillwright.jobs.run import demo_file
 from skillwright.runs import RunStore
 
 CHROMIUM = next(
@@ -137,7 +142,7 @@ def test_nothing_of_a_hostile_episode_runs(page, address, root):
 
 
 @pytest.fixture
-def full(root, stopped_once):
+def full(root, stopped_once, rows_once):
     """Everything that pages can show: a bank, an ablation, a second run, a run of weights."""
     with BankStore.open(root / "mine.sqlite") as store:
         store.adopt(seed_bank("alfworld"), reason="first")
@@ -147,6 +152,7 @@ def full(root, stopped_once):
     for name in ("text", "weights"):
         shutil.copytree(stopped_once / name, root / name)
     shutil.copytree(root / "trained", root / "again")
+    shutil.copytree(rows_once, root / "rows")
     return root
 
 
@@ -156,15 +162,78 @@ def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address,
     page.click("nav >> text=Compare")
     page.select_option("select[name=a]", "trained")
     page.select_option("select[name=b]", "again")
-    page.click("button")
+    page.click("form.filters button")
     assert "95% interval" in page.locator("p.headline").inner_text()
     page.click("nav >> text=Runs")
     page.click("text=mine.sqlite")
     page.fill("input[name=q]", "put a hot apple in fridge")
-    page.click("button")
+    page.click("form.filters button")
     assert page.locator("tr.delta").count() == 1
     assert page.locator("tr.above").count() > 0
     assert page.locator("svg.chart").count() == 1
+
+
+def test_a_table_is_filtered_while_typing_sorted_by_a_click_and_saved(page, address):
+    page.goto(f"{address}runs/trained/edits")
+    rows = "table >> nth=0 >> tbody tr:visible"
+    page.goto(f"{address}runs/trained/tasks?phase=test")
+    page.fill("input[aria-label='filter Heat map']", "house-test-0003")
+    assert page.locator("table.heat tbody tr:visible").count() == 1
+    page.goto(f"{address}runs/trained/skill")
+    assert page.locator(rows).first.locator("td").first.inner_text() == "v0"
+    heading = page.locator("button.sorter").first
+    heading.click()
+    heading.click()
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    assert page.locator(rows).last.locator("td").first.inner_text() == "v0"
+    with page.expect_download() as saved:
+        page.click("button[aria-label='save Versions as CSV']")
+    found = list(csv.reader(Path(saved.value.path()).read_text(encoding="utf-8").splitlines()))
+    assert found[0][:3] == ["version", "from", "written by"]
+    assert found[-1][0] == "v0"
+
+
+def test_episodes_are_filtered_while_typing_and_sorted_by_the_server(page, address):
+    page.goto(f"{address}runs/trained/episodes")
+    page.fill("input[name=task]", "house-test-0003")
+    others = page.locator("#found tbody tr", has_not_text="house-test-0003")
+    others.first.wait_for(state="detached")
+    assert set(page.locator("#found tbody td:nth-child(3)").all_inner_texts()) != set()
+    for text in page.locator("#found tbody td:nth-child(3)").all_inner_texts():
+        assert text.startswith("house-test-0003")
+    page.goto(f"{address}runs/trained/episodes")
+    page.click("th >> text=score")
+    assert "sort=score" in page.url
+    scores = page.locator("#found tbody tr td:nth-child(6)").all_inner_texts()
+    assert scores[0] == "0"
+    page.click("th >> text=score")
+    assert "sort=-score" in page.url
+    assert page.locator("#found tbody tr td:nth-child(6)").first.inner_text() == "1"
+
+
+def test_two_ticked_runs_are_compared_and_a_third_tick_replaces_the_first(page, address, full):
+    page.goto(address)
+    compare = page.locator("button[data-ticks]")
+    assert compare.is_disabled()
+    for name in ("rows", "trained", "again"):
+        page.check(f"input[value={name}]")
+    assert not page.is_checked("input[value=rows]")
+    compare.click()
+    assert "95% interval" in page.locator("p.headline").inner_text()
+
+
+def test_a_mark_and_a_note_on_an_episode_are_kept(page, address, full):
+    page.goto(f"{address}runs/rows/episodes/3")
+    assert page.locator("details[open] summary").inner_text().startswith("First prompt")
+    assert "channel:" in page.locator("dl.facts").inner_text()
+    page.check("input[name=mark]")
+    page.fill("textarea[name=text]", "Ask <b>Ann</b>;\nher rule differs.")
+    page.click("form.note button")
+    page.wait_for_url("**/runs/rows/episodes/3")
+    assert page.is_checked("input[name=mark]")
+    assert page.input_value("textarea[name=text]") == "Ask <b>Ann</b>;\nher rule differs."
+    page.goto(f"{address}runs/rows/episodes?sort=episode")
+    assert page.locator("tbody tr:has-text('e3') span.note").first.get_attribute("title")
 
 
 @pytest.mark.heavy
@@ -186,6 +255,49 @@ def test_the_report_shows_every_figure_without_a_network(browser, full, tmp_path
             assert box["height"] > 50
         assert asked == [file.as_uri()]
         context.close()
+
+
+@pytest.mark.heavy
+def test_the_report_of_the_demo_is_short_and_has_transcripts_of_flipped_tasks(browser, tmp_path):
+    with ThreadPoolExecutor(1) as apart, demo_file("text") as path:
+        words = ["train", str(path), "--set", f"run.root={tmp_path}"]
+        result = apart.submit(CliRunner().invoke, commands, words).result()
+    assert result.exit_code == 0, result.output
+    file = tmp_path / "report.html"
+    file.write_text(html_report(tmp_path / "demo"), encoding="utf-8")
+    assert file.stat().st_size < 1_500_000
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(file.as_uri())
+    assert tab.evaluate("document.documentElement.scrollHeight") <= 5000
+    first = tab.locator("details:has(> .pair)").first
+    first.locator("summary").first.click()
+    assert first.locator("section.turn").first.is_visible()
+    tab.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [("dark", 390), pytest.param("light", 1280, marks=pytest.mark.heavy)],
+)
+def test_a_report_is_legible_and_without_barriers(browser, full, tmp_path, scheme, width):
+    for run in ("rows", "trained"):
+        file = tmp_path / f"{run}.html"
+        file.write_text(html_report(full / run), encoding="utf-8")
+        tab = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+        tab.goto(file.as_uri())
+        for number in range(tab.locator("summary").count()):
+            if tab.locator("summary").nth(number).is_visible():
+                tab.locator("summary").nth(number).click()
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        if width < 700 and run == "rows":  # a cell shows the name of its column, and none is cut
+            box = tab.locator("td[data-label=expected]").first.bounding_box()
+            assert box["width"] > 200
+            assert box["x"] + box["width"] <= width
+        tab.evaluate(AXE)
+        result = tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        serious = [one for one in result["violations"] if one["impact"] in ("serious", "critical")]
+        assert not [(one["id"], one["nodes"][0]["html"][:200]) for one in serious]
+        tab.close()
 
 
 @pytest.mark.parametrize(
@@ -210,7 +322,9 @@ def test_no_view_has_a_serious_barrier(browser, address, full, scheme, width):
     other = (
         "compare?a=trained&b=again",
         "banks/mine.sqlite?q=put+a+hot+apple+in+fridge",
+        "compare?run=trained",
         *(f"runs/weights/{name}" for name in ("", "tasks?phase=val", "training", "bank")),
+        *(f"runs/rows/{name}" for name in ("", "episodes", "episodes?sort=-score", "episodes/3")),
     )
     for view in ("", "compare", *other, *(f"runs/trained/{name}" for name in VIEWS)):
         tab.goto(address + view)

@@ -1,5 +1,7 @@
 """Pages over a run: every view shows what the store holds, and nothing of it can act."""
 
+import csv
+import json
 import re
 import shutil
 
@@ -8,6 +10,8 @@ from starlette.testclient import TestClient
 
 from paged import HOSTILE, TOKEN, played
 from skillwright.dashboard import html_report, make_app, markdown_report
+from skillwright.dashboard.app import form_key
+from skillwright.dashboard.facts import csv_text
 from skillwright.jobs.inspect import ExportRows, export_run, read_run
 from skillwright.runs import RunStore
 
@@ -192,3 +196,120 @@ def test_what_was_searched_for_is_marked_in_the_list_and_in_the_episode(pages):
     assert "<mark>cabinet</mark>" in page
     link = re.search(r'href="(/runs/trained/episodes/\d+\?q=CABINET)"', page)
     assert "<mark>cabinet</mark>" in pages.get(link[1]).text
+
+
+def test_the_overview_names_date_models_data_scorer_and_configuration(pages, root, rows_once):
+    shutil.copytree(rows_once, root / "rows")
+    said = pages.get("/runs/rows/").text
+    for name, value in (
+        ("target", "scripted:clerk"),
+        ("optimizer", "scripted:clerk_analyst"),
+        ("data", "messages.csv; tasks played: 20 train, 20 val, 20 test"),
+        ("scorer", "exact"),
+        ("configuration", "explore gate, 1 epoch, seed 42"),
+        ("date", " UTC"),
+    ):
+        assert re.search(f"<dt>{name}</dt><dd>[^<]*{re.escape(value)}", said), name
+    assert "<summary>config.yaml</summary>" in said
+
+
+def test_episodes_list_question_expected_answer_and_score_also_as_csv(pages, root, rows_once):
+    shutil.copytree(rows_once, root / "rows")
+    said = pages.get("/runs/rows/episodes").text
+    for head in ("question", "expected", "answer", "score"):
+        assert f">{head}<" in said
+    answer = pages.get("/runs/rows/episodes.csv?outcome=unsolved&phase=test")
+    assert answer.headers["content-type"].startswith("text/csv")
+    head, *rows = list(csv.reader(answer.text.splitlines()))
+    assert rows
+    at = {name: number for number, name in enumerate(head)}
+    for row in rows:
+        assert row[at["outcome"]] == "unsolved"
+        assert row[at["expected"]] != row[at["answer"]]
+    assert pages.get("/runs/none/episodes.csv").status_code == 404
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_saved_as_text():
+    text = csv_text(["a"], [["=1+1"], ["-0.5"], ["@x"], [-1.5], ["- a rule"], ["fine"]])
+    assert text.splitlines() == ["a", "'=1+1", "-0.5", "'@x", "-1.5", "'- a rule", "fine"]
+
+
+def note(pages, number, **asked):
+    key = re.search(r'name="key" value="(\w+)"', pages.get(f"/runs/trained/episodes/{number}").text)
+    asked = {"key": key[1], **asked}
+    return pages.post(f"/runs/trained/episodes/{number}/note", data=asked, follow_redirects=False)
+
+
+def test_a_note_is_kept_in_the_run_and_shown_and_an_empty_one_is_removed(pages, root):
+    path = root / "trained" / "notes.json"
+    assert note(pages, 1, text="<script>x</script>\r\nsecond", mark="on").status_code == 303
+    assert json.loads(path.read_text()) == {
+        "1": {"is_marked": True, "text": "<script>x</script>\nsecond"}
+    }
+    shown = pages.get("/runs/trained/episodes/1").text
+    assert "&lt;script&gt;x&lt;/script&gt;" in shown
+    assert "★" in pages.get("/runs/trained/episodes?sort=episode").text
+    assert note(pages, 2, text=" ").status_code == 303
+    assert note(pages, 1, text="").status_code == 303
+    assert json.loads(path.read_text()) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "status"),
+    [
+        ("/runs/trained/episodes/1/note", {"key": "wrong", "text": "x"}, 403),
+        ("/runs/trained/episodes/1/note", {"text": "x"}, 403),
+        ("/runs/trained/episodes/999999/note", {"text": "x"}, 409),
+        ("/runs/none/episodes/1/note", {"text": "x"}, 409),
+        ("/runs/trained/episodes/1/note", {"text": "x" * 10_001}, 409),
+        ("/runs/trained/episodes/1/note", {"text": "x" * 300_000}, 413),
+        ("/runs/trained/episodes/1", {"text": "x"}, 405),
+        ("/runs/trained/episodes/x/note", {"text": "x"}, 405),
+    ],
+)
+def test_a_note_without_our_key_or_on_nothing_is_refused_and_changes_nothing(
+    pages, root, path, asked, status
+):
+    if status not in (403, 405):
+        asked = {"key": form_key(TOKEN), **asked}
+    assert pages.post(path, data=asked).status_code == status
+    assert not (root / "trained" / "notes.json").exists()
+
+
+def test_a_damaged_file_of_notes_is_named_and_left_alone(pages, root):
+    path = root / "trained" / "notes.json"
+    path.write_text("[not json", encoding="utf-8")
+    said = pages.get("/runs/trained/episodes/1").text
+    assert "notes.json" in said
+    assert 'name="text"' not in said
+    asked = {"key": form_key(TOKEN), "text": "x"}
+    assert pages.post("/runs/trained/episodes/1/note", data=asked).status_code == 409
+    assert path.read_text(encoding="utf-8") == "[not json"
+
+
+@pytest.mark.parametrize(
+    ("ticked", "said"),
+    [("?run=trained", "1 runs are ticked"), ("?run=a&run=b&run=c", "3 runs are ticked")],
+)
+def test_other_than_two_ticked_runs_are_refused(pages, ticked, said):
+    assert said in pages.get(f"/compare{ticked}").text
+
+
+def test_the_report_lists_rows_and_transcripts_and_leads_nowhere(root, rows_once):
+    shutil.copytree(rows_once, root / "rows")
+    said = html_report(root / "rows")
+    assert "<summary>Test tasks: 20 rows</summary>" in said
+    assert 'data-label="expected"' in said
+    assert "solved now" in said
+    assert "Expected &#34;" in said  # a transcript
+    for dead in (
+        "side by side",
+        "show all",
+        "Count the turns",
+        "earlier tasks",
+        "<form",
+        "<button",
+    ):
+        assert dead not in said
+    links = re.findall(r'<a [^>]*href="([^"]*)"', said)
+    assert links == [f"#s{number + 1}" for number in range(len(links))]

@@ -73,6 +73,9 @@ class DrawnDuel:
         self.asked.append((list(task_ids), n))
         return [self._pair(task_id) for task_id in task_ids for _ in range(n)]
 
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        return [pair.candidate for pair in await self.draw(task_ids, n)]
+
     def _pair(self, task_id: str) -> Pair:
         number, told = self._next[task_id], self.draws[task_id]
         self._next[task_id] += 1
@@ -104,6 +107,9 @@ class ChanceDuel:
             for task_id in task_ids
             for draw in range(n)
         ]
+
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        return [self.play(task_id, self.shift) for task_id in task_ids for _ in range(n)]
 
     def play(self, task_id: str, shift: float, draw: int = 0) -> EpisodeResult:
         """Succeed by chance."""

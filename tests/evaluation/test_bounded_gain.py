@@ -1,12 +1,14 @@
 """Bounds that hold: what is claimed of a section is not claimed by chance."""
 
 import random
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillwright.core import EpisodeSpec, Pair, Task
 from skillwright.evaluation import (
     AlphaLedger,
     bound_gain,
@@ -81,3 +83,20 @@ def test_where_too_much_is_lost_nothing_follows(make_pairs):
     assert not gain.is_above(-MARGIN)
     assert "lost to failures" in gain.problem
     assert (gain.effect.pairs, gain.effect.lost) == (60, 12)
+
+
+def test_copies_of_a_task_count_once(make_result):
+    def pairs(cluster):
+        return [
+            Pair(*(replace(make_result(0.5, f"t{i}"), spec=spec(i, cluster)) for _side in "ab"))
+            for i in range(60)
+        ]
+
+    def spec(number, cluster):
+        return EpisodeSpec(Task(f"t{number}", "toy", extras=cluster(number)), seed=1)
+
+    alone = bound_gain(pairs(lambda i: {}), 60, 0.05)
+    copies = bound_gain(pairs(lambda i: {"cluster": i // 6}), 60, 0.05)
+    assert copies.effect.clusters == 10
+    assert copies.interval.low == pytest.approx(least_margin(10, 0.05) * -1)
+    assert alone.interval.low == pytest.approx(-least_margin(60, 0.05))

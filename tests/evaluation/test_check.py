@@ -110,3 +110,16 @@ def test_noise_counts_tasks_that_vary_and_sees_a_drift(make_pairs):
     noise = Noise.of(make_pairs([(0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (None, 1.0)]))
     assert (noise.tasks, noise.varying, noise.lost, noise.is_odd) == (3, 2, 1, False)
     assert Noise.of(make_pairs([(1.0, 0.0)] * 12)).is_odd
+
+
+async def test_near_copies_count_once(make_result):
+    rates = [(0.0, 1.0)] * 6 + [(0.5, 0.5)] * 34
+    alone = await CheckTest().judge(RatedDuel(rates, make_result))
+    copies = {f"t{n}": "copies" for n in range(6)}
+    duel = RatedDuel([(0.0, 1.0)] * 40, make_result)
+    found = await CheckTest(clusters=dict.fromkeys(duel.task_ids, "one")).judge(duel)
+    assert (found.sample, found.answer) == ("draws", BETTER)  # of one task, in effect
+    together = await CheckTest(clusters=copies).judge(RatedDuel(rates, make_result))
+    assert together.effect.clusters == 35
+    assert together.p_better > alone.p_better
+    assert "40 tasks (in 35 clusters of near copies)" in together.sentence

@@ -1,11 +1,14 @@
-"""The gate of a step where proof is left to the release: when it stops, and what it draws."""
+"""The gate of a step where proof is left to the release: what it draws, and what it believes."""
+
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from skillwright.evaluation import AlphaLedger, Decision, ExploreGate, ReleaseTest, Terms
+from skillwright.evaluation import AlphaLedger, Decision, ExploreGate, ReleaseTest, Seen, Terms
 
 LEDGER, TERMS = ExploreGate().ledger(0.05, 8), Terms()
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
@@ -21,105 +24,184 @@ async def judged(duel, ledger=LEDGER, terms=TERMS, **gate):
     return await ExploreGate(**gate).judge(duel, ledger, terms)
 
 
-async def test_a_clear_gain_is_accepted_after_one_draw_of_each_task(drawn_duel):
+def drawn(duel):
+    """Count how often each task was drawn."""
+    return Counter(name for names, n in duel.asked for name in names for _ in range(n))
+
+
+def first_seen(duel, rewards):
+    """Return what a run has seen after a baseline with these rewards, and one draw of each again.
+
+    The second draws differ on every other task, so the agent's answers vary.
+    """
+    base = dict(zip(duel.task_ids, rewards, strict=True))
+    again = {one: (1 - score if n % 2 else score, 1) for n, (one, score) in enumerate(base.items())}
+    return Seen({one: (score, 1) for one, score in base.items()}), Seen({}, again)
+
+
+HALF = [0.0, 1.0] * 20
+
+
+# Without earlier draws.
+
+
+async def test_without_earlier_draws_both_sides_are_drawn_once_first(drawn_duel):
     duel = drawn_duel(tasks(*[WIN] * 8, ties=12))
     verdict = await judged(duel)
     assert verdict.decision is Decision.ACCEPT
-    assert duel.asked == [(duel.task_ids, 1)]
-    assert (verdict.pairs, verdict.rollouts, verdict.effect) == (20, 40, 0.4)
-    assert (verdict.incumbent_score, verdict.candidate_score) == (0.6, 1.0)
-    assert verdict.reason == (
-        "Accepted as current: 8 of 20 tasks went better and 0 worse in 20 pairs of draws; mean "
-        "0.600 -> 1.000, a change of +0.400 (95% interval +0.158 to +0.613); a gain is more likely "
-        "than not."
-    )
+    assert duel.asked[0] == (duel.task_ids, 1)
+    assert verdict.seen.incumbent == {}  # nothing is kept: the caller has no belief
+    assert verdict.effect > 0.1
+    assert verdict.interval[0] < verdict.effect < verdict.interval[1]
+    assert verdict.candidate_score == pytest.approx(verdict.incumbent_score + verdict.effect)
+    assert verdict.reason.startswith("Accepted as current: expected gain +0.")
+    assert str(verdict.current) in verdict.reason
 
 
 async def test_a_clear_loss_is_given_up_after_one_draw_of_each_task(drawn_duel):
     duel = drawn_duel(tasks(*[LOSS] * 8, ties=12))
     verdict = await judged(duel)
     assert (verdict.decision, duel.asked) == (Decision.REJECT, [(duel.task_ids, 1)])
-    assert verdict.reason.startswith("Rejected: 0 of 20 tasks went better and 8 worse in 20 pairs")
-    assert verdict.reason.endswith("; a gain is not likely enough.")
+    assert verdict.reason.startswith("Rejected: expected gain -0.")
 
 
-@pytest.mark.parametrize(
-    ("last", "decision"),
-    [(TIE, Decision.ACCEPT), (LOSS, Decision.REJECT), (WIN, Decision.ACCEPT)],
-)
-async def test_the_last_look_accepts_any_gain_and_a_tie_is_none(drawn_duel, last, decision):
-    # One task gains and one loses the same, and only the last two draws part them.
-    duel = drawn_duel(tasks([WIN] * 6, [LOSS] * 4 + [last] * 2, ties=8))
+async def test_tasks_with_one_text_on_both_sides_are_not_drawn_again(drawn_duel, make_result):
+    duel = drawn_duel(tasks(*[WIN, LOSS] * 5, ties=10))
+    plain, shared = duel.draw, {f"t{n}" for n in range(10, 20)}
+
+    async def draw(task_ids, n):
+        pairs = await plain(task_ids, n)
+        one = {name: make_result(1.0, name, key=name) for name in shared}
+        return [
+            replace(p, incumbent=one[p.task_id], candidate=one[p.task_id])
+            if p.task_id in shared
+            else p
+            for p in pairs
+        ]
+
+    duel.draw = draw
     verdict = await judged(duel)
-    both = ["t0", "t1"]
-    assert duel.asked == [(duel.task_ids, 1), (both, 1), (both, 2), (both, 2)]
-    assert (verdict.decision, verdict.rollouts) == (decision, 2 * (10 + 2 + 4 + 4))
+    assert all(drawn(duel)[name] == 1 for name in shared)
+    assert not shared & set(verdict.seen.candidate)
+    assert verdict.rollouts == 20 + 10 + sum(drawn(duel)[f"t{n}"] - 1 for n in range(10))
 
 
-async def test_the_more_looks_are_left_the_clearer_a_case_must_be(drawn_duel):
-    # Of 20 tasks one win is a z of 1.0: too little at the first look, and enough at the second.
-    duel = drawn_duel(tasks(WIN, ties=19))
-    assert (await judged(duel)).accepted
-    assert duel.asked == [(duel.task_ids, 1), (["t0"], 1)]
-    only_two = drawn_duel(tasks(WIN, ties=19))
-    assert (await judged(only_two, draws=2)).accepted
-    assert only_two.asked == [(only_two.task_ids, 1)]  # with one look left 0.6 is enough
-    worse = drawn_duel(tasks(LOSS, ties=19))
-    assert not (await judged(worse)).accepted
-    assert worse.asked == [(worse.task_ids, 1)]  # and giving up takes less: -1.0 is below -0.8
+async def test_where_all_texts_are_the_same_nothing_is_decided(drawn_duel, make_result):
+    duel = drawn_duel(tasks(ties=9))
+    plain = duel.draw
+
+    async def draw(task_ids, n):
+        pairs = await plain(task_ids, n)
+        one = make_result(1.0, "t0", key="same")
+        return [replace(pair, incumbent=one, candidate=one) for pair in pairs]
+
+    duel.draw = draw
+    verdict = await judged(duel)
+    assert verdict.decision is Decision.UNDECIDED
+    assert "the same skill text on all held-out tasks" in verdict.reason
 
 
-async def test_only_tasks_whose_results_differ_are_drawn_again(drawn_duel):
-    # The third ties in every draw, and is solved in some of them only.
-    noisy = [MISS, TIE, MISS, MISS, TIE, TIE]
-    duel = drawn_duel(tasks([WIN], [LOSS, WIN], noisy, ties=7))
-    await judged(duel)
-    assert [names for names, _ in duel.asked[:2]] == [duel.task_ids, ["t0", "t1"]]
-    assert all("t2" not in names for names, _ in duel.asked[1:])
+# With a belief.
 
 
-@pytest.mark.parametrize("result", [TIE, MISS, (0.5, 0.5)])
-async def test_where_everything_ties_one_look_is_the_last(drawn_duel, result):
-    duel = drawn_duel(tasks(*[result] * 12))
-    verdict = await judged(duel, metric="soft")
-    assert (verdict.decision, verdict.effect) == (Decision.REJECT, 0.0)
-    assert duel.asked == [(duel.task_ids, 1)]
+async def test_only_the_candidate_is_drawn_and_only_as_long_as_it_is_worth(drawn_duel):
+    duel = drawn_duel(tasks(*[WIN] * 20, ties=20))
+    verdict = await judged(duel, terms=Terms(seen=first_seen(duel, HALF)))
+    assert verdict.accepted
+    assert verdict.rollouts == verdict.pairs == sum(drawn(duel).values()) < 40
+    assert sum(count for _, count in verdict.seen.candidate.values()) == verdict.pairs
+    assert verdict.seen.accepted
+    assert verdict.current.mean > verdict.incumbent_score
+
+
+async def test_a_dear_step_buys_more_draws_and_a_cheap_one_fewer(drawn_duel):
+    def rollouts(cost):
+        return judged_at(drawn_duel, cost)
+
+    assert (await rollouts(1.0)).rollouts <= (await rollouts(40.0)).rollouts
+    assert (await rollouts(40.0)).rollouts < (await rollouts(1000.0)).rollouts
+
+
+async def judged_at(drawn_duel, cost):
+    duel = drawn_duel(tasks(*[MISS, TIE, MISS, TIE, WIN] * 8))
+    return await judged(duel, terms=Terms(seen=first_seen(duel, HALF), step_cost=cost, seed=1))
+
+
+async def test_no_lucky_draw_of_the_current_skill_decides(drawn_duel):
+    """A skill that drew 70% once is not taken for one that solves 70%."""
+    lucky = [1.0] * 28 + [0.0] * 12
+    once = drawn_duel(tasks(ties=40))
+    only = Seen({name: (score, 1) for name, score in zip(once.task_ids, lucky, strict=True)})
+    worse = Seen(dict.fromkeys(once.task_ids, (0.5, 1)))
+    verdict = await judged(once, terms=Terms(seen=(only, *[worse] * 5)))
+    assert verdict.incumbent_score < 0.7
+
+
+async def test_the_belief_follows_from_what_was_seen_alone(drawn_duel):
+    seen = first_seen(drawn_duel(tasks(ties=40)), HALF)
+    verdicts = []
+    for _ in range(2):
+        duel = drawn_duel(tasks(*[WIN] * 10, *[LOSS] * 3, ties=27))
+        verdicts.append(await judged(duel, terms=Terms(seen=seen)))
+    assert verdicts[0] == verdicts[1]
+    later = drawn_duel(tasks(*[WIN] * 10, ties=30))
+    after = await judged(later, terms=Terms(seen=(*seen, verdicts[0].seen)))
+    assert after.incumbent_score == pytest.approx(verdicts[0].current.mean, abs=1e-6)
+
+
+async def test_a_budget_ends_a_decision_inside_its_draws(drawn_duel):
+    duel = drawn_duel(tasks(*[MISS, TIE, WIN, LOSS] * 10))
+    terms = Terms(seen=first_seen(duel, HALF), rollouts=7, step_cost=500)
+    verdict = await judged(duel, terms=terms)
+    assert verdict.rollouts == 7
+    assert verdict.decision is not Decision.UNDECIDED
+
+
+# Agents that answer alike each time.
+
+
+async def test_what_answers_alike_is_decided_by_one_draw_of_each_task(drawn_duel):
+    duel = drawn_duel(tasks(*[WIN] * 6, *[LOSS] * 5, ties=29))
+    base = Seen(
+        {name: (new if new == old else old, 1) for name, [(old, new)] in duel.draws.items()}
+    )
+    verdict = await judged(duel, terms=Terms(seen=(base,)))
+    # Twelve tasks are drawn on both sides, once in a run, to find out.
+    assert [n for _, n in duel.asked] == [1, 1]
+    assert [len(names) for names, _ in duel.asked] == [12, 28]
+    assert (verdict.decision, verdict.rollouts) == (Decision.ACCEPT, 24 + 28)
+    assert (verdict.better, verdict.worse) == (6, 5)
+    assert verdict.moved == {f"t{n}": 1.0 if n < 6 else -1.0 for n in range(11)}
+    assert verdict.effect == pytest.approx(1 / 40)
+    assert "the agent answers alike each time, so one draw of each decides" in verdict.reason
+    later = drawn_duel(tasks(*[MISS] * 6, *[LOSS] * 5, ties=29))
+    worse = await judged(later, terms=Terms(seen=(base, verdict.seen)))
+    assert (worse.decision, worse.rollouts) == (Decision.REJECT, 40)
 
 
 @given(st.lists(st.sampled_from([WIN, LOSS, TIE, MISS]), min_size=1, max_size=30))
-async def test_agents_whose_answers_do_not_vary_cost_one_look_of_what_ties(drawn_duel, results):
+async def test_agents_that_answer_alike_are_judged_by_the_sum_of_gains(drawn_duel, results):
     duel = drawn_duel(tasks(*results))
-    verdict = await judged(duel)
-    differ = sum(old != new for old, new in results)
-    assert verdict.rollouts <= 2 * (len(results) + 5 * differ)
+    base = Seen({f"t{n}": (old, 1) for n, (old, _) in enumerate(results)})
+    verdict = await judged(duel, terms=Terms(seen=(base,)))
+    assert verdict.rollouts == len(results) + min(12, len(results))
     assert verdict.accepted == (results.count(WIN) > results.count(LOSS))
 
 
-async def test_more_than_a_tenth_of_lost_pairs_is_undecided(drawn_duel):
-    few = drawn_duel(tasks(*[WIN] * 17, [LOST, TIE]))
-    assert (await judged(few)).accepted
-    many = drawn_duel(tasks(*[WIN] * 17, LOST, LOST))
-    verdict = await judged(many)
+# Faults, few tasks, rewards.
+
+
+async def test_lost_draws_tell_nothing_and_more_than_half_of_them_decide_nothing(drawn_duel):
+    seen = first_seen(drawn_duel(tasks(ties=40)), HALF)
+    some = drawn_duel(tasks(*[WIN] * 28, *[(0.0, None)] * 12))
+    verdict = await judged(some, terms=Terms(seen=seen))
+    assert verdict.accepted
+    assert verdict.rollouts == verdict.pairs + verdict.lost
+    most = drawn_duel(tasks(*[WIN] * 4, *[(0.0, None)] * 36))
+    verdict = await judged(most, terms=Terms(seen=seen))
     assert verdict.decision is Decision.UNDECIDED
-    assert "2 of 19 pairs were lost" in verdict.reason
-    assert (verdict.lost, verdict.rollouts, verdict.alpha) == (2, 38, None)
-
-
-async def test_tasks_that_always_fail_are_not_drawn_again_and_hold_up_no_verdict(drawn_duel):
-    # Drawn with the two tasks that vary, the three of forty would soon be a seventh of all pairs.
-    duel = drawn_duel(tasks(*[LOST] * 3, [WIN] * 6, [LOSS] * 4 + [WIN] * 2, ties=35))
-    verdict = await judged(duel)
-    assert duel.asked[1:] == [(["t3", "t4"], 1), (["t3", "t4"], 2), (["t3", "t4"], 2)]
-    assert (verdict.decision, verdict.pairs, verdict.lost) == (Decision.ACCEPT, 47, 3)
-
-
-async def test_more_than_a_tenth_of_tasks_without_a_score_is_undecided(drawn_duel):
-    # Of 45 pairs only four were lost, and they are four of the 25 tasks.
-    varying = [[WIN] * 6, [LOSS] * 4 + [WIN] * 2] * 2
-    verdict = await judged(drawn_duel(tasks(*varying, *[LOST] * 4, ties=17)))
-    assert (verdict.decision, verdict.pairs, verdict.lost) == (Decision.UNDECIDED, 41, 4)
-    assert "4 of 25 held-out tasks have no score on both sides" in verdict.reason
-    assert "more than 10%" in verdict.reason
+    assert "draws were lost to failures of a model or an environment" in verdict.reason
+    assert verdict.alpha is None
 
 
 async def test_where_everything_is_lost_nothing_is_decided(drawn_duel):
@@ -128,21 +210,14 @@ async def test_where_everything_is_lost_nothing_is_decided(drawn_duel):
 
 
 async def test_rewards_are_compared_by_the_metric(drawn_duel):
-    graded = tasks(*[(0.4, 0.6)] * 5, ties=5)
+    graded = tasks(*[(0.4, 0.6)] * 30)
     hard = await judged(drawn_duel(graded))
-    assert (hard.decision, hard.effect, hard.rollouts) == (Decision.REJECT, 0.0, 20)
+    assert hard.incumbent_score < 0.1
     soft = await judged(drawn_duel(graded), metric="soft")
-    assert (soft.accepted, soft.effect) == (True, pytest.approx(0.1))
+    assert soft.accepted
+    assert soft.incumbent_score == pytest.approx(0.4, abs=0.05)
     passing = Terms(success_threshold=0.5)
-    assert (await judged(drawn_duel(graded), terms=passing)).effect == 0.5
-    mixed = await judged(drawn_duel(graded), terms=passing, metric="mixed", mixed_weight=0.25)
-    assert mixed.effect == pytest.approx(0.75 * 0.5 + 0.25 * 0.1)
-
-
-async def test_small_gains_in_graded_rewards_are_weighed_and_not_counted(drawn_duel):
-    # Nine tasks gain a little, and one loses more than all of them together.
-    duel = drawn_duel(tasks(*[(0.5, 0.51)] * 9, (0.9, 0.1)))
-    assert (await judged(duel, metric="soft")).decision is Decision.REJECT
+    assert (await judged(drawn_duel(graded), terms=passing)).effect > soft.effect
 
 
 async def test_without_tasks_nothing_is_decided_and_one_task_is_enough(drawn_duel):
@@ -150,21 +225,17 @@ async def test_without_tasks_nothing_is_decided_and_one_task_is_enough(drawn_due
     verdict = await judged(none)
     assert (verdict.decision, none.asked) == (Decision.UNDECIDED, [])
     assert "Add validation tasks" in verdict.reason
-    for result, accepted in ((WIN, True), (LOSS, False), (TIE, False)):
-        one = drawn_duel(tasks(result))
-        assert (await judged(one)).accepted is accepted
-        assert one.asked == [(["t0"], 1)]
+    assert not (await judged(drawn_duel(tasks(LOSS)))).accepted
+    assert (await judged(drawn_duel(tasks(WIN)), step_cost_draws())).decision
 
 
-async def test_with_one_draw_there_is_one_look(drawn_duel):
-    for results, accepted in (([WIN, WIN, LOSS], True), ([WIN, LOSS], False)):
-        duel = drawn_duel(tasks(*results, ties=9))
-        assert (await judged(duel, draws=1)).accepted is accepted
-        assert duel.asked == [(duel.task_ids, 1)]
+def step_cost_draws():
+    """Return a ledger; a step uses none of it."""
+    return AlphaLedger(0.05, 2, made=2, shares=(0.6, 0.4))
 
 
 async def test_a_step_makes_no_test_and_takes_nothing_of_the_alpha(drawn_duel):
-    spent = AlphaLedger(0.05, 2, made=2, shares=(0.6, 0.4))
+    spent = step_cost_draws()
     for result in (WIN, LOSS):
         verdict = await judged(drawn_duel(tasks(*[result] * 9)), spent)
         assert verdict.decision is not Decision.UNDECIDED
@@ -185,14 +256,10 @@ async def test_whatever_happens_no_task_is_drawn_more_often_than_allowed(
 ):
     duel = drawn_duel(tasks(*results))
     verdict = await judged(duel, metric=metric, draws=draws)
-    taken = {name: sum(n for names, n in duel.asked if name in names) for name in duel.task_ids}
-    assert all(1 <= count <= draws for count in taken.values())
-    assert verdict.rollouts == 2 * sum(taken.values()) == 2 * (verdict.pairs + verdict.lost)
-    for (before, _), (after, _) in zip(duel.asked, duel.asked[1:], strict=False):
-        assert set(after) <= set(before) or any(None in pair for one in results for pair in one)
+    assert all(count <= draws + 1 for count in drawn(duel).values())
     if verdict.accepted:
         assert verdict.effect > 0
-        assert verdict.lost <= 0.1 * (verdict.pairs + verdict.lost)
+        assert verdict.pairs >= verdict.lost / 2
 
 
 def test_its_settings_are_those_of_its_release_test():
@@ -202,8 +269,8 @@ def test_its_settings_are_those_of_its_release_test():
     assert gate.release == ReleaseTest(5, "mixed", 0.3, 0.1, 2)
     assert gate.ledger(0.1, 99) == AlphaLedger(0.1, 1, shares=(1.0,))
     assert gate.ledger(0.1, 99, second_release=True) == AlphaLedger(0.1, 2, shares=(0.6, 0.4))
-    assert ExploreGate(draws=1).expected_rollouts(40) == 80
-    assert ExploreGate(draws=2).expected_rollouts(40) == ExploreGate().expected_rollouts(40) == 120
+    assert ExploreGate().expected_rollouts(500) == 40
+    assert ExploreGate(draws=2).expected_rollouts(8) == 16
 
 
 @pytest.mark.parametrize(
@@ -225,15 +292,20 @@ def test_a_setting_that_cannot_be_is_refused_at_once(wrong):
         ExploreGate(**wrong)
 
 
-# Measured over 2,000 duels: 0.44, 0.05, 0.98, and 1.6, 1.3, 1.2 times the first look.
 @pytest.mark.parametrize(
-    ("shift", "least", "most", "looks"),
-    [(0.0, 0.35, 0.52, 1.75), (-0.1, 0.0, 0.09, 1.45), (0.15, 0.94, 1.0, 1.4)],
+    ("shift", "least", "most"), [(0.0, 0.1, 0.45), (-0.1, 0.0, 0.12), (0.15, 0.65, 1.0)]
 )
 async def test_a_step_is_right_more_often_than_wrong_at_few_rollouts(
-    chance_duel, shift, least, most, looks
+    chance_duel, shift, least, most
 ):
-    verdicts = [await judged(chance_duel(40, shift, seed=seed)) for seed in range(300)]
-    share = sum(verdict.accepted for verdict in verdicts) / 300
+    verdicts = []
+    for seed in range(150):
+        duel = chance_duel(40, shift, seed=seed)
+        base, again = [
+            {name: (duel.play(name, 0.0).reward, 1) for name in duel.task_ids} for _ in range(2)
+        ]
+        seen = (Seen(base), Seen({}, again))
+        verdicts.append(await judged(duel, terms=Terms(seen=seen, seed=seed)))
+    share = sum(verdict.accepted for verdict in verdicts) / 150
     assert least <= share <= most
-    assert sum(verdict.rollouts for verdict in verdicts) / (300 * 80) <= looks
+    assert sum(verdict.rollouts for verdict in verdicts) / 150 <= 60

@@ -253,3 +253,16 @@ async def test_the_strict_gate_is_undecided_without_tasks_or_with_many_lost(
     lost = await judged(StrictGate(), listed_duel(make_pairs([WIN, WIN, LOST])))
     assert lost.decision is Decision.UNDECIDED
     assert "1 of 3 pairs were lost" in lost.reason
+
+
+async def test_the_paired_gate_counts_copies_of_a_task_once(listed_duel, make_pairs):
+    pairs = make_pairs([(0, 1)] * 30 + [(1, 0)] * 10)
+    alone = await PairedGate().judge(listed_duel(pairs), AlphaLedger(0.05, 1))
+    terms = Terms(clusters={f"t{i}": f"q{i // 5}" for i in range(40)})
+    clustered = await PairedGate().judge(listed_duel(pairs), AlphaLedger(0.05, 1), terms)
+    assert alone.accepted
+    assert not clustered.accepted
+    assert clustered.p_value == pytest.approx(37 / 256)  # of 8 questions 6 gained and 2 lost
+    few = Terms(clusters={f"t{i}": f"q{i // 10}" for i in range(40)})
+    undecided = await PairedGate().judge(listed_duel(pairs), AlphaLedger(0.05, 1), few)
+    assert "40 held-out tasks that are 4 clusters of near copies cannot prove" in undecided.reason

@@ -4,7 +4,7 @@ import pytest
 
 from doors import ALL_RULES, ALL_WRONG, Walker, doors_config, llms, look
 from skillwright.core import ModelError, Usage
-from skillwright.jobs.inspect import read_run, summarize_runs
+from skillwright.jobs.inspect import compare_runs, read_run, summarize_runs
 from skillwright.jobs.run import NullCallback
 from skillwright.jobs.text import CheckPlan, open_run, read_check, run_check, start_check
 from skillwright.rollout import EngineDown
@@ -72,6 +72,13 @@ async def test_a_dead_endpoint_is_no_answer_and_the_check_continues(tmp_path):
     with open_run(run.folder.path) as run:
         nothing = Walker(dies_at(1))
         assert await run_check(run, NullCallback(), llms(nothing)) == report
+
+
+async def test_the_two_skills_of_a_check_are_compared_afterwards(tmp_path):
+    path, report = await checked(doors_config(tmp_path), Walker(), ALL_RULES)
+    found = compare_runs(path, path, skill_a="old", skill_b="new")
+    assert found.overall.effect == pytest.approx(report.verdict.effect.gain)
+    assert found.b.what == "check, new skill on val"
 
 
 async def test_the_cost_of_an_episode_is_unknown_without_prices(tmp_path):

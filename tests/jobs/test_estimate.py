@@ -194,6 +194,9 @@ def test_the_command_prints_a_table_with_all_that_it_rests_on(tmp_path):
     assert said.exit_code == 0, said.output
     for word in ("train", "gate", "total", "Prices:", "It rests on:", "free", "measured on"):
         assert word in said.output
+    assert said.output.count("tokens in") == 1  # one table, with an evaluation as its last row
+    assert "eval alone" in said.output
+    assert "simulated user" not in said.output  # none takes part
 
 
 def test_the_command_gives_json_to_scripts(tmp_path):

@@ -71,7 +71,7 @@ async def test_a_run_stops_within_what_was_in_flight_and_keeps_all_of_it(tmp_pat
     most_turns = 2
     assert 0.2 <= used.cost_usd <= 0.2 + PRICE * most_turns * concurrent
     assert f"{used.cost_usd:.4g} USD" in said
-    [larger] = re.findall(r"such as --set budget\.usd=([0-9.]+)$", said)
+    [larger] = re.findall(r"such as budget\.usd=([0-9.]+)$", said)
     assert float(larger) > used.cost_usd
 
 
@@ -125,7 +125,7 @@ async def test_a_cost_that_nobody_knows_stops_a_budget_in_money(tmp_path):
 
     path, said = await until_spent(tmp_path, {"usd": 5.0}, Silent())
     assert "did not say what a call used" in said
-    assert said.endswith("such as --set budget.usd=null --set budget.minutes=60")
+    assert said.endswith("such as budget.usd=null budget.minutes=60")
     with open_run(path, overrides=["budget.usd=null", "budget.minutes=60"]) as again:
         assert (again.config.budget.usd, again.config.budget.minutes) == (None, 60)
 

@@ -41,7 +41,7 @@ def only_equal(one: BankSkill, other: BankSkill) -> bool:
 
 def near_in_text(one: BankSkill, other: BankSkill) -> bool:
     """Return whether two skills have the same name and numbers, and nearly the same text."""
-    if _normalized(one.name) != _normalized(other.name):
+    if _normalized(one.name) != _normalized(other.name) or one.details != other.details:
         return False
     first, second = _normalized(one.text), _normalized(other.text)
     if _NUMBER.findall(first) != _NUMBER.findall(second):
@@ -76,6 +76,8 @@ def near_in_meaning(embedder: Embedder, threshold: float = SIMILAR_MEANING) -> I
     def is_near(one: BankSkill, other: BankSkill) -> bool:
         if near_in_text(one, other):
             return True
+        if one.details != other.details:
+            return False
         return bool(float(vector(one.text) @ vector(other.text)) >= threshold)
 
     return is_near
@@ -318,9 +320,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
-    """The outcome of every change, in the order of the proposals."""
+    """The outcome of every change, in the order of the proposals, and notes on an import."""
 
     outcomes: tuple[Outcome, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def added(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from textwrap import indent
 
 from skillwright.bank.retrieve import Retrieved, Scored
 from skillwright.core import BankSkill, ConfigError, SkillKind
@@ -143,7 +144,12 @@ def _section(heading: str, skills: Sequence[Scored]) -> str:
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def skill_line(skill: BankSkill) -> str:
-    """Format a skill on one line, as agents and teachers read it."""
+    """Format a skill on one line, with its details below, as agents and teachers read it."""
+    line = _line(skill)
+    return f"{line}\n{indent(skill.details, '  ')}" if skill.details else line
+
+
+def _line(skill: BankSkill) -> str:
     start = f"- [{_flat(skill.id)}] {_flat(skill.name).rstrip('.:')}: "
     principle, failure = _sentence(skill.principle), skill.counterfactual
     if failure is not None:

@@ -201,6 +201,25 @@ def neighbors() -> tuple[Described, ...]:
     return tuple(Described(row[0], row[1], tuple(row[2:])) for row in rows)
 
 
+def lexical_choice(skills: Sequence[Described]) -> Callable[[str], int | None]:
+    """Return a function that chooses a skill for a task's text, as in `trigger_test`.
+
+    It returns the position of the skill in ``skills``; ``None`` for none.
+    """
+    ranks = _ranker(skills)
+
+    def choose(task: str) -> int | None:
+        return next((at for at, _ in ranks(task)), None)
+
+    return choose
+
+
+def typical_words(prompts: Sequence[str], others: Sequence[str]) -> str:
+    """Return the words that distinguish prompts from others, the most typical ones first."""
+    fit = _fit(prompts)
+    return _typical(fit, _weights(fit, others)) if fit else ""
+
+
 def trigger_test(
     skills: Sequence[Described], others: Sequence[Described] | None = None
 ) -> list[TriggerScore]:

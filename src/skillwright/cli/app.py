@@ -93,7 +93,7 @@ COMMANDS = (
     (
         "init",
         "init:init",
-        "Write the configuration for training on a file of rows.",
+        "Write the configuration for a file of rows, or for a skill's folder with evals.",
         _TRAIN,
     ),
     (
@@ -195,7 +195,12 @@ COMMANDS = (
         _INSPECT,
     ),
     ("policy", "policy:app", "Take trained weights out of a run.", _SKILLS),
-    ("skill", "skill:app", "Look into a trained skill document, and take it away.", _SKILLS),
+    (
+        "skill",
+        "skill:app",
+        "Versions of a trained skill document: look, compare, take away.",
+        _SKILLS,
+    ),
     ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
     (
         "verify",

@@ -25,6 +25,7 @@ from skillwright.cli.options import (
     NoModel,
     Output,
     Root,
+    Sign,
     SkillName,
     Teacher,
     To,
@@ -270,6 +271,7 @@ def export(  # noqa: PLR0913 - each is an option
     version: Annotated[int | None, typer.Option(help="A version; else the newest.")] = None,
     name: SkillName = "",
     no_model: NoModel = False,
+    sign: Sign = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a bank as an Agent Skills folder (--to), JSON, SkillRL's layout, or Markdown."""
@@ -278,6 +280,8 @@ def export(  # noqa: PLR0913 - each is an option
         chosen = form or ("agent-skills" if to else SUFFIXES.get(place.suffix.lower()))
         if to is not None and chosen != "agent-skills":
             raise ConfigError(f"--to {to} writes folders of skills; leave --format {form} out")
+        if sign is not None and chosen not in (None, "agent-skills"):
+            raise ConfigError("--sign signs the evidence in a folder of skills; write one")
         if version is None:
             found = read_bank(bank, "--bank")
         else:
@@ -287,7 +291,7 @@ def export(  # noqa: PLR0913 - each is an option
             export_bank_file(found, place, chosen)
             written: dict[str, Any] = {"format": chosen, "files": 1, "left_out": {}}
         else:
-            options = ExportOptions(place, name, asks_model=not no_model)
+            options = ExportOptions(place, name, asks_model=not no_model, sign_with=sign)
             taken = asyncio.run(export_bank(found, bank, options))
             written = {"format": "agent-skills", **taken.to_dict()}
     print_result(

@@ -29,6 +29,7 @@ from skillwright.bank import (
 from skillwright.cli.tables import own_up, print_indented
 from skillwright.cli.words import counted, print_words
 from skillwright.core import BankSkill
+from skillwright.core.fence import without_controls
 from skillwright.core.jsonio import encode_fields
 from skillwright.jobs.bank import (
     Answer,
@@ -129,7 +130,8 @@ def show_history(console: Console, found: SkillHistory) -> None:
         f"{kind}, {skill.status}, version {skill.version}, for {words(skill.category)}"
         + escape(where)
     )
-    lines = [("when", skill.applicability), ("do", skill.principle)]
+    details = f"\n{skill.details}" * bool(skill.details)
+    lines = [("when", skill.applicability), ("do", skill.principle), ("details", details)]
     if said is not None:
         lines += [
             ("failed at", said.failure_point),
@@ -446,6 +448,8 @@ def show_import(console: Console, report: MoveReport, bank: str) -> None:
     skills = count_skills(report.bank).headline
     at = f"[bold]{escape(bank)}[/] is at version {report.bank.version}"
     console.print(f"{at}: {skills}")
+    for note in report.report.notes:
+        print_indented(console, 2, Text(without_controls(note)))
     added = [one for one in report.report.outcomes if one.decision is Decision.ADDED]
     for one in report.report.outcomes:
         if one.decision is not Decision.ADDED:

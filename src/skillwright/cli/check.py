@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,39 +25,40 @@ from skillwright.cli.options import (
     Split,
     by_our_name,
 )
+from skillwright.cli.skill import say_plan, show_values
 from skillwright.cli.words import make_console, print_words
-from skillwright.config import RunConfig, load_config
-from skillwright.core import ConfigError, SkillwrightError
+from skillwright.core import SkillwrightError, UsageError
 from skillwright.core.errors import BudgetSpent
 from skillwright.jobs.inspect import (
+    MOST_ITEMS,
+    AblationPlan,
+    CheckRequest,
+    ablate,
+    begin_check,
+    begin_model_check,
     cost_lines,
-    differences,
-    new_skill,
     noise_text,
-    old_skill,
+    plan_ablation,
     refuse_other_file,
+    split_document,
     write_junit,
     write_markdown,
 )
 from skillwright.jobs.run import (
-    SplitName,
-    find_run,
-    is_adapter,
+    money_text,
     priced_models,
-    refuse_unasked_data,
 )
 from skillwright.jobs.text import (
-    CheckPlan,
     CheckReport,
     EvalPlan,
     Run,
-    preflight,
+    has_scripted_models,
     run_check,
-    start_check,
+    run_evaluation,
 )
-from skillwright.runs.folder import CONFIG_NAME
 
 _COLORS = {"better": "green", "not worse": "green", "worse": "red", "undecided": "yellow"}
+_LEAVE_ONE_OUT_DRAWS = 2
 _SHOWN = 5  # tasks that are named in each direction
 
 out = make_console()
@@ -86,6 +87,13 @@ def check(  # noqa: PLR0913 - each is an option
         int,
         typer.Option(min=0, help="Maximum draws per task and side; 0 is 8, or more for few tasks."),
     ] = 0,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Instead: which lines still help another model of the endpoint, on val tasks?",
+        ),
+    ] = None,
     root: Root = DEFAULT_ROOT,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the result as JUnit XML.")
@@ -97,20 +105,61 @@ def check(  # noqa: PLR0913 - each is an option
     as_json: AsJson = False,
 ) -> None:
     """Is a changed skill better, not worse, or worse? Exit with 1 if worse or undecided."""
+    asked = CheckRequest(
+        new=new,
+        against=against,
+        config=config,
+        overrides=overrides,
+        root=None if root == DEFAULT_ROOT else root,
+        split=None if split is None else by_our_name(split),
+        margin=margin,
+        draws=draws,
+    )
+    if model is not None:
+        with exit_codes():
+            if against or junit or markdown or split:
+                raise UsageError(
+                    "--model measures the lines of one skill on val tasks; leave --against, "
+                    "--split, --junit and --markdown out"
+                )
+        _check_model(asked, model, as_json)
+        return
     with exit_codes():
         for path in (junit, markdown):
             refuse_other_file(path)
         with _reporting(junit, markdown):
-            settings = _settings(new, config, overrides, root)
-            found = new_skill(new, settings, root)
-            before = old_skill(against, found, settings, root)
-            ours = _split(split, settings)
-            notes = tuple(differences(found, before, settings, ours))
-            plan = CheckPlan(found.name, before.name, ours, margin, draws, notes)
-            refuse_unasked_data(settings.env)
-            asyncio.run(preflight(settings, EvalPlan(ours, 1)))
-            run = start_check(settings, found.text, before.text, plan)
+            run = asyncio.run(begin_check(asked))
     play_check(run, as_json, junit, markdown)
+
+
+def _check_model(asked: CheckRequest, model: str, as_json: bool) -> None:
+    """Measure which lines of a skill help another model, and propose which to delete."""
+    with exit_codes(), _reporting(None, None):
+        run, skill = asyncio.run(begin_model_check(asked, model))
+    llms = priced_models(run.config, trains=False)
+    items = len(split_document(skill.text, by_item=True)) <= MOST_ITEMS
+    plan = AblationPlan(asked.draws or _LEAVE_ONE_OUT_DRAWS, asked.margin, by_item=items)
+    again = ["--margin", f"{plan.margin:g}", "--draws", str(plan.draws), *["--items"] * items]
+    command = shlex.join(["skillwright", "skill", "ablate", str(run.folder.path), *again])
+    with run, exit_codes(command), _reporting(None, None):
+        with display(err if as_json else out, llms) as callback:
+            whole = asyncio.run(run_evaluation(run, EvalPlan("val", 1), callback))
+        work = plan_ablation(run, skill, plan)
+        say_plan(work, money_text(asyncio.run(work.cost_usd()), llms))
+        with display(err if as_json else out, llms) as callback:
+            found = asyncio.run(ablate(work, callback))
+        scripted = has_scripted_models(run.config, run.store, run.plan)
+    rate = whole.table.overall.success_rate
+    if as_json:
+        beside = {"model": model, "success_rate": rate, "run": str(run.folder.path)}
+        typer.echo(json.dumps(found.to_dict() | beside | {"scripted": scripted}))
+        return
+    if rate is not None:
+        print_words(out, f"{model} with the whole skill: {rate:.0%} of val tasks solved")
+    show_values(found, work, scripted)
+    if found.deletions:
+        write = f"{command} --write shorter.md"
+        print_words(out, f"test all deletions together, and write the rest:  {write}")
 
 
 def play_check(
@@ -145,7 +194,7 @@ def show_check(console: Console, report: CheckReport, folder: str) -> None:
     print_words(console, Text.assemble(("old  ", "bold"), report.plan.old))
     print_words(console, Text.assemble(("new  ", "bold"), report.plan.new))
     if report.is_same:
-        print_words(console, "Both are the same text, so it was compared with itself.", "yellow")
+        print_words(console, "The skill did not change: it was compared with itself.", "yellow")
     for note in report.plan.notes:
         print_words(console, f"note: {note}", "yellow")
     print_words(console, noise_text(report), "red" if report.noise.is_odd else "dim")
@@ -177,33 +226,3 @@ def _reporting(junit: Path | None, markdown: Path | None) -> Iterator[None]:
         if markdown is not None:
             write_markdown(markdown, None, str(error))
         raise
-
-
-def _settings(new: str, config: Path | None, overrides: Sequence[str], root: Path) -> RunConfig:
-    """Read the configuration of a check, by default that of the run that is checked."""
-    if config is None:
-        config = _config_of(new, root)
-    settings = load_config(config, overrides)
-    named = settings.run.model_copy(update={"name": f"{settings.run.name}-check"})
-    if root != DEFAULT_ROOT:
-        named = named.model_copy(update={"root": str(root)})
-    return settings.model_copy(update={"run": named})
-
-
-def _split(split: Split | None, settings: RunConfig) -> SplitName:
-    if not is_adapter(settings.env):
-        return by_our_name(split or "test")
-    if by_our_name(split or "val") != "val":
-        raise ConfigError("an adapter plays pairs on its val tasks alone: leave --split out")
-    return "val"
-
-
-def _config_of(new: str, root: Path) -> Path:
-    if not Path(new).exists() or (Path(new) / CONFIG_NAME).is_file():
-        return find_run(new.rpartition("@")[0] or new, root) / CONFIG_NAME
-    near = sorted(one.name for one in Path().glob("*.y*ml"))
-    such = f", such as --config {shlex.quote(near[0])}" if near else ""
-    raise ConfigError(
-        f"say what is played with --config{such}; `skillwright init` writes such a file for your "
-        "rows"
-    )

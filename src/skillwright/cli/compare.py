@@ -30,15 +30,17 @@ out = make_console()
 
 def compare(  # noqa: PLR0913 - each is an option
     run_a: Annotated[
-        str, typer.Argument(metavar="RUN_A", help="The baseline: a folder of a run, or its name.")
+        str,
+        typer.Argument(metavar="RUN_A", help="The baseline: a run, or another program's results."),
     ],
-    run_b: Annotated[
-        str, typer.Argument(metavar="RUN_B", help="The run that is compared with it.")
-    ],
+    run_b: Annotated[str, typer.Argument(metavar="RUN_B", help="What is compared with it.")],
     root: Root = DEFAULT_ROOT,
     skill_a: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a training: initial, best, ...; by default best."),
+        typer.Option(
+            metavar="NAME",
+            help="Of a training: initial, best, ...; of a file: a scorer, provider, ...",
+        ),
     ] = None,
     skill_b: Annotated[str | None, typer.Option(metavar="NAME", help="The same for B.")] = None,
     metric: Annotated[
@@ -55,7 +57,11 @@ def compare(  # noqa: PLR0913 - each is an option
     all_: Annotated[bool, typer.Option("--all", help="List every flipped task.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs, paired by task: the effect with its interval, and which tasks flipped."""
+    """Compare two runs, paired by task: the effect with its interval, and which tasks flipped.
+
+    A file may hold results of another program: a table (CSV, JSON), inspect_ai, promptfoo, MLflow,
+    or benchmark.json of a skill's evals.
+    """
     with exit_codes():
         found = compare_runs(run_a, run_b, root, skill_a=skill_a, skill_b=skill_b, metric=metric)
     shortfall = "" if min_effect is None else found.shortfall(min_effect)
@@ -80,6 +86,7 @@ def show_comparison(console: Console, found: RunComparison, *, names_all: bool =
     for line in (*_left_out("A", found.a), *_left_out("B", found.b), *found.notes):
         print_indented(console, 2, Text(line, style="yellow"))
     console.print(_table(found))
+    _say(console, _consumption(found), style="dim")
     most = len(found.tasks) if names_all else _MOST_NAMED
     _show_flipped(console, "Solved by B and not by A", found.now_solved, most)
     _show_flipped(console, "Solved by A and not by B", found.no_longer_solved, most)
@@ -113,6 +120,19 @@ def _left_out(label: str, side: ComparedSide) -> list[str]:
         tasks = counted(side.unscored, "common task")
         lines.append(f"left out: {tasks} of which {label} has no score")
     return lines
+
+
+def _consumption(found: RunComparison) -> str:
+    """Describe what an attempt consumes on both sides, where both say it."""
+    parts = []
+    for name, a, b, style in (
+        ("tokens per attempt", found.a.tokens, found.b.tokens, ",.0f"),
+        ("USD per 1,000 attempts", found.a.cost_usd, found.b.cost_usd, ".2f"),
+    ):
+        if a and b:
+            scale = 1000 if "USD" in name else 1
+            parts.append(f"{name}: {scale * a:{style}} -> {scale * b:{style}} ({b / a - 1:+.0%})")
+    return "; ".join(parts)
 
 
 def _table(found: RunComparison) -> Table:

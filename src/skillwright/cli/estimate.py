@@ -23,7 +23,13 @@ from skillwright.cli.words import make_console, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Stage, Stages, read_initial_skill
-from skillwright.jobs.text import Estimate, EvalPlan, estimate, estimate_evaluation
+from skillwright.jobs.text import (
+    Estimate,
+    EvalPlan,
+    estimate,
+    estimate_evaluation,
+    usual_trials,
+)
 from skillwright.jobs.weights import RlEstimate, estimate_rl, supervised
 
 out = make_console()
@@ -58,8 +64,9 @@ def estimate_command(
             result = expected.to_dict() | {"over_budget": over} | sft
             show_it: Callable[[], None] = partial(show_recipe, expected, alone)
         else:
-            plan = EvalPlan(by_our_name(split or "test"), trials or 1)
             settings = load_config(config, overrides)
+            ours = by_our_name(split or "test")
+            plan = EvalPlan(ours, trials or usual_trials(settings, ours))
             skill = read_initial_skill(settings)
             evaluation = asyncio.run(estimate_evaluation(settings, skill, plan, turns))
             found = asyncio.run(estimate(settings, skill, turns)) if trains else evaluation
@@ -84,16 +91,21 @@ def show(found: Estimate, evaluation: Estimate, plan: EvalPlan) -> None:
     """Print an estimate and its assumptions."""
     trains = found is not evaluation
     if trains:
-        out.print(_table("A training (skillwright train)", found))
-    often = "once" if plan.trials == 1 else f"{plan.trials} times"
-    heading = f"An evaluation (skillwright eval): every {plan.split} task {often}"
-    out.print(_table(heading, evaluation))
+        table = _table("A training (skillwright train)", found)
+        table.add_row("eval alone", *_total(evaluation)[1:])
+        out.print(table)
+    else:
+        often = "once" if plan.trials == 1 else f"{plan.trials} times"
+        heading = f"An evaluation (skillwright eval): every {plan.split} task {often}"
+        out.print(_table(heading, evaluation))
     if found.power:
         _list("What a training can prove:", [found.power])
     _list("Prices:", [llm.line() for llm in found.llms])
     measured = f"the first prompt has {found.opening_tokens:,} tokens (measured on "
     measured += f"{', '.join(found.measured)}, with the initial skill)"
-    _list("It rests on:", [measured, *found.assumptions.lines(trains=trains)])
+    has_user = any(stage.name == "simulated user" for stage in found.stages)
+    assumed = found.assumptions.lines(trains=trains, has_user=has_user)
+    _list("It rests on:", [measured, *assumed])
 
 
 def _table(heading: str, found: Stages) -> Table:
@@ -105,11 +117,15 @@ def _table(heading: str, found: Stages) -> Table:
     for stage in found.stages:
         table.add_row(*_row(stage))
     table.add_section()
+    table.add_row(*_total(found), style="bold")
+    return table
+
+
+def _total(found: Stages) -> tuple[str, ...]:
     *counts, money = _row(found.total)
     if found.total.cost_usd is None and found.known_cost_usd:
         money = f"at least\n{found.known_cost_usd:,.2f}"
-    table.add_row(*counts, money, style="bold")
-    return table
+    return (*counts, money)
 
 
 def show_recipe(found: RlEstimate, alone: RlEstimate | None) -> None:

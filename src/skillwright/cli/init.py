@@ -2,15 +2,28 @@
 
 import json
 import os
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
+from skillwright.bank.formats.agent_skills import skill_name
 from skillwright.cli.faults import exit_codes
+from skillwright.cli.init_skill import (
+    SCRIPTED,
+    Llms,
+    find_evals,
+    init_skill,
+    show_skill,
+    write_measured,
+)
 from skillwright.cli.options import AsJson
 from skillwright.cli.words import make_console, print_words
 from skillwright.config import RunConfig, load_config
@@ -38,6 +51,7 @@ _HOSTED = {
 }
 """Key -> backend, a small model that acts, and a large one that proposes."""
 _FEW = 30
+_NO_TYPE = "-"
 _UNLEARNABLE = (
     "Scripted models only learn answers that many rows share, and no JSON, so they cannot learn "
     "these data: training would gain nothing. Name a real model (--model), or set "
@@ -48,9 +62,17 @@ _READS = "gradient: {minibatch_size: 40}  # rows that the optimizer reads at onc
 
 
 def init(  # noqa: PLR0913 - each is an option
-    file: Annotated[Path, typer.Argument(help="The rows: CSV, TSV, JSON, JSON Lines or Parquet.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="The rows (CSV, TSV, JSON, JSON Lines, Parquet), or a skill's folder with evals."
+        ),
+    ],
     answer: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column with the right answer.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The column with the right answer; A,B for fields of JSON."
+        ),
     ] = None,
     columns: Annotated[
         str | None,
@@ -58,6 +80,10 @@ def init(  # noqa: PLR0913 - each is an option
     ] = None,
     scorer: Annotated[
         str | None, typer.Option(help=f"How a reply is scored: {', '.join(SCORERS)}.")
+    ] = None,
+    task_type: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column by which results are shown; - for none."),
     ] = None,
     model: Annotated[
         str | None,
@@ -72,23 +98,39 @@ def init(  # noqa: PLR0913 - each is an option
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of the file, such as cp1252.")
     ] = None,
-    to: Annotated[Path, typer.Option(help="The configuration that is written.")] = Path(
-        "train.yaml"
-    ),
+    to: Annotated[
+        Path | None,
+        typer.Option(help="The configuration that is written; by default named as the file is."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the configuration for training on a file of rows."""
+    """Write the configuration for a file of rows, or for a skill's folder with evals."""
     with exit_codes():
-        if to.exists():
-            raise ConfigError(f"{str(to)!r} is there already; name another file with --to")
+        evals = find_evals(file, encoding)
+        if evals is not None:
+            if given := [one for one in (answer, columns, scorer) if one is not None]:
+                raise ConfigError(
+                    f"{given[0]!r}: --answer, --columns and --scorer are for rows; the evals of a "
+                    "skill are scored by their assertions"
+                )
+            llms = _llms(model, base_url, offline=offline) or (None if offline else _NEEDS_KEY)
+            facts = init_skill(evals, llms, _free(to or Path(f"{skill_name(evals.name)}.yaml")))
+    if evals is not None:
+        if as_json:
+            typer.echo(json.dumps(facts))
+        else:
+            show_skill(evals, llms, facts)
+        return
+    with exit_codes():
+        to = _free(to or Path(f"{skill_name(file.stem)}.yaml"))
         look = look_at(Rows(file, encoding))
         if answer is None:
             refuse_missing_header(look)
         asks = sys.stdin.isatty() and not (yes or as_json)
         if not as_json:
             _show(look)
-        config = _decided(look, answer, columns, scorer, asks=asks)
+        config = _decided(look, answer, columns, scorer, task_type, asks=asks)
         made = _write(look, config, _models(model, base_url, offline=offline), to)
     if as_json:
         typer.echo(json.dumps({"path": str(to), **made}))
@@ -101,30 +143,52 @@ def init(  # noqa: PLR0913 - each is an option
         print_words(out, "With so few rows only a large gain can be proven; more rows find more.")
     if made["unlearnable"]:
         print_words(out, _UNLEARNABLE, "yellow")
-    out.print(f"Next:  skillwright train {to}", markup=False)
+    print_words(out, f"Next:  skillwright train {shlex.quote(str(to))}")
 
 
 def _decided(
-    look: Look, answer: str | None, columns: str | None, scorer: str | None, *, asks: bool
+    look: Look,
+    answer: str | None,
+    columns: str | None,
+    scorer: str | None,
+    task_type: str | None,
+    *,
+    asks: bool,
 ) -> dict[str, Any]:
-    """Ask the three questions, or take what the file suggests."""
+    """Ask the four questions, or take what the file suggests."""
     answer = _asked("Which column holds the right answer?", answer, look.answer, asks)
-    look.column(answer)
-    suggested = ",".join(look.shown(answer))
-    columns = _asked("Which columns does the agent read?", columns, suggested, asks)
-    shown = [name.strip() for name in columns.split(",") if name.strip()]
-    for name in shown:
-        look.column(name)
-    if answer in shown or not shown:
+    answers = _columns(look, answer)
+    columns = _asked(
+        "Which columns does the agent read?", columns, ",".join(look.shown(answers)), asks
+    )
+    shown = _columns(look, columns)
+    if set(answers) & set(shown) or not shown:
         raise DataError(
             f"the agent would read {columns!r}, which must be columns other than the answer "
             f"{answer!r}"
         )
     question = f"How is a reply scored ({', '.join(SCORERS)})?"
-    scorer = _asked(question, scorer, look.scorer(answer), asks)
+    fits = look.scorer(answer) if len(answers) == 1 else "json"
+    scorer = _asked(question, scorer, fits, asks)
     if scorer not in SCORERS and ":" not in scorer:
         raise DataError(f"there is no scorer {scorer!r}. {did_you_mean(scorer, SCORERS)}")
-    return draft(look, answer, shown, scorer)
+    question = f"By which column are results shown ({_NO_TYPE}: by none)?"
+    suggested = look.task_type(answers[0], look_further=asks) or _NO_TYPE
+    task_type = _asked(question, task_type, suggested, asks)
+    if task_type != _NO_TYPE:
+        look.column(task_type)
+    return draft(look, answers, shown, scorer, "" if task_type == _NO_TYPE else task_type)
+
+
+def _columns(look: Look, text: str) -> list[str]:
+    """Return the columns that a text names, separated by commas; a name may hold commas.
+
+    Raises:
+        DataError: There is no such column.
+    """
+    known = [one.name for one in look.columns]
+    names = [text] if text in known else [one.strip() for one in text.split(",") if one.strip()]
+    return [look.column(name).name for name in names]
 
 
 def _asked(question: str, given: str | None, suggested: str, asks: bool) -> str:
@@ -176,28 +240,62 @@ def _facts(config: RunConfig, look: Look) -> dict[str, Any]:
     }
 
 
-def _models(model: str | None, base_url: str | None, *, offline: bool) -> list[str]:
+@contextmanager
+def written_for(config: Path | None, skill: Path | None) -> Iterator[Path]:
+    """Yield a configuration: the given one, or a temporary one for the evals of a skill.
+
+    Raises:
+        ConfigError: Neither is given.
+        DataError: The skill has no evals, or they cannot be read.
+    """
+    if config is not None:
+        yield config
+        return
+    if skill is None or (evals := find_evals(skill)) is None:
+        raise ConfigError(
+            "name a configuration, or a skill's folder with evals: skillwright eval --skill FOLDER"
+        )
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{skill_name(evals.name)}.yaml"
+        write_measured(evals, _llms(None, None, offline=False) or _NEEDS_KEY, path)
+        yield path
+
+
+def _free(to: Path) -> Path:
+    if to.exists():
+        raise ConfigError(f"{str(to)!r} is there already; name another file with --to")
+    return to
+
+
+def _llms(model: str | None, base_url: str | None, *, offline: bool) -> Llms | None:
+    """Return the models that are named, or whose key is set; ``None`` for scripted ones."""
     if base_url is not None and model is None:
         raise ConfigError("--base-url needs --model, the name of the model there")
     if model is not None:
         where = "" if base_url is None else f", base_url: {json.dumps(base_url)}"
         llm = f"{{backend: openai_chat, model: {json.dumps(model)}{where}}}"
-        return ["models:", f"  target: {llm}  # acts", f"  optimizer: {llm}  # proposes", _READS]
+        return Llms(llm, llm)
     for key, (backend, small, large) in _HOSTED.items():
         if os.environ.get(key, "").strip() and not offline:
-            return [
-                f"models:  # {key} is set",
-                f"  target: {{backend: {backend}, model: {small}}}  # acts",
-                f"  optimizer: {{backend: {backend}, model: {large}}}  # proposes",
-                *(_READS, _BUDGET),
-            ]
-    return [
-        "models:",
-        "  # Programs in the place of models. A real one: {backend: openai_chat, model: gpt-5.5}",
-        "  target: {backend: scripted, model: clerk, noise: 0.05}  # acts",
-        "  optimizer: {backend: scripted, model: clerk_analyst}  # proposes",
-        _READS,
-    ]
+            return Llms(_llm(backend, small), _llm(backend, large), f"{key} is set")
+    return None
+
+
+def _llm(backend: str, model: str) -> str:
+    return f"{{backend: {backend}, model: {model}}}"
+
+
+_NEEDS_KEY = Llms(
+    _llm("openai_chat", _HOSTED["OPENAI_API_KEY"][1]),
+    _llm("openai_chat", _HOSTED["OPENAI_API_KEY"][2]),
+    "set OPENAI_API_KEY, or begin again with --model NAME --base-url URL",
+)
+
+
+def _models(model: str | None, base_url: str | None, *, offline: bool) -> list[str]:
+    if (llms := _llms(model, base_url, offline=offline)) is not None:
+        return [*llms.lines, _READS, *([_BUDGET] if llms.remark else [])]
+    return [*SCRIPTED, _READS]
 
 
 def _show(look: Look) -> None:

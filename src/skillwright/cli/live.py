@@ -22,6 +22,7 @@ from skillwright.core import Usage
 from skillwright.evaluation import Score
 from skillwright.jobs.run import (
     CallFinished,
+    Caveat,
     EpisodeFinished,
     EpochEnded,
     PricedModel,
@@ -269,6 +270,8 @@ def narrate(event: RlEvent) -> list[str]:
         case ReleaseTested():
             style = "green" if event.verdict.accepted else "yellow"
             return _colored(style, release_lines(event.verdict))
+        case Caveat():
+            return [f"[yellow]{escape(event.text)}[/]"]
         case EpochEnded() if event.action:
             return [*_decision(event), *_remarks(event)]
         case EpochEnded() if event.remarks:

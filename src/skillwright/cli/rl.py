@@ -129,7 +129,7 @@ def play(run: RlRun, as_json: bool, maker: "PolicyMaker | None" = None) -> None:
         show_causes(out, causes, str(run.folder.path))
         show_money(out, spent, llms)
         print_words(out, Text.assemble("run: ", (str(run.folder.path), "bold")))
-    if why := why_no_score(report.test, "final", causes):
+    if why := report.state.refuted or why_no_score(report.test, "final", causes):
         say(f"The answer is no: {why}.", style="yellow")
         raise typer.Exit(NO)
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from skillwright.cli import tables
+from skillwright.cli.check import show_check
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.rl_tables import show_rl
@@ -66,7 +67,10 @@ def _show_reports(summary: RunSummary) -> None:
         tables.show_evaluation(out, summary.evaluation, scripted=False)
     elif summary.turns is not None:
         tables.show_turns(out, summary.turns)
-    tables.own_up(out, summary.is_scripted)
+    if summary.check is not None:
+        show_check(out, summary.check, str(summary.path))
+    else:
+        tables.own_up(out, summary.is_scripted)
     out.print(tables.usage_table(summary.usage))
     for line in _prices(summary.path):
         print_words(out, f"  {line}", "dim")

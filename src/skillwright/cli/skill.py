@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli import tables
+from skillwright.cli.describe import describe
 from skillwright.cli.faults import NO, err, exit_codes, say
 from skillwright.cli.live import display
 from skillwright.cli.options import (
@@ -31,6 +32,7 @@ from skillwright.cli.options import (
     print_result,
 )
 from skillwright.cli.verify import show_taken
+from skillwright.cli.versions import log, restore, show
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import read_text, write_text
@@ -55,7 +57,7 @@ from skillwright.jobs.text import EvalPlan, has_scripted_models, open_run, prefl
 from skillwright.runs.folder import STORE_NAME
 
 app = typer.Typer(
-    no_args_is_help=True, help="Look into a trained skill document, and take it away."
+    no_args_is_help=True, help="Versions of a trained skill document: look, compare, take away."
 )
 out = make_console()
 
@@ -63,6 +65,11 @@ _MOST = 6
 _TITLE = 60
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 _WHERE = "A file in a run's folder, RUN@VERSION, or a run for what it released"
+
+app.command("log")(log)
+app.command("show")(show)
+app.command("restore")(restore)
+app.command("describe")(describe)
 
 
 @app.command("blame")
@@ -259,14 +266,7 @@ def ablate_(  # noqa: PLR0913 - each is an option
             work = plan_ablation(opened.enter_context(run), found, plan)
         opened.enter_context(exit_codes(_again("ablate", skill, root, options)))
         llms = priced_models(run.config, trains=False)
-        say(_expected(work, money_text(asyncio.run(work.cost_usd()), llms)))
-        if work.tasks and work.least_margin >= margin:
-            say(
-                f"On {work.tasks} val tasks a loss below {100 * work.least_margin:.1f} points "
-                "cannot be excluded for this many sections, so none can be proposed for deletion: "
-                "raise --margin, or measure in a run with more val tasks.",
-                style="yellow",
-            )
+        say_plan(work, money_text(asyncio.run(work.cost_usd()), llms))
         if estimate:
             return
         if work.to_play:
@@ -287,7 +287,7 @@ def ablate_(  # noqa: PLR0913 - each is an option
         "written": str(write) if write is not None and proven else None,
         "scripted": scripted,
     }
-    print_result(as_json, result.to_dict() | beside, lambda: _show_values(result, work, scripted))
+    print_result(as_json, result.to_dict() | beside, lambda: show_values(result, work, scripted))
     if write is not None:
         _say_written(result, write, proven)
 
@@ -336,16 +336,25 @@ def _again(command: str, what: str, root: Path, options: Sequence[str]) -> str:
     return shlex.join(["skillwright", "skill", command, what, *where, *options])
 
 
-def _expected(work: AblationWork, money: str) -> str:
+def say_plan(work: AblationWork, money: str) -> None:
+    """Print what an ablation will play, and warn if it cannot prove anything."""
     plan = work.plan
-    return (
+    say(
         f"{counted(len(work.sections), 'section')} and the whole, {work.tasks} val tasks, "
         f"{counted(plan.draws, 'draw')} of each: {counted(work.to_play, 'rollout')} to play "
         f"({work.stored:,} are stored), {money}"
     )
+    if work.tasks and work.least_margin >= plan.margin:
+        say(
+            f"On {work.tasks} val tasks a loss below {100 * work.least_margin:.1f} points "
+            "cannot be excluded for this many sections, so none can be proposed for deletion: "
+            "raise --margin, or measure in a run with more val tasks.",
+            style="yellow",
+        )
 
 
-def _show_values(found: Ablation, work: AblationWork, scripted: bool) -> None:
+def show_values(found: Ablation, work: AblationWork, scripted: bool) -> None:
+    """Show the value of each section, and what is proposed for deletion."""
     table = _table("lines", "section", "value")
     for one in found.sections:
         (part,) = one.sections

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -18,6 +19,8 @@ from skillwright.jobs.inspect import (
     ForkOutcome,
     FoundEpisode,
     StudySummary,
+    began_with_folder,
+    folder_of,
     points,
 )
 from skillwright.jobs.run import SHOWN_AS, Cause, EnvFindings, PricedModel, TurnEnds, money_text
@@ -62,12 +65,15 @@ def show_training(
     own_up(console, scripted)
     print_words(console, f"[bold]{escape(state.outcome)}[/] ({escape(best)})", markup=True)
     print_words(console, "Next:")
-    name = shlex.quote(run)
-    is_gain = state.best_version > 0
+    name, folder = shlex.quote(run), Path(best).parent
+    to = "claude"
+    if began_with_folder(folder):
+        to = f"{shlex.quote(str(folder_of(folder)))} --dry-run"
+    is_gain = state.best_version > 0 and not state.refuted
     commands = (
         f"skillwright report {name}",
         f"skillwright runs episodes {name} --unsolved",
-        f"skillwright skill export {name} --to claude"
+        f"skillwright skill export {name} --to {to}"
         if is_gain
         else f"skillwright runs show {name}",
     )
@@ -80,8 +86,10 @@ def show_state(console: Console, state: TrainState) -> None:
     show_decisions(console, state)
     for line in _endings(state):
         console.print(line)
-    if state.two_levels:
+    if state.release_text:
         console.print(f"[bold]{escape(state.release_text)}[/]")
+    if state.refuted:
+        print_words(console, state.refuted, "yellow")
     _show_reports(console, state)
 
 
@@ -99,6 +107,10 @@ def _endings(state: TrainState) -> Iterator[str]:
     """Yield messages about an unusual state or end of a run."""
     for hint in state.hints:
         yield f"[yellow]0% of val solved without training[/]: {escape(hint)}"
+    if state.drift:
+        yield f"[yellow]drift[/]: {escape(state.drift)}"
+    if state.memorized and not state.two_levels:  # there the verdict says it
+        yield f"[yellow]memorized[/]: {escape(state.memorized)}"
     if unusable := state.all_replies.line:
         yield f"[yellow]{unusable}[/]; the steps above say why"
     if state.ran_out_of_patience:
@@ -227,26 +239,23 @@ def own_up(console: Console, scripted: bool) -> None:
 
 def show_decisions(console: Console, state: TrainState) -> None:
     """List decisions with the gate's reasons."""
-    decisions = [
-        *map(_of_step, state.steps),
-        *(_of_epoch(one) for one in state.epochs if one.action or one.remarks),
-    ]
-    for title, accepted in (("Kept", True), ("Not kept", False)):
-        chosen = [one for one in decisions if one.accepted is accepted]
-        if not chosen:
-            continue
-        console.print(f"\n[bold]{title}[/]")
-        for one in chosen:
-            print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
-            for remark in one.remarks:
-                print_indented(console, 4, Text(remark, style="yellow"))
-            for edit in one.edits:
-                print_indented(console, 4, Text(edit, style="dim"))
+    epochs = [one for one in state.epochs if one.action or one.remarks]
+    records: list[StepRecord | EpochRecord] = [*state.steps, *epochs]
+    records.sort(key=lambda one: one.epoch)  # a slow update comes after the steps of its epoch
+    if records:
+        console.print("\n[bold]Decisions[/]")
+    for one in (
+        _of_step(one) if isinstance(one, StepRecord) else _of_epoch(one) for one in records
+    ):
+        print_indented(console, 2, Text(f"{one.what}: {one.reason}"))
+        for remark in one.remarks:
+            print_indented(console, 4, Text(remark, style="yellow"))
+        for edit in one.edits:
+            print_indented(console, 4, Text(edit, style="dim"))
 
 
 class _Decision(NamedTuple):
     what: str
-    accepted: bool
     reason: str
     remarks: tuple[str, ...]
     edits: tuple[str, ...] = ()
@@ -254,17 +263,15 @@ class _Decision(NamedTuple):
 
 def _of_step(step: StepRecord) -> _Decision:
     edits = tuple(_edit(edit) for edit in step.entry.edits)
-    is_in = step.enters or step.is_best
-    return _Decision(f"step {step.step}", is_in, _reason(step), step.remarks, edits)
+    return _Decision(f"step {step.step}", _reason(step), step.remarks, edits)
 
 
 def _of_epoch(epoch: EpochRecord) -> _Decision:
-    is_in = epoch.enters or epoch.is_best
     if not epoch.action:
         reason = "the optimizer's reply could not be used"
-        return _Decision(f"meta skill of epoch {epoch.epoch}", False, reason, epoch.remarks)
+        return _Decision(f"meta skill of epoch {epoch.epoch}", reason, epoch.remarks)
     what = f"slow update of epoch {epoch.epoch}"
-    return _Decision(what, is_in, _reason(epoch), epoch.remarks)
+    return _Decision(what, _reason(epoch), epoch.remarks)
 
 
 def _reason(record: StepRecord | EpochRecord) -> str:

@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from skillwright.cli import tables
 from skillwright.cli.check import play_check
 from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.init import written_for
 from skillwright.cli.live import Tally, display, make_report
 from skillwright.cli.options import (
     DEFAULT_ROOT,
@@ -68,6 +69,7 @@ from skillwright.jobs.text import (
     run_proof,
     run_training,
     start_run,
+    usual_trials,
 )
 from skillwright.jobs.weights import is_rl_run
 
@@ -114,6 +116,17 @@ class GreedyCommand(TyperCommand):
 def train(  # noqa: PLR0913 - each is an option
     config: ConfigPath,
     overrides: Overrides = NO_OVERRIDES,
+    name: Annotated[
+        str | None, typer.Option(help="The run's name; by default the file's (run.name).")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Use at most N train, val and test tasks each."),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="USD", help="Stop at this cost; `resume` continues (budget.usd)."),
+    ] = None,
     env: Env = None,
     adapter: Adapter = None,
     compat: Compat = None,
@@ -133,8 +146,17 @@ def train(  # noqa: PLR0913 - each is an option
     """Train a skill document; ends with the best skill and its score on held-out tasks."""
     with exit_codes():
         # First, so that settings by name override the options.
-        chosen = [*(["run.parity=true"] if parity else []), *played(env, adapter, compat)]
-        settings = reusing(load_config(config, [*chosen, *overrides], theirs), reuse)
+        chosen = [
+            *(["run.parity=true"] if parity else []),
+            *played(env, adapter, compat),
+            *([] if name is None else [f"run.name={json.dumps(name)}"]),
+            *([] if budget is None else [f"budget.usd={budget}"]),
+        ]
+        settings = load_config(config, [*chosen, *overrides], theirs)
+        if limit is not None:
+            words = [*chosen, *overrides, *limited(settings, limit)]
+            settings = load_config(config, words, theirs)
+        settings = reusing(settings, reuse)
         settings = _with_skill(settings, skill)
         if seeds is not None:
             study = start_study(settings, _checked(settings), seeds)
@@ -156,7 +178,12 @@ def _with_skill(settings: RunConfig, skill: Path | None) -> RunConfig:
 
 @app.command("eval", cls=GreedyCommand)
 def evaluate(  # noqa: PLR0913 - each is an option
-    config: ConfigPath,
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]", help="A YAML file; without one, the evals of --skill FOLDER."
+        ),
+    ] = None,
     overrides: Overrides = NO_OVERRIDES,
     env: Env = None,
     adapter: Adapter = None,
@@ -165,7 +192,10 @@ def evaluate(  # noqa: PLR0913 - each is an option
         Path | None, typer.Option(help="The skill to evaluate, a file or folder; else skill.init.")
     ] = None,
     split: Annotated[Split, typer.Option(help="Which tasks; SkillOpt's names work.")] = "test",
-    trials: Annotated[int, typer.Option(min=1, help="Attempts per task.")] = 1,
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="Attempts per task: 1, or 2 to 5 for few evals of a skill."),
+    ] = None,
     min_pass: Annotated[
         float, typer.Option(min=0, max=1, help="Exit with 1 below this success rate.")
     ] = 0.0,
@@ -179,10 +209,13 @@ def evaluate(  # noqa: PLR0913 - each is an option
 ) -> None:
     """Measure a skill: success by task type with intervals, and pass^k over several trials."""
     with exit_codes():
-        settings = load_config(config, [*played(env, adapter, compat), *overrides], theirs)
+        words = [*played(env, adapter, compat), *overrides]
+        with written_for(config, skill) as file:
+            settings = load_config(file, words, theirs)
         settings = reusing(settings, reuse)
         settings = _with_skill(settings, skill)
-        plan = EvalPlan(by_our_name(split), trials, min_pass, max_faults)
+        ours = by_our_name(split)
+        plan = EvalPlan(ours, trials or usual_trials(settings, ours), min_pass, max_faults)
         run = begin(settings, plan)
     play_evaluation(run, plan, as_json)
 
@@ -213,32 +246,42 @@ def resume(
         study = open_study(run, root, overrides) if find_study(run, root) else None
         _refuse_proof(prove and study is not None, "a study; name one of its runs")
         opened = open_run(run, root, overrides) if study is None else None
-        evaluates = opened is not None and opened.plan is not None
-        _refuse_proof(prove and evaluates, "an evaluation, which releases nothing")
+        trains = opened is None or (opened.plan is None and read_check(opened.store) is None)
+        _refuse_proof(prove and not trains, "an evaluation, which releases nothing")
     if study is not None:
         _train_study(study, as_json)
     if opened is None:
         return
+    with opened:
+        _resume_text(opened, prove, as_json)
+
+
+def _resume_text(opened: Run, prove: bool, as_json: bool) -> None:
+    """Continue a training, an evaluation or a check."""
     if read_check(opened.store) is not None:
         play_check(opened, as_json)
         return
-    with opened:
-        if prove:
-            play_training(opened, as_json, again=True)
-            return
-        if is_finished(opened):
-            say(f"{opened.folder.name} is finished. Results:")
-            if opened.plan is None and not as_json:
-                for event in past_events(opened.config, opened.store):
-                    for line in Tally(0.0).say(event):
-                        print_words(out, line, markup=True)
-        else:
-            with exit_codes(opened.resume_command):
-                asyncio.run(preflight(opened.config, opened.plan))
-        if opened.plan is None:
-            play_training(opened, as_json)
-        else:
-            play_evaluation(opened, opened.plan, as_json)
+    if prove:
+        play_training(opened, as_json, again=True)
+        return
+    if is_finished(opened):
+        _show_past(opened, as_json)
+    else:
+        with exit_codes(opened.resume_command):
+            asyncio.run(preflight(opened.config, opened.plan))
+    if opened.plan is None:
+        play_training(opened, as_json)
+    else:
+        play_evaluation(opened, opened.plan, as_json)
+
+
+def _show_past(run: Run, as_json: bool) -> None:
+    """Say that a run is finished, with the lines of its decisions."""
+    say(f"{run.folder.name} is finished. Results:")
+    if run.plan is None and not as_json:
+        for event in past_events(run.config, run.store):
+            for line in Tally(0.0).say(event):
+                print_words(out, line, markup=True)
 
 
 def _refuse_proof(wanted: bool, what: str) -> None:
@@ -264,6 +307,22 @@ def played(env: str | None, adapter: str | None, compat: str | None) -> list[str
     name = adapter if env is None else env
     named = [] if name is None else [f"env.name={json.dumps(name)}"]
     return [*named, *([] if compat is None else [f"env.compat={compat}"])]
+
+
+def limited(settings: RunConfig, most: int) -> list[str]:
+    """Return the settings that leave at most ``most`` tasks of each split.
+
+    Raises:
+        ConfigError: The data has no setting for its number of train tasks.
+    """
+    data = settings.env.data
+    if "train" not in type(data).model_fields:
+        raise ConfigError(
+            f"--limit cannot shorten env.data of kind {data.kind!r}; "
+            "--set evaluation.val_tasks=N and --set evaluation.test_tasks=N can"
+        )
+    sizes = {split: getattr(data, split) or most for split in ("train", "val", "test")}
+    return [f"env.data.{split}={min(size, most)}" for split, size in sizes.items()]
 
 
 def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:
@@ -309,7 +368,8 @@ def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:
         tables.show_money(out, spent, llms)
         best = str(run.folder.best_skill_path)
         tables.show_training(out, report, run.short_name, best, causes, scripted=scripted)
-    if why := tables.why_no_score(report.test, "best", causes):
+    why = report.state.refuted or tables.why_no_score(report.test, "best", causes)
+    if why:
         say(f"The answer is no: {why}.", style="yellow")
         raise typer.Exit(NO)
 

@@ -1,6 +1,7 @@
 """The command that checks an exported skill, and the display of an export."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core.fence import without_controls
+from skillwright.core.skill_file import SKILL_FILE
 
 if TYPE_CHECKING:  # other commands on skills must not wait for slow imports
     from skillwright.jobs.inspect import ExportedSkills, Verified
@@ -21,8 +23,9 @@ _COLORS = {"pass": "green", "fail": "red", "advice": "yellow", "skipped": "dim"}
 
 
 def verify(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="An exported skill, or a folder of skills.")
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Skills, files of skills, or folders of skills."),
     ],
     key: Annotated[
         Path | None,
@@ -34,13 +37,21 @@ def verify(
     from skillwright.jobs.inspect import verify_skills
 
     with exit_codes():
-        found = asyncio.run(verify_skills(folder, key))
+        named = dict.fromkeys(map(_skill_of, folders))
+        found = [one for each in named for one in asyncio.run(verify_skills(each, key))]
     print_result(as_json, [one.to_dict() for one in found], lambda: _show(found))
     if not all(one.holds for one in found):
         raise typer.Exit(NO)
 
 
-def _show(found: tuple["Verified", ...]) -> None:
+def _skill_of(path: Path) -> Path:
+    """Return a folder as it is, and of a file, as pre-commit names it, the skill's folder."""
+    if not path.is_file():
+        return path
+    return next((one for one in path.parents if (one / SKILL_FILE).is_file()), path.parent)
+
+
+def _show(found: Sequence["Verified"]) -> None:
     from skillwright.cli.tables import print_indented
 
     for one in found:

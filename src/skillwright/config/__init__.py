@@ -2,6 +2,7 @@
 
 from skillwright.config.bank_settings import StudySettings, study_settings
 from skillwright.config.load import (
+    as_overrides,
     dump_config,
     dump_rl_config,
     is_rl_config,
@@ -19,6 +20,7 @@ __all__ = [
     "RlConfig",
     "RunConfig",
     "StudySettings",
+    "as_overrides",
     "dump_config",
     "dump_rl_config",
     "is_rl_config",

@@ -48,6 +48,11 @@ def _check_ratio(text: str) -> str:
     return text
 
 
+def _check_shares(text: str) -> str:
+    parse_ratio(text, least=0)
+    return text
+
+
 def _or_usual(given: Any) -> Any:
     return USUAL_RATIO if given in ("", None) else given
 
@@ -149,13 +154,15 @@ class AdapterData(Settings):
 
 
 class TauBenchData(LimitedData):
-    """Tasks of tau-bench, retail or airline as ``env.config.domain`` says.
+    """Tasks of tau-bench, of the domain that ``env.config.domain`` names.
 
     The airline data has only a test split: ``train`` and ``val`` are the numbers of tasks taken
-    from it; unset, there are no training tasks.
+    from it; unset, there are no training tasks. tau3 has no val split: a quarter of train is val.
     """
 
     kind: Literal["tau_bench"] = "tau_bench"
+    test_split: Annotated[str, Field(min_length=1)] | None = None
+    """Split of the data for the final test, such as ``base``: tau3's whole set; unset, ``test``."""
 
 
 class QaData(SeededData):
@@ -193,13 +200,14 @@ class VerifiersData(LimitedData):
 
 
 class TableData(LimitedData):
-    """The rows of a file: CSV, TSV, JSON, JSON Lines or Parquet."""
+    """The rows of a file: CSV, TSV, JSON, JSON Lines, Parquet, or the evals of a skill."""
 
     kind: Literal["table"] = "table"
     path: Annotated[str, Field(min_length=1)]
-    """File, or folder with ``train.csv``, ``val.csv`` and ``test.csv``."""
-    ratio: Annotated[str, AfterValidator(_check_ratio)] | None = None
-    """Shares of train, val and test, stratified by task type and answer; unset, 1:1:1."""
+    """File, folder with ``train.csv``, ``val.csv`` and ``test.csv``, or folder of a skill."""
+    ratio: Annotated[str, AfterValidator(_check_shares)] | None = None
+    """Shares of train, val and test, stratified by task type and answer; unset, 1:1:1.
+    ``0:0:1``: all rows are for `skillwright eval`."""
     split_column: str | None = None
     """Column with ``train``, ``val`` or ``test``, instead of a ratio."""
     cluster_column: str | None = None

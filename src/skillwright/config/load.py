@@ -1,5 +1,6 @@
 """Load configuration files of text training (ours or SkillOpt's) and of RL."""
 
+import json
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,18 @@ _TRAINING_ONLY = (
     *("train", "gradient", "optimizer", "skill", "model"),
     *("models.target", "models.optimizer"),
 )
+
+
+def as_overrides(settings: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return settings by dotted path as overrides of `load_config`.
+
+    Raises:
+        ConfigError: They are no mapping.
+    """
+    if not isinstance(settings or {}, Mapping):
+        raise ConfigError('settings must map dotted paths to values: {"train.epochs": 1}')
+    found = (settings or {}).items()
+    return {str(path): f"{path}={json.dumps(value, default=str)}" for path, value in found}
 
 
 def load_config(

@@ -83,6 +83,7 @@ class BankSkill:
         scope: Place to which the skill is limited (``household 3``); "" for everywhere.
         counterfactual: The failure, for lessons only.
         version: From 1; a refinement adds 1.
+        details: Code, tables and further text that belong to it, as Markdown; of imports only.
 
     Raises:
         ValueError: A lesson has no counterfactual or another kind has one, or a general skill has
@@ -100,6 +101,7 @@ class BankSkill:
     version: int = 1
     status: SkillStatus = SkillStatus.ACTIVE
     provenance: Provenance = field(default_factory=Provenance)
+    details: str = ""
 
     def __post_init__(self) -> None:
         if (self.kind == SkillKind.LESSON) != (self.counterfactual is not None):
@@ -127,5 +129,6 @@ class BankSkill:
                 "category": self.category,
                 "scope": self.scope,
                 "counterfactual": self.counterfactual and astuple(self.counterfactual),
+                **({"details": self.details} if self.details else {}),
             }
         )

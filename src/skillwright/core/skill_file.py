@@ -21,6 +21,7 @@ _FRONTMATTER = re.compile(
 )
 _FIELD = re.compile(r"^(name|description)[ \t]*:", re.MULTILINE)
 _LINKED = re.compile(r"\]\(([^)\s#]+)[^)]*\)|`([\w./-]+)`")
+_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _READABLE = (".md", ".txt")
 
 
@@ -73,7 +74,7 @@ class SkillFile:
         if not set(files) <= set(self.references):
             odd = sorted(set(files) - set(self.references))[0]
             raise DataError(f"the trained text holds the file {odd!r}, which is not in the folder")
-        end = self.body[len(self.body.rstrip("\n")) :] or "\n"
+        end = self.body[len(self.body.rstrip("\n")) :] if self.body.strip() else "\n"
         new = body.rstrip("\n") + end if body.strip() else body
         is_open = bool(self.head.strip("\ufeff")) and not self.head.endswith("\n")
         head = self.head + self.newline * is_open
@@ -135,10 +136,11 @@ def _in_folder(folder: Path) -> Path:
 def _references(folder: Path, body: str) -> Iterator[tuple[str, str]]:
     """Yield the readable files that a body links, in the order of their first links."""
     seen = set()
-    for match in _LINKED.finditer(body):
+    for match in _LINKED.finditer(_FENCED.sub("", body)):
         name = (match[1] or match[2]).removeprefix("./")
         path = folder / name
-        if name in seen or not name.endswith(_READABLE) or ":" in name:
+        is_text = name.endswith(_READABLE) and path.name != SKILL_FILE  # another skill
+        if name in seen or not is_text or ":" in name:
             continue
         seen.add(name)
         try:
@@ -147,5 +149,5 @@ def _references(folder: Path, body: str) -> Iterator[tuple[str, str]]:
             continue
         if is_file and not is_inside(path, folder):
             raise DataError(f"{str(path)!r} lies outside the skill's folder; put a copy there")
-        if is_file and path.name != SKILL_FILE:
+        if is_file:
             yield name, with_line_feeds(read_text(path, "reference").removeprefix("\ufeff"))

@@ -1,4 +1,4 @@
-"""The web app: read-only, for this machine only, with a token.
+"""The web app: for this machine only, with a token; read-only but for notes on episodes.
 
 Every response forbids scripts and styles that are not ours, so that no script in a transcript can
 run. A request must name this machine as its host and have the token, so that no other web page can
@@ -7,11 +7,14 @@ read a run through the browser.
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, quote
 
 from jinja2 import Environment
 from starlette.applications import Starlette
@@ -33,11 +36,15 @@ from skillwright.core.loopback import port_named, same_token
 from skillwright.dashboard import banks, pages
 from skillwright.dashboard.reading import reading
 from skillwright.dashboard.site import DAMAGE, Site, damaged, templates
+from skillwright.jobs.inspect import Note, read_episode, write_note
 
 logger = logging.getLogger(__name__)
 
 COOKIE = "skillwright_token_{port}"
 """Its name has the port: browsers send a cookie to every port of a machine."""
+NOTE_PATH = "/runs/{run}/episodes/{episode:int}/note"
+_NOTE = re.compile(r"/runs/[^/]+/episodes/[0-9]{1,15}/note")
+_LONGEST_FORM = 200_000  # bytes
 _POLL_S = 1.0
 _MOST_STREAMS = 32
 _TOO_MANY = "Too many pages follow runs; close some. This page is current, and stays as it is.\n"
@@ -76,7 +83,11 @@ def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
         token: Token of every request, as ``?token=`` or a cookie.
     """
     site = Site(root, tuple(paths), time.time)
-    routes: list[Any] = [Route(path, _answer(site, page)) for path, page in _PAGES]
+    filled = templates()
+    filled.globals["form_key"] = form_key(token)
+    routes: list[Any] = [Route(path, _answer(site, page, filled)) for path, page in _PAGES]
+    routes.insert(0, Route("/runs/{run}/episodes.csv", _csv(site)))
+    routes.append(Route(NOTE_PATH, _note(site, token), methods=["POST"]))
     routes.append(Route("/runs/{run}/live", _live(site)))
     static = Path(__file__).parent / "static"
     routes.append(Mount("/static", StaticFiles(directory=static), name="static"))
@@ -84,9 +95,7 @@ def make_app(root: Path, paths: Sequence[Path] = (), *, token: str) -> ASGIApp:
     return _Guard(Starlette(routes=routes), token)
 
 
-def _answer(site: Site, page: pages.Page) -> Any:
-    filled = templates()
-
+def _answer(site: Site, page: pages.Page, filled: Environment) -> Any:
     async def answer(request: Request) -> Response:
         try:
             name, values = await run_in_threadpool(page, site, request)
@@ -104,6 +113,49 @@ def _answer(site: Site, page: pages.Page) -> Any:
         return HTMLResponse(text.encode("utf-8", "replace"), status)
 
     return answer
+
+
+def _csv(site: Site) -> Any:
+    """Send a run's episodes as a file."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            text = await run_in_threadpool(pages.episodes_csv, site, request)
+        except (SkillwrightError, *DAMAGE) as error:
+            return PlainTextResponse(str(error), 404)
+        name = quote(f"{request.path_params['run']}-episodes.csv")
+        headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+        return Response(text.encode("utf-8", "replace"), headers=headers, media_type="text/csv")
+
+    return answer
+
+
+def _note(site: Site, token: str) -> Any:
+    """Keep a person's mark and note on an episode: the only thing that can be changed here."""
+
+    async def answer(request: Request) -> Response:
+        if int(request.headers.get("content-length", _LONGEST_FORM + 1)) > _LONGEST_FORM:
+            return PlainTextResponse("The note is too long.\n", 413)
+        body = (await request.body()).decode("utf-8", "replace")
+        asked = {key: values[-1] for key, values in parse_qs(body).items()}
+        if not same_token(asked.get("key", ""), form_key(token)):
+            return PlainTextResponse("Open the page again: its key is too old.\n", 403)
+        run, number = request.path_params["run"], request.path_params["episode"]
+        note = Note("mark" in asked, asked.get("text", "").replace("\r\n", "\n").strip())
+        try:
+            folder = site.folder(run)
+            await run_in_threadpool(read_episode, folder, f"e{number}", most=1)
+            await run_in_threadpool(write_note, folder, number, note)
+        except SkillwrightError as error:
+            return PlainTextResponse(f"{error}\n", 409)
+        return RedirectResponse(f"/runs/{quote(run)}/episodes/{number}", 303)
+
+    return answer
+
+
+def form_key(token: str) -> str:
+    """Return what a form of ours holds, so that another site's form is refused."""
+    return sha256(f"form {token}".encode()).hexdigest()
 
 
 def _filled(
@@ -187,7 +239,8 @@ class _Guard:
         port = port_named(request.headers.get("host", ""))
         if port is None:
             return PlainTextResponse("This server answers only as 127.0.0.1.\n", 403)
-        if request.method not in ("GET", "HEAD"):
+        is_note = request.method == "POST" and _NOTE.fullmatch(request.url.path)
+        if request.method not in ("GET", "HEAD") and not is_note:
             return PlainTextResponse("Nothing can be changed here.\n", 405)
         name = COOKIE.format(port=port)
         given = request.query_params.get("token")

@@ -3,8 +3,10 @@
 import difflib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -13,12 +15,21 @@ from skillwright.core import Purpose, RunError, Usage, UsageError
 from skillwright.dashboard import charts
 from skillwright.dashboard.ablation import read_ablation
 from skillwright.dashboard.charts import Mark
+from skillwright.dashboard.facts import config_text, csv_text, facts_of
 from skillwright.dashboard.heat_map import HeatMap, heat_map
 from skillwright.dashboard.pace import pace_of, status_of
-from skillwright.dashboard.reading import INITIAL, Filter, RunReader, reading
+from skillwright.dashboard.reading import INITIAL, ORDERS, Filter, RunReader, reading
 from skillwright.dashboard.site import Site
 from skillwright.dashboard.timeline import alpha_left, course, in_order
-from skillwright.jobs.inspect import RunSummary, blame, compare_runs, read_episode, read_side
+from skillwright.jobs.inspect import (
+    Note,
+    RunSummary,
+    blame,
+    compare_runs,
+    read_episode,
+    read_notes,
+    read_side,
+)
 from skillwright.jobs.run import TurnEnds
 from skillwright.jobs.text import Replies
 from skillwright.jobs.weights import RlKind, weights_name
@@ -67,10 +78,13 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "unit": "iteration" if summary.rl else "step",
             "ledger": ledger,
             "report": _report(summary),
+            "facts": facts_of(summary, reader),
+            "config": config_text(reader.folder),
             "gain": gain_of(summary),
             "status": status_of(summary),
             "pace": pace_of(summary, reader),
             "stopped": summary.stopped,
+            "caveats": summary.state.caveats if summary.state else (),
             "replies": summary.state.all_replies if summary.state else Replies(),
             "remarked": [one for one in reader.remarks() if one[2] != (summary.stopped,)],
             "events": reader.store.events()[-8:],
@@ -179,8 +193,44 @@ def edits(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 
 def episodes(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """List episodes, filtered and searched, a page at a time."""
+    wanted = _wanted(request)
     asked = request.query_params
-    wanted = Filter(
+    with _run(site, request) as (_, reader):
+        before = _number(asked, "before") if asked.get("before") else None
+        page = reader.episodes(wanted, before)
+        more = [(key, value) for key, value in asked.items() if key not in ("before", "token")]
+        return ("episode_rows.html" if before else "episodes.html"), {
+            "page": page,
+            "wanted": wanted,
+            "notes": _notes(reader),
+            "replies": any(one["reply"].expected or one["reply"].answer for one in page.rows),
+            "versions": reader.versions,
+            "query": more,
+            "sorts": {name: _sorted_query(more, wanted.sort, name) for name in ORDERS},
+            "choices": {
+                "phase": reader.values_of("phase"),
+                "split": reader.values_of("split"),
+                "type": reader.values_of("task_type"),
+            },
+        }
+
+
+def _sorted_query(query: list[tuple[str, str]], sort: str, name: str) -> str:
+    """Return the query that sorts by a column, downwards if it is sorted by it upwards."""
+    others = [(key, value) for key, value in query if key != "sort"]
+    return urlencode([*others, ("sort", f"-{name}" if sort == name else name)])
+
+
+def _notes(reader: RunReader) -> Mapping[int, Note]:
+    try:
+        return read_notes(reader.folder)
+    except RunError:  # the page of an episode says so
+        return {}
+
+
+def _wanted(request: Request) -> Filter:
+    asked = request.query_params
+    return Filter(
         phase=asked.get("phase", ""),
         split=asked.get("split", ""),
         task_type=asked.get("type", ""),
@@ -189,22 +239,44 @@ def episodes(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         outcome=asked.get("outcome", ""),
         step=_number(asked, "step") if asked.get("step") else None,
         text=asked.get("q", "").strip(),
+        sort=asked.get("sort", ""),
     )
+
+
+def episodes_csv(site: Site, request: Request) -> str:
+    """Return all episodes that meet a list's conditions as CSV."""
+    wanted = replace(_wanted(request), text="")
     with _run(site, request) as (_, reader):
-        before = _number(asked, "before") if asked.get("before") else None
-        page = reader.episodes(wanted, before)
-        more = [(key, value) for key, value in asked.items() if key not in ("before", "token")]
-        return ("episode_rows.html" if before else "episodes.html"), {
-            "page": page,
-            "wanted": wanted,
-            "versions": reader.versions,
-            "query": more,
-            "choices": {
-                "phase": reader.values_of("phase"),
-                "split": reader.values_of("split"),
-                "type": reader.values_of("task_type"),
-            },
-        }
+        notes, label = _notes(reader), reader.versions.label
+        return csv_text(
+            _CSV_COLUMNS,
+            (
+                [
+                    *(f"e{one['id']}", one["phase"], one["step"], one["split"]),
+                    *(one["task_id"], one["task_type"], label(one["version"])),
+                    *(one["reply"].question, one["reply"].expected, one["reply"].answer),
+                    *(outcome_of(one["solved"]), one["reward"], one["turns"]),
+                    *(one["failure_cause"], "yes" if _note(notes, one).is_marked else ""),
+                    _note(notes, one).text,
+                ]
+                for one in reader.every_row(wanted)
+            ),
+        )
+
+
+def _note(notes: Mapping[int, Note], row: Mapping[str, Any]) -> Note:
+    return notes.get(row["id"], Note())
+
+
+_CSV_COLUMNS = (
+    *("episode", "phase", "step", "split", "task", "task type", "skill", "question"),
+    *("expected", "answer", "outcome", "score", "turns", "fault", "marked", "note"),
+)
+
+
+def outcome_of(solved: bool | None) -> str:
+    """Return the word for an outcome."""
+    return "fault" if solved is None else "solved" if solved else "unsolved"
 
 
 def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
@@ -215,6 +287,10 @@ def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         before, after = reader.neighbors(number)
     first = max(_number(request.query_params, "from", 0), 0)
     shown = read_episode(site.folder(name), f"e{number}", first=first, most=_TURNS)
+    try:
+        note, note_problem = read_notes(site.folder(name)).get(number, Note()), ""
+    except RunError as error:
+        note, note_problem = Note(), str(error)
     cited = {
         int(one) for one in request.query_params.get("turns", "").split(",") if one.isdecimal()
     }
@@ -222,6 +298,8 @@ def episode(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
         "view": shown,
         "before": before,
         "after": after,
+        "note": note,
+        "note_problem": note_problem,
         "cited": cited,
         "first": first,
         "most": _TURNS,
@@ -277,8 +355,13 @@ def training(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
 def compare(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     """Compare two runs, paired by task."""
     a, b = request.query_params.get("a", ""), request.query_params.get("b", "")
-    names = list(site.runs())
-    context: dict[str, Any] = {"names": names, "a": a, "b": b, "found": None, "problem": ""}
+    names, ticked = list(site.runs()), request.query_params.getlist("run")
+    problem = ""
+    if len(ticked) == 2:  # ticked in a list with the latest first: compare it with the earlier one
+        b, a = ticked
+    elif ticked:
+        problem = f"{len(ticked)} runs are ticked; tick two, or choose them here"
+    context: dict[str, Any] = {"names": names, "a": a, "b": b, "found": None, "problem": problem}
     if a and b:
         try:
             context["found"] = compare_runs(site.folder(a), site.folder(b))

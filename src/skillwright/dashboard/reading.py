@@ -15,6 +15,7 @@ from typing import Any
 from skillwright.core import skill_hash
 from skillwright.core.secrets import Redactor
 from skillwright.jobs.bank import threshold_of
+from skillwright.jobs.inspect import Reply
 from skillwright.jobs.kinds import RL, UNUSABLE
 from skillwright.jobs.run import MADE
 from skillwright.jobs.text import Kind, decision_text
@@ -103,9 +104,22 @@ class Versions:
         return f"{self._text(document)} + {name}" if document else name
 
 
+ORDERS = {
+    "episode": "e.id",
+    "task": "e.task_id",
+    "score": "coalesce(e.hard, e.reward)",
+    "turns": "turns",
+}
+"""Orders of a list of episodes, as SQL."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions on episodes; empty ones are ignored."""
+    """Conditions on episodes; empty ones are ignored.
+
+    Attributes:
+        sort: A key of `ORDERS`, with ``-`` for descending; "" lists the latest first.
+    """
 
     phase: str = ""
     split: str = ""
@@ -115,6 +129,7 @@ class Filter:
     outcome: str = ""
     step: int | None = None
     text: str = ""
+    sort: str = ""
 
     def conditions(self, threshold: float, version: str) -> tuple[str, list[Any]]:
         """Return an SQL condition on ``episodes e``, and its values.
@@ -142,7 +157,7 @@ class Filter:
             case "unsolved":
                 parts.append("coalesce(e.hard, e.reward) < ?")
                 values.append(threshold)
-            case "failed":
+            case "fault":
                 parts.append("e.reward IS NULL")
         return " AND ".join(parts), values
 
@@ -219,11 +234,17 @@ class RunReader:
         return [row["v"] for row in rows]
 
     def episodes(self, wanted: Filter, before: int | None = None) -> EpisodePage:
-        """List episodes, the latest first, those below a number."""
+        """List episodes, the latest first, those below a number; or those after, where sorted."""
         if wanted.text:
             return self._search(wanted, before)
         where, values = wanted.conditions(self.threshold, self.versions.column)
         total = self.database.rows(f"SELECT count(*) FROM episodes e WHERE {where}", values)[0][0]
+        if (key := wanted.sort.removeprefix("-")) in ORDERS:
+            down = "DESC" if wanted.sort.startswith("-") else "ASC"
+            order = f"{ORDERS[key]} {down}, e.id DESC LIMIT ? OFFSET ?"
+            first = before or 0
+            rows = self._selected(where, order, (*values, PAGE, first))
+            return EpisodePage(rows, total, first + PAGE if first + PAGE < total else None)
         rows = self._rows(where, values, before, PAGE + 1)
         more = len(rows) > PAGE
         return EpisodePage(rows[:PAGE], total, rows[PAGE - 1]["id"] if more else None)
@@ -231,15 +252,33 @@ class RunReader:
     def _rows(
         self, where: str, values: Sequence[Any], before: int | None, limit: int
     ) -> list[dict[str, Any]]:
+        order = "e.id DESC LIMIT ?"
+        bound = (*values, 2**62 if before is None else before, limit)
+        return self._selected(f"{where} AND e.id < ?", order, bound)
+
+    def every_row(self, wanted: Filter) -> list[dict[str, Any]]:
+        """List all episodes that meet conditions other than a text, the latest first."""
+        where, values = wanted.conditions(self.threshold, self.versions.column)
+        return self._rows(where, values, None, -1)
+
+    def _selected(self, where: str, order: str, values: Sequence[Any]) -> list[dict[str, Any]]:
         rows = self.database.rows(
             f"""SELECT e.id, e.phase, e.step, e.split, e.task_id, e.task_type, e.draw,
                     {self.versions.column} AS version, e.reward, e.hard,
                     e.failure_cause, e.stop_reason, e.wall_s,
                     (SELECT count(*) FROM turns t WHERE t.episode = e.id) AS turns
-                FROM episodes e WHERE {where} AND e.id < ? ORDER BY e.id DESC LIMIT ?""",
-            (*values, 2**62 if before is None else before, limit),
+                FROM episodes e WHERE {where} ORDER BY {order}""",
+            values,
         )
-        return [{**dict(row), "solved": self._solved(row), "match": ""} for row in rows]
+        return [
+            {
+                **dict(row),
+                "solved": self._solved(row),
+                "match": "",
+                "reply": Reply.read(self.store, row["id"], row["turns"]),
+            }
+            for row in rows
+        ]
 
     def _solved(self, row: sqlite3.Row) -> bool | None:
         score = row["reward"] if row["hard"] is None else row["hard"]

@@ -14,9 +14,17 @@ from starlette.requests import Request
 from skillwright.core import RunError
 from skillwright.core.fence import without_controls
 from skillwright.dashboard import banks, pages
-from skillwright.dashboard.reading import RunReader, plain, reading
+from skillwright.dashboard.heat_map import heat_map
+from skillwright.dashboard.reading import Filter, RunReader, plain, reading
 from skillwright.dashboard.site import Site, signed, templates
-from skillwright.jobs.inspect import EpisodeQuery, FlipList, RunSummary, list_flips
+from skillwright.jobs.inspect import (
+    EpisodeQuery,
+    FlipList,
+    RunSummary,
+    list_flips,
+    read_episode,
+    read_notes,
+)
 from skillwright.jobs.run import TurnEnds
 
 _SECTIONS = (
@@ -28,9 +36,24 @@ _SECTIONS = (
     ("bank", banks.bank),
     ("faults and costs", pages.costs),
 )
+# Links that only lead somewhere go with their text; of others the text stays.
 _SERVED = re.compile(
-    r'<a [^>]*>|</a>|<form class="filters".*?</form>|<div hx-ext.*?></div>', re.DOTALL
+    r'<a class="go".*?</a>|<a [^>]*class="[^"]*\bgo".*?</a>|<a [^>]*>|</a>'
+    r'|<form class="filters".*?</form>|<div hx-ext.*?></div>',
+    re.DOTALL,
 )
+_TABLE = re.compile(
+    r'<div class="scroll"[^>]*aria-label="(?P<name>[^"]*)">.*?</table>\s*</div>', re.DOTALL
+)
+_HEAD = re.compile(r"<thead>.*?</thead>", re.DOTALL)
+_TITLE = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_OPEN_ROWS = 6
+"""Maximum rows of a table that is shown open, except the lines of the skill."""
+_UNFOLDED = ("Lines",)
+_MOST_ROWS = 500
+_MOST_TRANSCRIPTS, _MOST_TURNS, _MOST_TURNS_IN_ALL = 100, 30, 1500
 _MOST_FLIPPED = 3
 _MOST_LINES = 400
 _MOST_FAULTS, _LONGEST = 5, 600
@@ -56,6 +79,9 @@ def html_report(folder: Path) -> str:
         if template == "skill.html" and not values["versions"]:
             continue
         sections.append((title, _main(filled, template, {**values, "run": name})))
+    if rows := _test_rows(site, name, folder):
+        shown = filled.get_template("rows.html").render(rows, run=name, path="")
+        sections.insert(1, ("test tasks", _collapsed(_SERVED.sub("", shown))))
     style = (Path(__file__).parent / "static" / "style.css").read_text(encoding="utf-8")
     return filled.get_template("report.html").render(
         run=name, style=style, sections=sections, path="", has_bank=False
@@ -77,7 +103,7 @@ def markdown_report(folder: Path) -> str:
         verdicts = reader.store.verdicts()
         parts.append(
             f"{sum(one.body['decision'] == 'accept' for one in verdicts)} of {len(verdicts)} "
-            f"candidates were accepted; {summary.episodes:,} episodes, {summary.failures} failed."
+            f"candidates were kept; {summary.episodes:,} episodes, {summary.failures} faults."
         )
         parts += _troubles(summary, reader)
         if summary.state is not None:
@@ -96,6 +122,8 @@ def markdown_report(folder: Path) -> str:
 
 def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
     """Yield why a run stopped, remarks on scores and replies, and failures."""
+    for one in summary.state.caveats if summary.state else ():
+        yield f"**{_words(one)}**"
     if summary.stopped:
         yield f"**Stopped:** {_words(summary.stopped)}"
     remarked = [one for one in reader.remarks() if one[2] != (summary.stopped,)]
@@ -117,7 +145,7 @@ def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
         ]
         more = sum(faults.kinds) - len(shown)
         rest = [f"- and {more:,} other messages"] if more > 0 else []
-        yield "\n".join(["Failed episodes and calls by cause:", "", *shown, *rest])
+        yield "\n".join(["Faults and failed calls by cause:", "", *shown, *rest])
     ends = TurnEnds.read(reader.store.turn_ends())
     if any(ends.lapses.values()):
         yield "\n".join(["How answers ended:", "", *(f"- {_words(one)}" for one in ends.lines())])
@@ -131,7 +159,70 @@ def _main(filled: Any, template: str, values: dict[str, Any]) -> Any:
     """Render the main block of a page without links and forms."""
     found = filled.get_template(template)
     context = found.new_context({**values, "path": "", "has_bank": False})
-    return _SERVED.sub("", "".join(found.blocks["main"](context)))
+    return _collapsed(_SERVED.sub("", "".join(found.blocks["main"](context))))
+
+
+def _collapsed(html: str) -> str:
+    """Collapse long tables, and name the column of each cell for narrow screens."""
+
+    def collapsed(found: re.Match[str]) -> str:
+        table, name = _labeled(found[0]), found["name"]
+        count = table.count("<tr") - 1
+        if count <= _OPEN_ROWS or name in _UNFOLDED:
+            return table
+        return f"<details><summary>{name}: {count} rows</summary>{table}</details>"
+
+    return _TABLE.sub(collapsed, html)
+
+
+def _labeled(table: str) -> str:
+    head = _HEAD.search(table)
+    if head is None or 'class="heat"' in table or 'class="blame"' in table:
+        return table
+    titles = [" ".join(_TAG.sub(" ", one).split()) for one in _TITLE.findall(head[0])]
+
+    def labeled(row: re.Match[str]) -> str:
+        cells = row[0].split("<td")
+        if len(cells) != len(titles) + 1:  # the head, or a cell over several columns
+            return row[0]
+        named = (
+            f' data-label="{title}"{cell}' for title, cell in zip(titles, cells[1:], strict=True)
+        )
+        return "<td".join([cells[0], *named])
+
+    return _ROW.sub(labeled, table)
+
+
+def _test_rows(site: Site, name: str, folder: Path) -> dict[str, Any] | None:
+    """Return the test episodes of what a run released, and transcripts of flipped tasks."""
+    summary = site.summary(folder)
+    with reading(folder) as reader:
+        found = heat_map(reader, ("test",))
+        if summary.problem or not found.versions:
+            return None
+        _, last = pages.ends_of(summary, reader, found)
+        rows = reader.every_row(Filter(phase="test", version=last))
+        rows.sort(key=lambda one: (one["solved"] is not False, one["solved"] is not None))
+        version = reader.versions.label(last)
+    flips, pairs, turns = None, [], 0
+    if summary.job != "eval" and _is_tested(summary):
+        flips = list_flips(folder, query=EpisodeQuery(split="test"))
+        for flip in sorted(flips.flips, key=lambda one: one.is_gain)[:_MOST_TRANSCRIPTS]:
+            sides = (flip.before.episode.name, flip.after.episode.name)
+            pairs.append((flip, [read_episode(folder, one, most=_MOST_TURNS) for one in sides]))
+            turns += sum(len(one.turns) for one in pairs[-1][1])
+            if turns > _MOST_TURNS_IN_ALL:
+                break
+    noted = read_notes(folder).items()
+    return {
+        "rows": rows,
+        "most": _MOST_ROWS,
+        "version": version,
+        "replies": any(one["reply"].expected or one["reply"].answer for one in rows),
+        "flips": flips,
+        "pairs": pairs,
+        "noted": list(noted),
+    }
 
 
 def _gain_line(summary: RunSummary) -> str:

@@ -171,11 +171,17 @@ def templates() -> Environment:
         seconds=seconds,
         money=money,
         plain=plain,
+        decided=decided,
         number=number,
         marked=marked,
         age=age,
     )
     return found
+
+
+def decided(decision: str) -> str:
+    """Return the word for a gate's decision."""
+    return {"accept": "kept", "reject": "dropped"}.get(decision, decision)
 
 
 def percent(share: float | None) -> str:

@@ -39,7 +39,13 @@ _TOKEN: Final = re.compile(
 
 def clusters_of(tasks: Iterable[Task]) -> dict[str, str]:
     """Return the cluster of each task whose extras name one, by task id."""
-    return {task.id: str(task.extras[CLUSTER]) for task in tasks if task.extras.get(CLUSTER)}
+    named = ((task.id, task.extras.get(CLUSTER)) for task in tasks)
+    return {task_id: str(name) for task_id, name in named if name not in (None, "")}
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words, numbers and symbols of a text, without case and punctuation."""
+    return tuple(_TOKEN.findall(text.casefold()))
 
 
 def in_cluster(task: Task, clusters: Mapping[str, str]) -> Task:
@@ -84,7 +90,7 @@ class _Text:
     def of(cls, text: str, answer: str) -> "_Text":
         if len(text) > 2 * _READ:
             text = f"{text[:_READ]} {text[-_READ:]}"
-        tokens = tuple(_TOKEN.findall(text.casefold()))
+        tokens = words_of(text)
         codes = (one for one in tokens if not one.isalpha())
         words = tuple(dict.fromkeys((*tokens, f"answer: {answer}")))
         return cls(words, (answer, *codes), tokens)
@@ -103,7 +109,7 @@ def _weights(texts: Iterable[_Text]) -> dict[str, float]:
 def _equal_but_one_word(
     read: Mapping[str, _Text], texts: Mapping[str, str], weights: Mapping[str, float]
 ) -> Iterator[list[str]]:
-    """Yield groups of texts that are equal by `near_key`, or but for one word beside a code."""
+    """Yield groups of texts that are equal by `near_key`, or but for one word, sharing a code."""
     groups: defaultdict[Hashable, list[str]] = defaultdict(list)
     for name, text in read.items():
         if key := near_key(texts[name]):
@@ -167,5 +173,6 @@ def clusters_line(tasks: int, clusters: Mapping[str, str]) -> str:
     more = f" and {size - 3} more" if size > 3 else ""
     return (
         f"the {tasks} val tasks are {count} clusters of tasks that say nearly the same, and tests "
-        f"count a cluster once; the largest: {', '.join(members[:3])}{more}"
+        f"count a cluster once; the largest: {', '.join(members[:3])}{more}. In a table, a column "
+        "(env.data.cluster_column) decides otherwise"
     )

@@ -16,18 +16,24 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
+import yaml
+
 from skillwright.core import DataError
 from skillwright.datasets.encodings import encoding_of, not_decodable, refuse_other_kind
+from skillwright.datasets.evals_files import eval_row, eval_rows
 from skillwright.datasets.parquet import INSTALL_PARQUET as INSTALL_PARQUET
 from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_count, parquet_rows
 
 Row = dict[str, Any]
 
 SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
+EVALS_SUFFIXES: Final = (".yaml", ".yml")
+"""Files that are read only if they hold the evals of a skill."""
 MOST_CHARS: Final = 1_000_000
 
 _ROW_IN_CELLS: Final = 8  # maximum length of a row, in maximum lengths of a cell
 _JSON_BYTES: Final = 100_000_000
+_YAML_BYTES: Final = 3_000_000
 _DEEPEST: Final = 100
 _DELIMITERS: Final = (",", ";", "\t", "|")
 _UNNAMED: Final = "index"  # name for the index, which pandas writes first and without a name
@@ -57,7 +63,7 @@ class Table:
 
     def __post_init__(self) -> None:
         suffix = self.path.suffix.lower()
-        if suffix not in SUFFIXES:
+        if suffix not in (*SUFFIXES, *EVALS_SUFFIXES):
             move = "Unpack it. " if suffix in (".gz", ".zip", ".bz2", ".zst", ".xz") else ""
             move = "Save the sheet as CSV. " if suffix in (".xlsx", ".xls", ".ods") else move
             raise DataError(
@@ -83,8 +89,8 @@ class Table:
                     yield from self._cells()
                 case ".parquet":
                     yield from parquet_rows(self.path, self.most_chars, self.most_bytes)
-                case ".json":
-                    yield from self._json(size)
+                case ".json" | ".yaml" | ".yml":
+                    yield from self._document(size)
                 case _:
                     yield from self._json_lines()
         except MemoryError as error:
@@ -207,10 +213,11 @@ class Table:
             )
         return names
 
-    def _json(self, size: int) -> Iterator[Row]:
-        if size > _JSON_BYTES:
+    def _document(self, size: int) -> Iterator[Row]:
+        is_yaml = self.path.suffix.lower() in EVALS_SUFFIXES
+        if size > (most := _YAML_BYTES if is_yaml else _JSON_BYTES):
             raise DataError(
-                f"{str(self.path)!r} is larger than {_JSON_BYTES // 1_000_000} MB and would be "
+                f"{str(self.path)!r} is larger than {most // 1_000_000} MB and would be "
                 "read at once. Write it as JSON Lines, an object per line, which is read row by row"
             )
         encoding = encoding_of(self.path, self.encoding)
@@ -218,7 +225,15 @@ class Table:
             text = self.path.read_text(encoding=encoding)
         except UnicodeError as error:
             raise not_decodable(self.path, encoding, error) from error
-        found = self._parsed(text, "")
+        found = self._yaml(text) if is_yaml else self._parsed(text, "")
+        if (cases := eval_rows(found, self.path)) is not None:
+            yield from cases
+            return
+        if is_yaml:
+            raise DataError(
+                f"{str(self.path)!r} holds no evals of a skill; a list of scenarios, each with a "
+                "prompt and assertions, is expected"
+            )
         rows = found.get("data") if isinstance(found, Mapping) else found
         if not isinstance(rows, list):
             raise DataError(
@@ -228,11 +243,18 @@ class Table:
         for number, row in enumerate(rows, start=1):
             yield self._object(row, f"row {number}", size > self.most_chars)
 
+    def _yaml(self, text: str) -> Any:
+        try:
+            return yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            said = " ".join(str(error).split())
+            raise DataError(f"{str(self.path)!r} is no YAML: {said}") from error
+
     def _json_lines(self) -> Iterator[Row]:
         for number, line in self._json_texts():
             where = f"line {number}"
-            row = self._parsed(line, f", {where}")
-            yield self._object(row, where, len(line) > self.most_chars)
+            row = self._object(self._parsed(line, f", {where}"), where, len(line) > self.most_chars)
+            yield eval_row(row, self.path, number) or row
 
     def _json_texts(self) -> Iterator[tuple[int, str]]:
         """Read the lines that are not blank, with their numbers."""

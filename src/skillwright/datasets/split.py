@@ -167,11 +167,15 @@ def by_split(named: Mapping[str, T]) -> dict[str, T]:
     return {split: named[name] for split, name in given_as.items()}
 
 
-def parse_ratio(text: str) -> Ratio:
+def parse_ratio(text: str, least: int = 1) -> Ratio:
     """Read ``"2:1:7"``.
 
+    Args:
+        text: Three parts, each an integer.
+        least: Smallest part; 0 allows splits without items, but not without any.
+
     Raises:
-        SplitError: There are not three parts, each an integer of at least 1.
+        SplitError: There are not three parts, or one is no integer or too small.
     """
     parts = [part.strip() for part in text.split(":")]
     if len(parts) != len(SPLIT_NAMES) or not all(parts):
@@ -182,7 +186,7 @@ def parse_ratio(text: str) -> Ratio:
         ratio = Ratio(*(int(part) for part in parts))
     except ValueError:
         raise SplitError(f"split_ratio must contain integers; got {text!r}") from None
-    if min(ratio) < 1:
+    if min(ratio) < least or not any(ratio):
         raise SplitError(
             f"split_ratio parts must be positive; got {text!r}. Every split needs a share."
         )

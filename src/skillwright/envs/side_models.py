@@ -4,13 +4,14 @@ They share one pool of connections per event loop.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
-from skillwright.core import ChatModel
+from skillwright.core import ChatModel, Message, ModelError, Usage
 from skillwright.models.http.client import HttpClient
 from skillwright.models.http.traffic import EndpointLimits
 
@@ -35,6 +36,29 @@ async def shared_model(
 def share_limits(limits: EndpointLimits) -> None:
     """Apply limits that are shared with other processes to this process's side models."""
     _shared.append(limits)
+
+
+@dataclass(slots=True)
+class Counted:
+    """A model that counts its usage, that of failed requests included."""
+
+    model: ChatModel
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def identity(self) -> str:
+        """The model's."""
+        return self.model.identity
+
+    async def complete(self, messages: Sequence[Message], **asked: Any) -> Any:
+        """Ask the model."""
+        try:
+            completion = await self.model.complete(messages, **asked)
+        except ModelError as error:
+            self.usage += error.usage + Usage(failed_calls=error.failed_calls)
+            raise
+        self.usage += completion.usage
+        return completion
 
 
 _shared: list[EndpointLimits] = []

@@ -2,6 +2,7 @@
 
 from skillwright.evaluation.check import CheckAnswer, CheckTest, CheckVerdict, Noise
 from skillwright.evaluation.difference import PairedDifference, paired_difference
+from skillwright.evaluation.drift import Timed, drift_line
 from skillwright.evaluation.duel import DrawCount, Draws, SkillDuel, blocks
 from skillwright.evaluation.gates.base import Gate, alpha_lines, power_text, why_hopeless
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
@@ -14,6 +15,7 @@ from skillwright.evaluation.gates.non_inferiority import (
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,
+    RELEASE_STRIDE,
     ReleaseTest,
     in_random_order,
     release_draws,
@@ -52,6 +54,7 @@ from skillwright.evaluation.report import (
     SplitReport,
     compute_score,
     selection_bias,
+    why_refuted,
 )
 from skillwright.evaluation.verdict import (
     AlphaLedger,
@@ -65,6 +68,7 @@ from skillwright.evaluation.verdict import (
 __all__ = [
     "RELEASE_DRAWS_FROM",
     "RELEASE_PHASE",
+    "RELEASE_STRIDE",
     "AlphaLedger",
     "BoundedGain",
     "CheckAnswer",
@@ -97,6 +101,7 @@ __all__ = [
     "SplitReport",
     "StrictGate",
     "Terms",
+    "Timed",
     "Verdict",
     "alpha_lines",
     "blocks",
@@ -108,6 +113,7 @@ __all__ = [
     "compute_score",
     "compute_semantic_density",
     "detectable_gain",
+    "drift_line",
     "evaluate_gate",
     "gains_by_cluster",
     "in_random_order",
@@ -127,5 +133,6 @@ __all__ = [
     "selection_bias",
     "tasks_needed",
     "why_hopeless",
+    "why_refuted",
     "wilson_interval",
 ]

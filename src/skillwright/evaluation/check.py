@@ -9,7 +9,7 @@ import math
 import random
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean, variance
@@ -45,9 +45,9 @@ _DRAWS = 8
 _FEW_PAIRS = 160  # with fewer tasks than a test over tasks needs, draw up to this many pairs
 _FIRST_PAIRS = 32
 _GROWTH = 1.5
-_PROMISING_Z = 1.5  # the z score at the last look that justifies drawing more for "better"
+_PROMISING_Z = 1.8  # the z score at the last look that justifies drawing more for "better"
 _TIMES = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-_SIMULATED = 100
+_SIMULATED = 50
 
 
 class CheckAnswer(StrEnum):
@@ -170,7 +170,9 @@ class CheckVerdict(JsonRecord):
         if effect.interval is not None:
             low, high = (self.amount(one, bare=True) for one in effect.interval)
             interval = f" (95% interval {low} to {high})"
-        where = f"{effect.tasks} tasks" + (f", {self.draws} draws each" if self.draws > 1 else "")
+        copies = f" (in {effect.clusters} clusters of near copies)"
+        where = f"{effect.tasks} tasks" + copies * (effect.clusters < effect.tasks)
+        where += f", {self.draws} draws each" if self.draws > 1 else ""
         return (
             f"{effect.incumbent:{style}} -> {effect.candidate:{style}} on {where}: "
             f"{self.amount(effect.gain)}{interval}"
@@ -208,12 +210,14 @@ class CheckTest:
         draws: Maximum draws per task and side; 0 is 8, and more with fewer than 20 tasks.
         metric: The score to compare.
         seed: Of the order of tasks and of the sign assignments.
+        clusters: Cluster by task id, of tasks that say nearly the same: their mean counts as one.
     """
 
     margin: float = 0.1
     draws: int = 0
     metric: Metric = field(default_factory=Metric)
     seed: int = 0
+    clusters: Mapping[str, str] = field(default_factory=dict)
 
     def looks(self, tasks: int) -> list[CheckLook]:
         """Return the planned looks on ``tasks`` tasks."""
@@ -277,20 +281,21 @@ class _State:
     @classmethod
     def begin(cls, test: CheckTest, order: list[str]) -> "_State":
         looks = test.looks(len(order))
-        is_few = len(order) < MIN_PAIRED_TASKS
-        numbers = range(looks[-1].draws if is_few else 1)
-        units = [(one, number) for number in numbers for one in order]
+        units = [(one, 0) for one in dict.fromkeys(test.clusters.get(one, one) for one in order)]
+        if len(units) < MIN_PAIRED_TASKS:
+            units = [(one, number) for number in range(looks[-1].draws) for one in order]
         seeds = [derive_seed("check", side, test.seed) for side in ("gain", "loss")]
         gain, loss = (SignTest(len(units), seed) for seed in seeds)
         return cls(test, order, looks, units, gain, loss)
 
     @property
     def is_few(self) -> bool:
-        return len(self.order) < MIN_PAIRED_TASKS
+        clusters = self.test.clusters
+        return len({clusters.get(one, one) for one in self.order}) < MIN_PAIRED_TASKS
 
     def look(self, pairs: Sequence[Pair], look: CheckLook) -> CheckVerdict | None:
         """Test the pairs so far; return the verdict if this is the last look."""
-        effect = measure_effect(pairs, tests=False)
+        effect = measure_effect(pairs, self.test.clusters, tests=False)
         repeats = look.draws > 1 and not share_varying_within(pairs)
         is_last = look == self.looks[-1] or (repeats and look.tasks == len(self.order))
         if broken := too_many_unscored(effect, look.tasks) or too_many_lost(effect):
@@ -323,14 +328,17 @@ class _State:
     def _gains(self, pairs: Sequence[Pair]) -> dict[tuple[str, int], float]:
         """Return the gain of each unit of the sample, in the order of drawing."""
         if not self.is_few:
-            return {(task, 0): gain for task, gain in task_gains(pairs).items()}
+            found: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+            for task_id, gain in task_gains(pairs).items():
+                found[self.test.clusters.get(task_id, task_id), 0].append(gain)
+            return {unit: fmean(gains) for unit, gains in found.items()}
         numbers: Counter[str] = Counter()
-        found = {}
+        drawn = {}
         for pair in pairs:
             if pair.gain is not None:
-                found[pair.task_id, numbers[pair.task_id]] = pair.gain
+                drawn[pair.task_id, numbers[pair.task_id]] = pair.gain
             numbers[pair.task_id] += 1
-        return found
+        return drawn
 
     def _rule_out(self, values: Sequence[float], share: float) -> None:
         """Test whether a loss of the margin can be ruled out."""
@@ -341,7 +349,11 @@ class _State:
             low = bounded_mean_interval(values, -1.0, 1.0, 1 - 2 * LOSS_ALPHA).low
             self.rules_out = self.rules_out or low > -margin
             return
-        limit, self.spent = LOSS_ALPHA * (share - self.spent), share
+        limit = LOSS_ALPHA * (share - self.spent)
+        # Alpha that could hardly prove anything on few tasks is kept for a later look.
+        if share < 1 and 2 * mean_above_p_value([0.0] * len(values), -margin) > limit:
+            return
+        self.spent = share
         self.rules_out = self.rules_out or mean_above_p_value(values, -margin) <= limit
 
     def _verdict(

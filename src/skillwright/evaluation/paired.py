@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import fmean
-from types import MappingProxyType
-from typing import Final
 
 from skillwright.core import Pair
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
+from skillwright.datasets.clusters import clusters_of
 from skillwright.evaluation.intervals import (
     Interval,
     mean_interval,
@@ -59,12 +58,8 @@ class PairedEffect(JsonRecord):
     lost: int
 
 
-ALONE: Final[Mapping[str, str]] = MappingProxyType({})
-"""Clusters of tasks that are all independent."""
-
-
 def measure_effect(
-    pairs: Sequence[Pair], clusters: Mapping[str, str] = ALONE, *, tests: bool = True
+    pairs: Sequence[Pair], clusters: Mapping[str, str] | None = None, *, tests: bool = True
 ) -> PairedEffect:
     """Estimate the gain of the candidates of ``pairs`` over their incumbents.
 
@@ -74,7 +69,8 @@ def measure_effect(
 
     Args:
         pairs: Draws of both sides.
-        clusters: Cluster by task id; tasks without one are independent.
+        clusters: Cluster by task id, by default those that the tasks name; tasks without one are
+            independent.
         tests: Compute the p-value (`paired_p_value`); if false, it is ``None``.
     """
     rewards = _rewards_by_task(pairs)
@@ -82,6 +78,7 @@ def measure_effect(
     lost = len(pairs) - scored
     if not rewards:
         return PairedEffect(None, None, None, None, None, 0, 0, 0, 0, 0, lost)
+    clusters = clusters_in(pairs) if clusters is None else clusters
     by_task = _gains(rewards)
     gains, by_cluster = by_task.values(), gains_by_cluster(by_task, clusters)
     is_clustered = len(by_cluster) < len(by_task)
@@ -105,6 +102,11 @@ def measure_effect(
 def task_gains(pairs: Sequence[Pair]) -> dict[str, float]:
     """Return each task's mean gain over its scored draws, by id, in order of appearance."""
     return _gains(_rewards_by_task(pairs))
+
+
+def clusters_in(pairs: Iterable[Pair]) -> dict[str, str]:
+    """Return the cluster of each task of ``pairs`` that names one, by id."""
+    return clusters_of(pair.candidate.spec.task for pair in pairs)
 
 
 def gains_by_cluster(gains: Mapping[str, float], clusters: Mapping[str, str]) -> dict[str, float]:

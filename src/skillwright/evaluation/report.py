@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from skillwright.core import EpisodeResult, Pair, StopReason
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
+from skillwright.datasets.clusters import clusters_of
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.intervals import Interval, clustered_wilson_interval
@@ -49,9 +50,10 @@ class Score(JsonRecord):
         success_rate: Mean `EpisodeResult.hard_score` of the scored episodes, which is the share
             that reaches the success threshold unless the benchmark defines another score;
             ``None`` without scored episodes.
-        interval: 95% confidence interval of the success rate, clustered by task; ``None`` without
-            scored episodes. It is conservative for smoothed scores, because scores of 0 and 1 have
-            the largest variance of all scores in [0, 1] with that mean.
+        interval: 95% confidence interval of the success rate, clustered by task, or by groups of
+            tasks that say nearly the same; ``None`` without scored episodes. It is conservative for
+            smoothed scores, because scores of 0 and 1 have the largest variance of all scores in
+            [0, 1] with that mean.
         mean_reward: Mean reward of the scored episodes; ``None`` without scored episodes.
         truncated: Scored episodes that ended at the turn limit.
         failures: Episodes without a reward.
@@ -79,13 +81,15 @@ class Score(JsonRecord):
         failures = len(results) - len(scored)
         if not scored:
             return cls(0, 0, None, None, None, 0, failures)
-        by_task: defaultdict[str, list[float]] = defaultdict(list)
+        clusters = clusters_of(result.spec.task for result in scored)
+        by_cluster: defaultdict[str, list[float]] = defaultdict(list)
         for result in scored:
-            by_task[result.task_id].append(result.hard_score(success_threshold))
-        counts = [(math.fsum(outcomes), len(outcomes)) for outcomes in by_task.values()]
+            cluster = clusters.get(result.task_id, result.task_id)
+            by_cluster[cluster].append(result.hard_score(success_threshold))
+        counts = [(math.fsum(outcomes), len(outcomes)) for outcomes in by_cluster.values()]
         return cls(
             episodes=len(scored),
-            tasks=len(by_task),
+            tasks=len({result.task_id for result in scored}),
             success_rate=math.fsum(successes for successes, _ in counts) / len(scored),
             interval=clustered_wilson_interval(counts),
             mean_reward=fmean(result.reward for result in scored if result.reward is not None),
@@ -131,12 +135,14 @@ class SplitReport(JsonRecord):
         tables: A table per artifact, in the order given; the first is the baseline.
         gains: Gain of each other artifact over the baseline in mean reward, on pairs of equal
             task and draw.
+        judged: The same in the metric of the run's gate; empty without a gate.
     """
 
     split: str
     success_threshold: float
     tables: Mapping[str, ScoreTable]
     gains: Mapping[str, PairedEffect]
+    judged: Mapping[str, PairedEffect] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -144,9 +150,11 @@ class SplitReport(JsonRecord):
         split: str,
         results: Mapping[str, Sequence[EpisodeResult]],
         success_threshold: float = 1.0,
+        metric: Metric | None = None,
     ) -> Self:
         """Score each artifact's episodes, and pair them with those of the baseline."""
         names = list(results)
+        pairs = {name: _pairs(results[names[0]], results[name]) for name in names[1:]}
         return cls(
             split=split,
             success_threshold=success_threshold,
@@ -154,15 +162,52 @@ class SplitReport(JsonRecord):
                 name: ScoreTable.of(episodes, success_threshold)
                 for name, episodes in results.items()
             },
-            gains={
-                name: measure_effect(_pairs(results[names[0]], results[name])) for name in names[1:]
-            },
+            gains={name: measure_effect(drawn) for name, drawn in pairs.items()},
+            judged={name: measure_effect(metric.of(drawn)) for name, drawn in pairs.items()}
+            if metric
+            else {},
         )
 
     def renamed(self, source: str, target: str) -> Self:
         """Return the report with a copy of one artifact's scores under another name."""
         tables = {**self.tables, target: self.tables[source]}
-        return replace(self, tables=tables, gains={**self.gains, target: self.gains[source]})
+        judged = {**self.judged, target: self.judged[source]} if self.judged else {}
+        gains = {**self.gains, target: self.gains[source]}
+        return replace(self, tables=tables, gains=gains, judged=judged)
+
+
+def why_refuted(proven: Verdict, found: PairedEffect) -> str:
+    """Return why a gain that was proven on val does not hold on test, or "".
+
+    It does not if the test's 95% interval is below 0; or if it is not above 0 but below the whole
+    95% interval of val, or below it with less than half of what could still be gained mended. Two
+    independent 95% intervals that hold the same gain are apart in less than 1% of cases. Shares of
+    what could be gained are compared, because a test split may be easier.
+
+    Args:
+        proven: The accepted verdict of the release test.
+        found: The gain of the same skills on test, in the same metric.
+    """
+    if found.gain is None or found.interval is None or proven.effect is None:
+        return ""
+    is_worse = found.interval.high < 0
+    is_less = proven.interval is not None and found.interval.high < proven.interval[0]
+    mended = _share_mended(found.gain, found.incumbent)
+    is_half = mended < _share_mended(proven.effect, proven.incumbent_score) / 2
+    if not is_worse and not (is_less and (found.interval.low <= 0 or is_half)):
+        return ""
+    seen = None if proven.interval is None else Interval(*proven.interval)
+    return (
+        f"What was proven on val does not hold on test: a gain of {proven.effect:+.3f}"
+        f"{_bounds(seen)} there, and of {found.gain:+.3f}{_bounds(found.interval)} on "
+        f"{found.tasks} test tasks"
+    )
+
+
+def _share_mended(gain: float, before: float | None) -> float:
+    """Return a gain as a share of the largest possible one."""
+    room = 1 - (before or 0.0)
+    return gain / room if room > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ class Kind(StrEnum):
     """The initial and the best skill have their scores on the tasks that no gate has drawn."""
     FINISHED = "finished"
     """Nothing is left to do."""
+    RESTORED = "restored"
+    """A person made another version the released one."""
 
 
 class RlKind(StrEnum):

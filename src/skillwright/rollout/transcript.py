@@ -15,6 +15,7 @@ from skillwright.core import ContractError, EpisodeResult, RolloutResult, Trajec
 from skillwright.core.agent import ACTION_TAG
 from skillwright.core.fence import attribute, defuse
 from skillwright.core.jsonio import dumps, text_digest, write_text
+from skillwright.core.result import USER_TURN
 from skillwright.rollout.foreign_rows import as_json
 
 NAMES_FILE = "names.json"
@@ -83,8 +84,9 @@ class Line(NamedTuple):
     Attributes:
         turn: Turn number from 0, cited by evidence.
         kind: ``action``, ``result``, ``reasoning``, ``verification``, or the speaker's role. With
-            tools and a user: ``tool call``, ``tool result``, ``agent to user``, ``user``, and
-            ``text beside the call``, which only the agent reads.
+            tools and a user: ``tool call``, ``tool result``, ``agent to user``, ``user``,
+            ``tool call of the user`` with ``its result``, and ``text beside the call``, which only
+            the agent reads.
         text: Untrusted.
     """
 
@@ -263,6 +265,10 @@ def _conversed(turn: Turn, call: Any, source: Any) -> Iterator[Line]:
         yield Line(turn.index, "tool result", turn.observation)
     else:
         yield Line(turn.index, "agent to user", visible)
+        by_user = turn.metadata.get(USER_TURN)
+        for one in (by_user.get("tool_calls") or ()) if isinstance(by_user, Mapping) else ():
+            yield Line(turn.index, "tool call of the user", _text(one.get("said")))
+            yield Line(turn.index, "its result", _text(one.get("result")))
         yield Line(
             turn.index, "user" if source == "user" else attribute(_text(source)), turn.observation
         )

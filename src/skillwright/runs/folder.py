@@ -201,7 +201,7 @@ class RunFolder:
         except OSError as error:
             raise RunError(
                 f"run folder {str(path)!r} cannot be made: {error.strerror}. Name a folder that "
-                "can be written: --set run.root=FOLDER"
+                "can be written as run.root"
             ) from error
         folder = cls(path, RunLock(path / LOCK_NAME, _now()))
         try:

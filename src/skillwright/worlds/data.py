@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from skillwright.cli.words import make_console
 from skillwright.core import DataError
 from skillwright.worlds.tau_bench import DOMAINS, DataSource, data_dir, open_store
 from skillwright.worlds.tau_bench.tau_core import fetched_dir
-from skillwright.worlds.tau_bench.upstream import ARCHIVE, COMMIT, fetch_tau_bench
+from skillwright.worlds.tau_bench.upstream import fetch_tau_bench
 from skillwright.worlds.webshop import import_webshop, imported_path, index_with_tantivy
 from skillwright.worlds.webshop.search import import_tantivy
 
@@ -26,24 +27,38 @@ TAU_BENCH = "tau-bench"
 WEBSHOP = "webshop"
 
 
+class Edition(StrEnum):
+    """Whose tasks of tau-bench."""
+
+    ORIGINAL = "original"
+    TAU3 = "tau3"
+
+
 @app.command(TAU_BENCH)
 def tau_bench(
     source: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--from", help="A checkout, an archive of one (.tar.gz), or the address of an archive."
+            "--from",
+            help="A checkout, an archive of one (.tar.gz), the address of an archive, or for tau3 "
+            "inspect-evals, the installed package; the pinned commit's archive if left out.",
         ),
-    ] = ARCHIVE,
+    ] = None,
     to: Annotated[
         Path | None, typer.Option(help="Where it goes; by default a folder that is found again.")
     ] = None,
     any_version: Annotated[
         bool,
         typer.Option(
-            "--any-version", help=f"Take other data than that of {COMMIT} too; needs --to."
+            "--any-version", help="Take other data than that of the pinned commit; needs --to."
         ),
     ] = False,
-    domain: Annotated[str, typer.Option(help="Whose data: retail or airline.")] = "retail",
+    domain: Annotated[
+        str, typer.Option(help="Whose data: retail or airline; of tau3 also telecom.")
+    ] = "retail",
+    tasks: Annotated[
+        Edition, typer.Option(help="tau-bench's own, or tau2-bench 1.0.1's.")
+    ] = Edition.ORIGINAL,
     as_json: AsJson = False,
 ) -> None:
     """Fetch the data of a tau-bench domain, or convert a copy of its repository."""
@@ -53,21 +68,27 @@ def tau_bench(
                 "--any-version needs --to FOLDER: only the pinned data may stand where it is found "
                 "without being named"
             )
+        if tasks is Edition.TAU3 and not domain.startswith("tau3_"):
+            domain = f"tau3_{domain}"
+        elif domain == "telecom":
+            raise DataError("telecom is a domain of tau3 only; add --tasks tau3")
         fetched = fetch_tau_bench(
             to or fetched_dir(domain), source, domain=domain, any_version=any_version
         )
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(fetched)))
         return
-    tasks = ", ".join(f"{count} {split}" for split, count in fetched.tasks.items())
+    found = ", ".join(f"{count} {split}" for split, count in fetched.tasks.items())
     done = "is there already" if fetched.was_there else "was put"
     data = fetched.checksum[:12]
-    say(f"tau-bench {domain} {done} in {fetched.folder}: tasks {tasks}; data {data}")
+    say(f"tau-bench {domain} {done} in {fetched.folder}: tasks {found}; data {data}")
+    if tasks is Edition.TAU3:
+        say(f"Play it with env.config.domain: {domain}")
     if to is not None:
         variable = DOMAINS[domain].data_variable
         say(f"Use it with env_config.data_dir, or {variable}={fetched.folder}")
     if not fetched.is_pinned:
-        say(f"This is not the data of {COMMIT}; scores over it compare with no others.")
+        say("This is not the pinned commit's data; scores over it compare with no others.")
 
 
 @app.command(WEBSHOP)
@@ -108,12 +129,12 @@ def list_(as_json: AsJson = False) -> None:
     """List the data of environments, with its location."""
     with exit_codes():
         rows = {TAU_BENCH: _used(data_dir(), "retail")}
-        try:
-            airline = data_dir(domain="airline")
-        except DataError:
-            airline = None  # not fetched; there is no built-in data
-        if airline is not None:
-            rows[f"{TAU_BENCH} airline"] = _used(airline, "airline")
+        for domain in [*DOMAINS][1:]:
+            try:
+                source = data_dir(domain=domain)
+            except DataError:
+                continue  # not fetched; there is no built-in data
+            rows[f"{TAU_BENCH} {domain}"] = _used(source, domain)
     if as_json:
         typer.echo(json.dumps(rows))
         return

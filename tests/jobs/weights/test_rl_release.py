@@ -19,7 +19,7 @@ from rl_world import (
     write_tasks,
 )
 from skillwright.core import Act
-from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
+from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision, Interval
 from skillwright.jobs.run import EpisodeFinished, StageStarted
 from skillwright.jobs.weights import RlReport, restore
 from skillwright.policy import Sampled
@@ -156,3 +156,14 @@ async def test_a_run_that_is_stopped_in_its_release_test_ends_as_one_that_is_not
     assert story(path) == story(tmp_path / "whole" / "runs" / "lanes")
     fresh = [e for e in again.of(EpisodeFinished) if not e.reused]
     assert not any(e.result.spec.phase in ("base", "evolution", "gate") for e in fresh)
+
+
+async def test_a_release_that_test_contradicts_is_refuted(tmp_path):
+    _, _, report = await played(tmp_path)
+    state = report.state
+    assert state.refuted == ""
+    worse = replace(
+        state.test.judged["final"], gain=-0.3, interval=Interval(-0.45, -0.15), incumbent=0.6
+    )
+    turned = replace(state, test=replace(state.test, judged={"final": worse}))
+    assert turned.refuted.startswith("What was proven on val does not hold on test: a gain of +0.")

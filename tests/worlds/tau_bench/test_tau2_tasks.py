@@ -41,6 +41,10 @@ def tau2(*actions, **other):
     }
 
 
+def asserts(name):
+    return {"env_type": "assistant", "func_name": name, "arguments": {}, "assert_value": True}
+
+
 def read(folder, *entries):
     return open_store(write_airline(folder, tasks_test=list(entries)), "airline").tasks("test")
 
@@ -96,11 +100,13 @@ def test_both_formats_may_be_in_one_file(tmp_path):
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ({"reward_basis": ["DB", "NL_ASSERTION"]}, "depends on NL_ASSERTION"),
-        ({"reward_basis": ["ENV_ASSERTION", "DB"]}, "depends on ENV_ASSERTION"),
-        ({"reward_basis": ["COMMUNICATE"]}, "does not depend on DB"),
-        ({"env_assertions": [{"func_name": "f"}]}, "env_assertions"),
-        ({"initial_state": {"initialization_actions": [{}]}}, "begins with initialization_actions"),
+        ({"reward_basis": ["DB", "MOOD"]}, "depends on MOOD"),
+        (
+            {"env_assertions": [asserts("is_happy")], "reward_basis": ["ENV_ASSERTION"]},
+            "it calls is_happy, which is no function of domain airline",
+        ),
+        ({"initial_state": {"initialization_actions": [asserts("begin")]}}, "it calls begin"),
+        ({"initial_state": {"initialization_data": {"x": 1}}}, "begins with initialization_data"),
         ({"initial_state": {"message_history": [{}]}}, "begins with message_history"),
         ({"user_tools": ["toggle_data"]}, "its user has tools"),
         ({"actions": [{**BOOK, "requestor": "user"}]}, "its user calls book_reservation"),
@@ -113,8 +119,8 @@ def test_what_does_not_map_is_refused_with_the_task_and_the_reason(tmp_path, oth
 
 
 def test_every_reason_is_told_at_once(tmp_path):
-    odd = tau2(BOOK, reward_basis=["ACTION"], user_tools=["x"])
-    with pytest.raises(DataError, match=r"ACTION.*does not depend on DB.*its user has tools"):
+    odd = tau2(BOOK, reward_basis=["MOOD"], user_tools=["x"])
+    with pytest.raises(DataError, match=r"depends on MOOD.*its user has tools"):
         read(tmp_path, odd)
 
 

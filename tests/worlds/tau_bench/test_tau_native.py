@@ -7,7 +7,8 @@ import pytest
 from skillwright.core import DataError, EnvError, ToolCall
 from skillwright.worlds.tau_bench import STOP, TauBenchEnv, open_store
 from skillwright.worlds.tau_bench.parsing import MAX_CALL_CHARS, Call, Misfit, Speech, parse_native
-from tau_store import CANCEL, OPENING, make_env, write_store
+from skillwright.worlds.tau_bench.tau_core import call_tool
+from tau_store import CANCEL, OPENING, database, make_env, write_store
 
 THINK = ToolCall("a", "think", '{"thought": "hm"}')
 
@@ -164,7 +165,6 @@ def test_what_a_turn_means(said, calls, mode, meant):
         ("<tool_call>{}</tool_call>", [], "strict", "called natively"),
         ("Hi.", [THINK], "strict", "no text beside a call"),
         ("", [THINK, THINK], "strict", "one call per turn"),
-        ("", [ToolCall("a", "", "{}")], "default", "it has no name"),
         ("", [ToolCall("a", "think", "[]")], "default", "not a JSON object"),
         ("", [ToolCall("a", "think", '"[1]"')], "default", "not a JSON object"),
         ("<tool_call>{}</tool_call>", [], "default", "it has no name"),
@@ -178,3 +178,8 @@ def test_a_turn_that_means_nothing_says_why(said, calls, mode, why):
     assert isinstance(misfit, Misfit)
     assert misfit.error.startswith("Error: could not parse tool call (")
     assert why in misfit.error
+
+
+def test_a_call_without_a_name_is_answered_as_tau_bench_answers_it(tmp_path):
+    assert parse_native("", [ToolCall("a", "", "{}")], "default") == Call("")
+    assert call_tool(database(write_store(tmp_path)), "", {}).observation == "Unknown action "

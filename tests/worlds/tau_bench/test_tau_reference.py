@@ -84,12 +84,13 @@ def test_every_gold_sequence_has_its_observations_and_its_end(store, vectors):
 
 def test_every_recorded_reward_is_ours(store, vectors):
     for record in of_kind(vectors, "gold"):
-        where, outputs = (record["split"], record["task_index"]), record["outputs"]
-        db, gold = fresh(store), store.gold(record["split"], record["task_index"])
-        empty = grade(db, gold, [], outputs)
+        where = (record["split"], record["task_index"])
+        db, gold, task = fresh(store), store.gold(*where), store.task(*where)
+        assert task.outputs == record["outputs"]
+        empty = grade(db, gold, [], task)
         run(db, record["steps"])
-        spoken = grade(db, gold, [" ".join(outputs)], outputs)
-        silent = grade(db, gold, [], outputs)
+        spoken = grade(db, gold, [" ".join(task.outputs)], task)
+        silent = grade(db, gold, [], task)
         names = ("reward_empty", "reward_gold_then_say_outputs", "reward_gold_silent")
         found = [empty.reward, spoken.reward, silent.reward]
         assert (where, found) == (where, [record[name] for name in names])
@@ -110,7 +111,8 @@ def test_the_reward_agrees_with_the_hash_on_wrong_trajectories_too(store, vector
         run(db, other["steps"] if rng.random() < 0.5 else [])
         end = db.state_hash()
         for task in (record, other):
-            judged = grade(db, store.gold(task["split"], task["task_index"]), [], [])
+            where = (task["split"], task["task_index"])
+            judged = grade(db, store.gold(*where), [], store.task(*where))
             assert judged.database_matches == (end == task["final_hash"])
             assert bool(judged.differing) != judged.database_matches
             matches += judged.database_matches

@@ -3,6 +3,7 @@
 from doors import look
 from skillwright.jobs.text import EvalPlan
 from skillwright.textopt import read_episodes
+from tau3_store import tau3_data
 from tau_models import Clerk, shop, tau_config, tau_evaluated
 from tau_store import CANCEL, OPENING, tool_call
 
@@ -51,3 +52,21 @@ async def test_what_could_not_be_parsed_is_an_action_and_its_error(tmp_path):
     assert told.lines[0].kind == "action"
     assert told.lines[1].kind == "result"
     assert "could not parse" in told.lines[1].text
+
+
+async def test_the_users_own_tool_calls_are_shown_with_their_results(tmp_path):
+    replies = [OPENING, tool_call("toggle_roaming"), "It is on."]
+    data = tau3_data(tmp_path, "telecom")
+    config = tau_config(tmp_path, data, domain="tau3_telecom", user_replies=replies)
+    path, _ = await tau_evaluated(config, EvalPlan("test", 1), Clerk("Switch roaming on."))
+    with look(path) as store:
+        stored = [store.load_episode(one.id) for one in store.episodes()]
+    lines = read_episodes(stored).rows[0].lines
+    assert [line.kind for line in lines[:4]] == [
+        "agent to user",
+        "tool call of the user",
+        "its result",
+        "user",
+    ]
+    assert "toggle_roaming" in lines[1].text
+    assert lines[2].text.startswith("Data Roaming is now ON.")

@@ -14,15 +14,16 @@ import shutil
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from skillwright.bank.bank import Bank, BankError
+from skillwright.bank.formats.documents import files_left_out, split_document
 from skillwright.bank.formats.markdown import from_markdown, sections
-from skillwright.bank.lint.lint import Finding, lint
+from skillwright.bank.lint.lint import LIVE, LIVE_RULE, Finding, lint
 from skillwright.bank.triggers import TaskWords, describe, plain_prose
 from skillwright.core import BankSkill, DataError
 from skillwright.core.fence import hidden_at
@@ -51,9 +52,7 @@ _NOT_PROSE = re.compile(r"[^\w ,./-]")
 _HASH_LINE = re.compile(rf'^  {HASH}: "[^"\n]*"$', re.MULTILINE)
 _HEADING = re.compile(r"^#{1,2}\s+(?P<title>.+?)(?:\s+#+)?\s*$")
 _CODE_FENCE = re.compile(r"^\s*(```|~~~)")
-# Text that a client expands or runs; and closing tags without an opening tag, which could end the
-# block that a client wraps around the text.
-_LIVE = re.compile(r"\$(?:ARGUMENTS|\d|\{)|!\s*`|^\s*```\s*!|(?<!\w)@\S", re.MULTILINE)
+# Closing tags without an opening tag could end the block that a client wraps around the text.
 _TAG = re.compile(r"<(?P<end>/?)\s*(?P<name>[A-Za-z][\w:-]*)[^<>]*>")
 
 
@@ -83,15 +82,19 @@ class SkillFolder:
         facts = {"generator": GENERATOR, "version": __version__, **self.metadata}
         facts |= {"files": " ".join(sorted(self.references)), HASH: ""}
         head = write_frontmatter(self.name, plain_prose(self.description), facts)
-        files = {SKILL_FILE: head + self.body, **self.references}
-        sealed = f'  {HASH}: "{content_hash(files)}"'
-        return {**files, SKILL_FILE: _HASH_LINE.sub(sealed, files[SKILL_FILE], count=1)}
+        return sealed({SKILL_FILE: head + self.body, **self.references})
 
 
 def content_hash(files: Mapping[str, str]) -> str:
     """Return the hash of a folder's files, without the hash line in SKILL.md."""
     blank = _HASH_LINE.sub(f'  {HASH}: ""', files[SKILL_FILE], count=1)
     return digest({**files, SKILL_FILE: blank})
+
+
+def sealed(files: Mapping[str, str]) -> dict[str, str]:
+    """Return a folder's files with their hash in SKILL.md, if that has a line for it."""
+    line = f'  {HASH}: "{content_hash(files)}"'
+    return {**files, SKILL_FILE: _HASH_LINE.sub(line, files[SKILL_FILE], count=1)}
 
 
 def skill_name(*words: str) -> str:
@@ -115,7 +118,7 @@ def check_name(name: str) -> str:
     return name
 
 
-_LONGEST = 500_000  # reading YAML takes a second per 100 KB
+LONGEST_FRONTMATTER: Final = 50_000  # reading YAML takes a second per 100 KB
 _BLOCK = re.compile(r"^---[ \t]*\n(?P<yaml>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_VALUE = re.compile(r"^(?P<key>[\w-]+):[ \t]+(?P<value>[^\s'\"|>\[{].*)$", re.MULTILINE)
 
@@ -152,8 +155,10 @@ def split_frontmatter(text: str, where: str) -> tuple[str, str]:
     block = _BLOCK.match(plain)
     if block is None:
         raise DataError(f"{where}: it does not begin with frontmatter between two lines of ---")
-    if len(block["yaml"]) > _LONGEST:
-        raise DataError(f"{where}: its frontmatter is longer than {_LONGEST:,} characters")
+    if len(block["yaml"]) > LONGEST_FRONTMATTER:
+        raise DataError(
+            f"{where}: its frontmatter is longer than {LONGEST_FRONTMATTER:,} characters"
+        )
     return block["yaml"], plain[block.end() :]
 
 
@@ -246,7 +251,7 @@ def document_folder(text: str, name: str, description: str) -> SkillFolder:
 
 def why_live(text: str) -> str:
     """Return the part of a text that a client would expand, run or read as an end tag, or ""."""
-    if found := _LIVE.search(text):
+    if found := LIVE.search(text):
         return found[0].strip()
     open_tags: list[str] = []
     for tag in _TAG.finditer(text):
@@ -260,7 +265,7 @@ def why_live(text: str) -> str:
 
 
 def _blocking(skill: BankSkill) -> tuple[Finding, ...]:
-    return tuple(finding for finding in lint(skill) if finding.blocks)
+    return tuple(one for one in lint(skill) if one.blocks or one.rule == LIVE_RULE)
 
 
 def _prose(text: str) -> str:
@@ -465,11 +470,20 @@ def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:
     """Read skills from a folder with a SKILL.md, or from a folder of such folders.
 
     The skills have no ids and are pending. Exports of Skillwright read back as they were written.
-    In other folders every bullet of the body becomes a skill whose applicability is the folder's
-    description; scripts and assets are not read.
+    Others are split at their rules, with the code, tables and paragraphs that belong to them;
+    scripts and assets are not read.
 
     Raises:
         DataError: There is no SKILL.md, or one cannot be read.
+    """
+    return read_with_notes(folder)[0]
+
+
+def read_with_notes(folder: Path) -> tuple[tuple[BankSkill, ...], tuple[str, ...]]:
+    """Read skills as `read_agent_skills`, with notes on what was kept, shortened and left out.
+
+    Raises:
+        DataError: As `read_agent_skills`.
     """
     found = list(skill_files(folder))
     if not found:
@@ -477,7 +491,12 @@ def read_agent_skills(folder: Path) -> tuple[BankSkill, ...]:
             f"{str(folder)!r} holds no {SKILL_FILE}, nor does a folder in it; name a folder of "
             "Agent Skills"
         )
-    return tuple(skill for path in found for skill in _read(path))
+    skills, notes = list[BankSkill](), list[str]()
+    for path in found:
+        read, said = _read(path)
+        skills += read
+        notes += [f"{path.parent.resolve().name}: {one}" for one in said]
+    return tuple(skills), tuple(notes)
 
 
 def skill_files(folder: Path) -> Iterator[Path]:
@@ -495,8 +514,8 @@ def skill_files(folder: Path) -> Iterator[Path]:
             open_folders += [(one, depth + 1) for one in inner if one.name not in _SKIPPED]
 
 
-def _read(path: Path) -> list[BankSkill]:
-    """Read a SKILL.md and its references.
+def _read(path: Path) -> tuple[list[BankSkill], list[str]]:
+    """Read a SKILL.md and its references; also return notes on a folder of others.
 
     Raises:
         DataError: A link leads out of the folder.
@@ -516,9 +535,17 @@ def _read(path: Path) -> list[BankSkill]:
     if ours:
         bodies = [(_PRICE.sub("$", text), where) for text, where in bodies if "### " in text]
         bodies = bodies or [(body, path)]
-    skills = [one for text, where in bodies for one in from_markdown(text, str(where))]
-    when = " ".join(description.split())
-    return [one if ours else replace(one, applicability=when) for one in skills]
+    if ours:
+        return [one for text, where in bodies for one in from_markdown(text, str(where))], []
+    whole = "\n\n".join(text for text, _ in bodies)
+    try:
+        skills, notes = split_document(
+            whole, str(fields.get("name") or path.parent.name), description
+        )
+    except DataError as problem:
+        raise DataError(f"{path}: {problem}") from problem
+    read = [where for _, where in bodies]
+    return skills, [*notes, *files_left_out(path.parent, fields, read)]
 
 
 def refuse_leaving(file: Path, folder: Path | None = None) -> None:

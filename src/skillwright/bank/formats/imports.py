@@ -8,7 +8,7 @@ from typing import Final
 
 from skillwright.bank.bank import Bank
 from skillwright.bank.changes import Add, ChangeReport, IsNear, apply, near_in_text
-from skillwright.bank.formats.agent_skills import read_agent_skills
+from skillwright.bank.formats.agent_skills import read_with_notes
 from skillwright.bank.formats.interchange import from_json, read_json
 from skillwright.bank.formats.markdown import from_markdown
 from skillwright.bank.formats.skillrl import import_skillrl, is_skillrl
@@ -53,13 +53,14 @@ def import_skills(
 
 
 def _imported(bank: Bank, path: Path, is_near: IsNear) -> tuple[Bank, ChangeReport]:
+    notes: tuple[str, ...] = ()
     if path.suffix.lower() == ".json":
         text = read_text(path, "bank")
         if is_skillrl(read_json(text, str(path))):
             return import_skillrl(bank, text, str(path))
         drafts = _pending(from_json(text, str(path)))
     elif path.is_dir() or path.name == SKILL_FILE:
-        drafts = read_agent_skills(path if path.is_dir() else path.parent)
+        drafts, notes = read_with_notes(path if path.is_dir() else path.parent)
     elif path.suffix.lower() in _MARKDOWN:
         drafts = from_markdown(read_text(path, "skills"), str(path))
     else:
@@ -67,7 +68,8 @@ def _imported(bank: Bank, path: Path, is_near: IsNear) -> tuple[Bank, ChangeRepo
             f"{str(path)!r} is none of the forms that skills are read from: a folder with "
             f"{SKILL_FILE}, a .json file (ours or SkillRL's), a Markdown file"
         )
-    return apply(bank, [Add(draft) for draft in drafts], is_near=is_near)
+    made, report = apply(bank, [Add(draft) for draft in drafts], is_near=is_near)
+    return made, replace(report, notes=notes)
 
 
 def load_any_bank(path: Path) -> Bank:

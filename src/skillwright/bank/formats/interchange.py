@@ -139,6 +139,7 @@ class _Item(_Strict):
     version: Count = 1
     status: StrictStr = str(SkillStatus.ACTIVE)
     stats: _Stats = _Stats()
+    details: StrictStr = ""
 
 
 def item_of(skill: BankSkill, stats: SkillStats) -> dict[str, Any]:
@@ -166,6 +167,7 @@ def item_of(skill: BankSkill, stats: SkillStats) -> dict[str, Any]:
         "version": skill.version,
         "status": str(skill.status),
         "stats": {"uses": stats.retrieved, "wins": stats.wins, "losses": stats.losses},
+        **({"details": skill.details} if skill.details else {}),
     }
 
 
@@ -203,6 +205,7 @@ def skill_of(item: object, where: str) -> tuple[BankSkill, SkillStats]:
                 model=read.model,
                 step=read.created_step,
             ),
+            details=read.details,
         )
     except ValidationError as error:
         raise DataError(f"{where}: {_said(error, item)}") from error

@@ -8,13 +8,16 @@ A skill is a heading of level 3 with its name, and bullets under it:
     - Category: heat
 
 A lesson also has ``Avoid``, ``Mistaken belief`` and ``Instead``; ``Scope`` and
-``Id`` may follow. A skill without a category is a general one, unless it has
-``Kind: task_specific``. Headings of other levels are ignored. In a text without such skills every
-bullet is a skill: ``- **Name:** what to do``. Evidence, statistics and versions are not included.
+``Id`` may follow, and ``Details``, with indented text below it. A skill without a category is a
+general one, unless it has ``Kind: task_specific``. Headings of other levels are ignored. In a text
+without such skills every bullet outside code is a skill: ``- **Name:** what to do``. Evidence,
+statistics and versions are not included.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from textwrap import indent
 
 from skillwright.bank.bank import Bank
 from skillwright.core import (
@@ -35,7 +38,9 @@ _OTHER_HEADING = re.compile(r"^#{1,6}\s")
 _FIELD = re.compile(r"^[-*]\s+(?P<key>Mistaken belief|[A-Z][a-z]+):\s*(?P<text>.*)$")
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?P<text>.+)$")
 _LEAD = re.compile(r"^\*\*(?P<name>.+?)[:.]?\*\*[:.]?\s*(?P<text>.*)$")
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _NAME_WORDS = 5
+_DETAILS = "- Details:"
 
 
 def to_markdown(bank: Bank) -> str:
@@ -56,7 +61,8 @@ def from_markdown(text: str, where: str = "the document") -> tuple[BankSkill, ..
     lines = text.replace("\r\n", "\n").lstrip("\ufeff").split("\n")
     found = [_skill(name, body, where) for name, body in _blocks(lines) if any(map(_is_do, body))]
     if not found:
-        found = [_from_bullet(match["text"]) for line in lines if (match := _BULLET.match(line))]
+        bullets = map(_BULLET.match, _outside_code(lines))
+        found = [_from_bullet(match["text"]) for match in bullets if match]
     if not found:
         raise DataError(
             f"{where} has no skills: no heading of the third level with a bullet `- Do: ...`, and "
@@ -97,6 +103,8 @@ def section(skill: BankSkill, *, with_ids: bool = True) -> list[str]:
         "Id": skill.id if with_ids else "",
     }
     bullets = [f"- {key}: {_line(text)}" for key, text in fields.items() if text]
+    if skill.details:
+        bullets += [_DETAILS, *indent(skill.details, "  ").split("\n")]
     return [f"### {_line(skill.name)}", "", *bullets]
 
 
@@ -133,6 +141,19 @@ def _blocks(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
     return blocks
 
 
+def _outside_code(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines that are not between fences."""
+    mark = ""
+    for line in lines:
+        fence = _FENCE.match(line)
+        if mark and fence and fence[1].startswith(mark):
+            mark = ""
+        elif not mark:
+            mark = fence[1] if fence else ""
+            if not mark:
+                yield line
+
+
 def _is_do(line: str) -> bool:
     field = _FIELD.match(line)
     return field is not None and field["key"] == "Do"
@@ -141,7 +162,10 @@ def _is_do(line: str) -> bool:
 def _skill(name: str, body: Iterable[str], where: str) -> BankSkill:
     place = f"{where}: skill {name!r}"
     fields: dict[str, str] = {}
-    for line in body:
+    lines = list(body)
+    at = lines.index(_DETAILS) if _DETAILS in lines else len(lines)
+    details = "\n".join(line.removeprefix("  ") for line in lines[at + 1 :]).strip("\n")
+    for line in lines[:at]:
         if not (found := _FIELD.match(line)):
             continue
         key = found["key"]
@@ -155,7 +179,8 @@ def _skill(name: str, body: Iterable[str], where: str) -> BankSkill:
         parts[2] = parts[2] or fields.get("Do", "")
     if any(parts) and not all(parts):
         raise DataError(f"{place}: a lesson has all of Avoid, {_BELIEF} and Instead")
-    return _draft(name, fields, Counterfactual(*parts) if all(parts) else None)
+    drafted = _draft(name, fields, Counterfactual(*parts) if all(parts) else None)
+    return replace(drafted, details=details)
 
 
 def _draft(name: str, fields: dict[str, str], lesson: Counterfactual | None) -> BankSkill:
@@ -177,8 +202,12 @@ def _draft(name: str, fields: dict[str, str], lesson: Counterfactual | None) -> 
 
 
 def _from_bullet(text: str) -> BankSkill:
-    if lead := _LEAD.match(text):
-        name, said = lead["name"].strip(), lead["text"].strip() or lead["name"].strip()
-    else:
-        name, said = " ".join(text.split()[:_NAME_WORDS]).rstrip(".,;:"), text.strip()
+    name, said = lead_of(text)
     return _draft(name, {"Do": said}, None)
+
+
+def lead_of(text: str) -> tuple[str, str]:
+    """Return the name of a rule, which is bold or its first words, and the rest of its text."""
+    if lead := _LEAD.match(text):
+        return lead["name"].strip(), lead["text"].strip() or lead["name"].strip()
+    return " ".join(text.split()[:_NAME_WORDS]).rstrip(".,;:"), text.strip()

@@ -180,7 +180,8 @@ def _item(skill: BankSkill) -> dict[str, Any]:
         return {
             "skill_id": skill.id,
             "title": skill.name,
-            "principle": skill.principle,
+            # The layout has no place for details.
+            "principle": f"{skill.principle}\n\n{skill.details}".rstrip(),
             "when_to_apply": skill.applicability,
         }
     return {

@@ -24,6 +24,7 @@ LONGEST = {
     "corrective_action": 300,
     "category": 64,
     "scope": 64,
+    "details": 6_000,
 }
 """Most characters of each field; a longer field blocks."""
 
@@ -31,8 +32,11 @@ MOST_NAME_WORDS = 8
 COPIED_WORDS = 12
 """A run of this many words that is also in a source counts as copied."""
 
-_ADVICE = ("name", "principle", "applicability", "corrective_action")
+_ADVICE = ("name", "principle", "applicability", "corrective_action", "details")
 _PARTS = ("failure_point", "flawed_reasoning", "corrective_action")
+LIVE = re.compile(r"\$(?:ARGUMENTS|\d|\{)|!\s*`|^\s*```\s*!|(?<!\w)@\S", re.MULTILINE)
+"""Text that a client of Agent Skills expands or runs."""
+LIVE_RULE = "live"
 _SPAN = 80
 _SEARCHED = 5_000
 
@@ -114,6 +118,9 @@ def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Findi
     findings: list[Finding] = []
     for field, text in fields.items():
         findings += _lengths(skill, field, text)
+        if field == "details":
+            findings += _details(text)
+            continue
         text = text[:_SEARCHED]  # what is longer cannot become active anyway
         findings += _characters(field, text)
         findings += _blobs(field, text)
@@ -123,6 +130,18 @@ def lint(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> tuple[Findi
                 findings += _matches(rule, field, seen)
         findings += _copies(field, text, known)
     return tuple(findings)
+
+
+def _details(text: str) -> Iterator[Finding]:
+    """Find what details may not hold; their code and tables are what a person imported."""
+    if hidden := {text[at] for at in hidden_at(text)}:
+        yield _hidden("details", text, hidden)
+    seen = _normal(text)
+    for rule in (*(one for one in FORM if one.name == "credential"), *CONDUCT):
+        yield from _matches(rule, "details", seen)
+    if live := LIVE.search(text):
+        why, fix = "A client expands or runs it.", "It is not exported to Agent Skills."
+        yield _finding(LIVE_RULE, "details", live[0], why, fix, Severity.WARNS)
 
 
 def is_clean(skill: BankSkill, sources: Sources | Iterable[str] = ()) -> bool:
@@ -159,6 +178,8 @@ def _fields(skill: BankSkill) -> dict[str, str]:
     }
     if skill.counterfactual is not None:
         fields |= {part: getattr(skill.counterfactual, part) for part in _PARTS}
+    if skill.details:
+        fields["details"] = skill.details
     return fields
 
 
@@ -197,15 +218,8 @@ def _is_negated(negation: Negation, before: str) -> bool:
 
 
 def _characters(field: str, text: str) -> Iterator[Finding]:
-    hidden = sorted({text[at] for at in hidden_at(text)})
-    if hidden:
-        yield _finding(
-            "hidden_characters",
-            field,
-            "".join(hidden),
-            "A reader does not see it, and a model does.",
-            f"Take it out: {hidden_character(text)}.",
-        )
+    if hidden := {text[at] for at in hidden_at(text)}:
+        yield _hidden(field, text, hidden)
     if "\n" in text or "\t" in text:
         yield _finding(
             "line_break",
@@ -223,6 +237,16 @@ def _characters(field: str, text: str) -> Iterator[Finding]:
             "Letters of another alphabet look the same and hide a word.",
             "Write each word in one alphabet.",
         )
+
+
+def _hidden(field: str, text: str, hidden: Iterable[str]) -> Finding:
+    return _finding(
+        "hidden_characters",
+        field,
+        "".join(sorted(hidden)),
+        "A reader does not see it, and a model does.",
+        f"Take it out: {hidden_character(text)}.",
+    )
 
 
 def _scripts(word: str) -> set[str]:

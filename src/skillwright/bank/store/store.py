@@ -39,7 +39,7 @@ from skillwright.core.clock import steady_time
 from skillwright.core.jsonio import canonical, dumps
 from skillwright.core.sqlite_file import BUSY_TIMEOUT_S
 
-_FIELDS = ("name", "principle", "applicability", "category", "scope")
+_FIELDS = ("name", "principle", "applicability", "category", "scope", "details")
 _PARTS = ("failure_point", "flawed_reasoning", "corrective_action")
 
 

@@ -94,9 +94,9 @@ class Look:
         few = [one.name for one in self.columns if self._is_class(one)]
         return next(iter([*named, *few[::-1], self.columns[-1].name]))
 
-    def shown(self, answer: str) -> list[str]:
-        """Return the columns that an agent should read: all but the answer, ids and splits."""
-        others = [one for one in self.columns if one.name not in (answer, self.split_column)]
+    def shown(self, answers: Sequence[str]) -> list[str]:
+        """Return the columns that an agent should read: all but answers, ids and splits."""
+        others = [one for one in self.columns if one.name not in (*answers, self.split_column)]
         telling = [one.name for one in others if not self._is_id(one)]
         return telling or [one.name for one in others]
 
@@ -108,6 +108,15 @@ class Look:
         if column.kind == "number" and not self._is_class(column):
             return "number"
         return "f1" if column.words > _LONG_WORDS else "exact"
+
+    def task_type(self, answer: str, *, look_further: bool) -> str:
+        """Return the column by which results are shown: the answer's, or "".
+
+        With ``look_further``, another column of classes if the answers are no classes.
+        """
+        if self.labels(answer) or not look_further:
+            return answer if self.labels(answer) else ""
+        return next((one.name for one in self.columns if self._is_class(one)), "")
 
     def labels(self, answer: str) -> list[str]:
         """Return the classes in a column, sorted; none if its values are no classes."""
@@ -207,18 +216,30 @@ def refuse_missing_header(look: Look) -> None:
             )
 
 
-def draft(look: Look, answer: str, shown: Sequence[str], scorer: str) -> dict[str, Any]:
-    """Return ``env.config`` for a table."""
+def draft(
+    look: Look, answers: Sequence[str], shown: Sequence[str], scorer: str, task_type: str
+) -> dict[str, Any]:
+    """Return ``env.config`` for a table.
+
+    Args:
+        look: The table.
+        answers: The columns of the right answer; several are the fields of a JSON object.
+        shown: The columns that the agent reads.
+        scorer: Name of the scorer.
+        task_type: The column by which results are shown, or "".
+    """
+    answer, *others = answers
+    fields = answers if others else look.fields(answer)
     labels = look.labels(answer) if scorer in ("exact", "contains") or ":" in scorer else []
     if any("{" in label or "," in label or not label.isprintable() for label in labels):
         labels = []  # their list in the prompt would be ambiguous
     config: dict[str, Any] = {
-        "prompt": _prompt(shown, labels, scorer, look.fields(answer)),
-        "answer": answer,
+        "prompt": _prompt(shown, labels, scorer, fields),
+        "answer": list(answers) if others else answer,
         "scorer": scorer,
     }
-    if look.labels(answer):
-        config["task_type"] = answer
+    if task_type:
+        config["task_type"] = task_type
     return config
 
 
@@ -254,7 +275,7 @@ def written(config: dict[str, Any], data: dict[str, Any], models: Sequence[str],
             "    prompt: |",
             *(f"      {line}".rstrip() for line in config["prompt"].splitlines()),
             *(f"{line:{widest}}  # {note}" for line, note in zip(settings, remarks, strict=True)),
-            f"  data: {_mapping(data)}  # {why}",
+            f"  data: {mapping(data)}  # {why}",
             *models,
             "",
         ]
@@ -316,7 +337,8 @@ def _object(value: Any) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _mapping(values: dict[str, Any]) -> str:
+def mapping(values: dict[str, Any]) -> str:
+    """Write a flat mapping on one line of YAML."""
     return "{" + ", ".join(f"{name}: {_scalar(value)}" for name, value in values.items()) + "}"
 
 

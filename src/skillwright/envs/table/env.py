@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from statistics import fmean
 from typing import Any, Final
 
 from skillwright.core import (
@@ -23,10 +24,20 @@ from skillwright.core import (
 )
 from skillwright.envs.about import EnvReport, Evaluation, Judging, TaskSplits
 from skillwright.envs.answers import answer_in, without_thoughts
+from skillwright.envs.table.assertions import checked, what_few_prove
 from skillwright.envs.table.functions import file_digest, scored_apart
 from skillwright.envs.table.reasons import hints
-from skillwright.envs.table.scorers import Function, Grade, Json, Judge, Number, Regex, read_verdict
-from skillwright.envs.table.settings import judge_model, read_settings
+from skillwright.envs.table.scorers import (
+    Assertions,
+    Function,
+    Grade,
+    Json,
+    Judge,
+    Number,
+    Regex,
+    read_verdict,
+)
+from skillwright.envs.table.settings import judge_model, judge_of, read_settings
 from skillwright.envs.table.splits import find_table_tasks
 from skillwright.envs.table.toolbox import ANSWERS, Toolbox
 from skillwright.envs.text_env import StepOutput, TextEnv
@@ -108,15 +119,18 @@ class TableEnv(TextEnv):
 
     @classmethod
     def judging(cls, env_config: object | None = None) -> Judging | None:
-        """Return the model of the scorer ``judge``."""
+        """Return the model of the scorers ``judge`` and ``assertions``."""
         scorer = read_settings(env_config).scorer
-        return Judging(judge_model(scorer), scorer.votes) if isinstance(scorer, Judge) else None
+        asked = judge_of(scorer)
+        if asked is None or not isinstance(scorer, Judge | Assertions):
+            return None
+        return Judging(judge_model(asked), scorer.votes)
 
     @classmethod
     def gold_actions(cls, extras: Mapping[str, Any], env_config: object | None = None) -> list[str]:
         """Return the right answer; with a regular expression, a function or a judge, none."""
         settings = read_settings(env_config)
-        if isinstance(settings.scorer, Regex | Function | Judge):
+        if isinstance(settings.scorer, Regex | Function | Judge | Assertions):
             raise DataError(f"scorer {settings.scorer.kind!r} tells no right answer")
         return [f"<answer>{settings.scorer.gold(settings.right(extras['row']))}</answer>"]
 
@@ -124,20 +138,27 @@ class TableEnv(TextEnv):
     def report(
         cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
     ) -> EnvReport | None:
-        """Report what the replies have in common, if none of them is right."""
-        del env_config
+        """Report what wrong replies have in common, and what few evals can prove."""
         scored = [one for one in results if one.reward is not None]
-        if any(one.is_success(played.success_threshold) for one in scored):
-            return None
-        last = [turn for one in scored for turn in one.trajectory.turns[-1:]]
-        found = hints([str(turn.metadata.get("reason", "")) for turn in last])
-        return EnvReport({"hints": found}) if found else None
+        facts: dict[str, Any] = {}
+        if not any(one.is_success(played.success_threshold) for one in scored):
+            last = [turn for one in scored for turn in one.trajectory.turns[-1:]]
+            facts["hints"] = hints([str(turn.metadata.get("reason", "")) for turn in last])
+        if scored and isinstance(read_settings(env_config).scorer, Assertions):
+            facts["assertions_held"] = fmean(one.reward for one in scored if one.reward is not None)
+            facts["proof"] = what_few_prove(len({one.task_id for one in scored}))
+        kept = {name: found for name, found in facts.items() if found not in ("", [])}
+        return EnvReport(kept) if kept else None
 
     @classmethod
     def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
-        """Format the hints that `report` found."""
+        """Format the facts that `report` found."""
         del scores
-        return (f"[yellow]0% solved[/]: {hint}." for hint in facts["hints"])
+        yield from (f"[yellow]0% solved[/]: {hint}." for hint in facts.get("hints", ()))
+        if "assertions_held" in facts:
+            yield f"Of a reply's assertions, {facts['assertions_held']:.0%} hold on average."
+        if "proof" in facts:
+            yield f"{facts['proof']}."
 
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
         """Use the recorded answers of judge and server; after ``turns`` they are called again."""
@@ -215,13 +236,11 @@ class TableEnv(TextEnv):
     def _expected(self) -> str:
         """The right answer, for people who read the record; "" without one."""
         right = self._right
-        return (
-            right
-            if isinstance(right, str)
-            else ""
-            if right is None
-            else json.dumps(right, ensure_ascii=False)
-        )
+        if right is None or isinstance(right, str):
+            return right or ""
+        if isinstance(self._settings.scorer, Assertions):
+            return "; ".join(one["text"] for one in right["checks"])
+        return json.dumps(right, ensure_ascii=False)
 
     def close(self) -> None:
         """End the session with the server. Closing twice is allowed."""
@@ -250,7 +269,7 @@ class TableEnv(TextEnv):
 
     def _rules(self) -> list[str]:
         scorer = self._settings.scorer
-        if isinstance(scorer, Function | Judge | Regex):
+        if isinstance(scorer, Function | Judge | Regex | Assertions):
             return []
         if isinstance(scorer, Json):
             fields = self._right if isinstance(self._right, Mapping) else {}
@@ -263,7 +282,7 @@ class TableEnv(TextEnv):
         if isinstance(scorer, Function | Regex):
             reply = reply if isinstance(scorer, Function) else answer_in(action)
             return reply, await scored_apart(scorer, self._row, reply, self._right)
-        if isinstance(scorer, Judge):
+        if isinstance(scorer, Judge | Assertions):
             return reply, await self._judged(scorer, reply)
         answer = answer_in(action)
         if isinstance(scorer, Number):
@@ -271,7 +290,7 @@ class TableEnv(TextEnv):
             return answer, scorer.grade(answer, self._right, comma=comma)
         return answer, scorer.grade(answer, self._right)
 
-    async def _judged(self, scorer: Judge, reply: str) -> Grade:
+    async def _judged(self, scorer: Judge | Assertions, reply: str) -> Grade:
         known = self._verdicts[self.turns - 1 : self.turns]
         if known and known[0]:
             return read_verdict(known[0])
@@ -280,6 +299,8 @@ class TableEnv(TextEnv):
         if self._court is None:
             self._court = Court(scorer, int(self.extras.get("seed", 0)))
         try:
+            if isinstance(scorer, Assertions):
+                return await checked(self._court, self._prompt, reply, self._right)
             grade: Grade = await self._court.grade(self._prompt, reply, self._right)
         except ModelError as error:
             refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)

@@ -326,6 +326,19 @@ class Judge(Frozen):
     """Number of votes per reply; the score is their median."""
 
 
+class Assertions(Frozen):
+    """The share of a case's assertions that hold, of a skill's ``evals.json``.
+
+    Those with a rule are checked by it, the others by a model; without a model they are left out.
+    """
+
+    kind: Literal["assertions"] = "assertions"
+    model: dict[str, Any] | None = None
+    """As in a run's ``models`` section; unset, only assertions with a rule are checked."""
+    votes: PositiveInt = 1
+    """Number of votes per reply; an assertion holds if most of them say so."""
+
+
 def _in_full(value: Any) -> Any:
     """Expand the short forms: a scorer's name, or a function's ``file.py:name``."""
     if not isinstance(value, str):
@@ -335,7 +348,7 @@ def _in_full(value: Any) -> Any:
 
 Compared = Exact | OneOf | Contains | Number | Json | F1
 Scorer = Annotated[
-    Compared | Regex | Function | Judge,
+    Compared | Regex | Function | Judge | Assertions,
     Field(discriminator="kind"),
     BeforeValidator(_in_full),
 ]
@@ -344,7 +357,8 @@ Scorer = Annotated[
 def read_verdict(verdict: Mapping[str, Any]) -> Grade:
     """Convert a judge's verdict to a grade, with the votes as facts."""
     said = str(verdict["feedback"])
-    return Grade(float(verdict["score"]), said, said, {"verdict": dict(verdict)})
+    hint = str(verdict.get("hint", said))
+    return Grade(float(verdict["score"]), said, hint, {"verdict": dict(verdict)})
 
 
 def as_text(value: Any) -> str:

@@ -9,8 +9,9 @@ from pydantic import Field, ValidationError
 
 from skillwright.core import ConfigError, DataError
 from skillwright.core.settings import Frozen
+from skillwright.datasets.evals_files import ASSERTIONS
 from skillwright.envs.table.prompts import render_prompt
-from skillwright.envs.table.scorers import Exact, Function, Judge, Scorer
+from skillwright.envs.table.scorers import Assertions, Exact, Function, Judge, Scorer
 from skillwright.envs.table.tool_server import ToolServer
 from skillwright.models import ModelConfig, parse_model_config
 from skillwright.models.validation import explain_validation_error
@@ -35,6 +36,8 @@ class TableSettings(Frozen):
     @property
     def answer_columns(self) -> list[str]:
         """The columns of the right answer."""
+        if isinstance(self.scorer, Assertions):
+            return [ASSERTIONS]
         return [self.answer] if isinstance(self.answer, str) else self.answer
 
     @property
@@ -59,9 +62,10 @@ class TableSettings(Frozen):
 
     def right(self, row: Mapping[str, Any]) -> Any:
         """Return the right answer of a row; ``None`` if it has none."""
-        if isinstance(self.answer, str):
-            return row.get(self.answer)
-        return {name: row.get(name) for name in self.answer}
+        names = self.answer_columns
+        if isinstance(self.answer, str) or isinstance(self.scorer, Assertions):
+            return row.get(names[0])
+        return {name: row.get(name) for name in names}
 
 
 def read_settings(env_config: object | None) -> TableSettings:
@@ -87,25 +91,30 @@ def _read(text: str) -> TableSettings:
         settings = TableSettings.model_validate(json.loads(text))
     except ValidationError as error:
         raise DataError(explain_validation_error(error, TableSettings, "env.config")) from None
-    if isinstance(settings.scorer, Judge):
-        judge_model(settings.scorer)
+    if (asked := judge_of(settings.scorer)) is not None:
+        judge_model(asked)
     return settings
 
 
-def judge_model(scorer: Judge) -> ModelConfig:
+def judge_of(scorer: Scorer) -> Mapping[str, Any] | None:
+    """Return the settings of the model that judges; ``None`` if none does."""
+    return scorer.model if isinstance(scorer, Judge | Assertions) else None
+
+
+def judge_model(asked: Mapping[str, Any]) -> ModelConfig:
     """Return the model that judges.
 
     Raises:
         ConfigError: A setting of it is wrong, or it is a command-line program.
     """
-    if "api_key" in scorer.model:
+    if "api_key" in asked:
         # Refused, because settings are stored with a run.
         raise ConfigError(
             "env.config.scorer.model holds an api_key, which would be stored; name the "
             "environment variable that holds it in api_key_env"
         )
-    found = parse_model_config(scorer.model, "env.config.scorer.model")
-    if scorer.model.get("transport") == "cli" or found.backend.endswith("_exec"):
+    found = parse_model_config(asked, "env.config.scorer.model")
+    if asked.get("transport") == "cli" or found.backend.endswith("_exec"):
         raise ConfigError(
             f"env.config.scorer.model is {found.backend!r}; a judge is a model behind an endpoint"
         )

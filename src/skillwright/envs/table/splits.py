@@ -25,9 +25,11 @@ from skillwright.core import DataError, Task, did_you_mean
 from skillwright.core.jsonio import canonical
 from skillwright.datasets import Ratio, parse_ratio
 from skillwright.datasets.clusters import in_cluster, near_clusters
+from skillwright.datasets.evals_files import evals_in
 from skillwright.datasets.rows import SUFFIXES, Row, Table, chars_in, columns_of, is_blank
 from skillwright.datasets.split import near_copies, near_key
 from skillwright.envs.about import TaskSplits
+from skillwright.envs.table.assertions import refuse_other_rows, what_is_left_out, why_left_out
 from skillwright.envs.table.functions import refuse_unusable
 from skillwright.envs.table.numbers import uses_comma
 from skillwright.envs.table.prompts import (
@@ -36,7 +38,7 @@ from skillwright.envs.table.prompts import (
     refuse_other_columns,
     shows_whole_rows,
 )
-from skillwright.envs.table.scorers import Function, Number
+from skillwright.envs.table.scorers import Assertions, Function, Number
 from skillwright.envs.table.settings import TableSettings, read_settings
 
 NAMES: Final = ("train", "val", "test")
@@ -80,6 +82,8 @@ def _files(data: Mapping[str, Any]) -> list[Path]:
     folder = Path(data["path"])
     if not folder.is_dir():
         return [folder]
+    if (evals := evals_in(folder)) is not None:
+        return [evals]
     for other in ("ratio", "split_column"):
         if data[other] is not None:
             raise DataError(
@@ -152,6 +156,7 @@ class _Plan:
         self._check_columns()
         if isinstance(self.settings.scorer, Function):
             refuse_unusable(self.settings.scorer)
+        self._warn_of_cases()
         index = self._index()
         kept = self._leave_out_repeats(index)
         if self.data["split_column"] is None and len(self.tables) == 1:
@@ -263,19 +268,49 @@ class _Plan:
                     asked = [row.get(name) for name in named]
                     if all(map(is_blank, asked)):
                         unasked.append(number)
-                questions.append(_digest(_text_of(asked), seed))
+                is_out = self._is_left_out(right)
+                # One that is left out repeats no other.
+                questions.append(_digest(_text_of([asked, number] if is_out else asked), seed))
                 if len(questions) > _MOST_ROWS:
                     raise _too_many(table.path)
                 kind = row.get(settings.task_type) if settings.task_type else None
                 strata.append(_stratum(_text_of([kind, right])))
                 is_split = len(self.tables) > 1
-                splits.append(at if is_split else _split_of(row, column, table.path, number))
+                split = at if is_split else _split_of(row, column, table.path, number)
+                splits.append(len(NAMES) if is_out else split)
             answers = ", ".join(map(repr, settings.answer_columns))
             _refuse_blank(table.path, blank, f"have no answer in {answers}")
             _refuse_blank(table.path, unasked, f"ask nothing: {', '.join(named)} is blank")
         # The arrays are views of the buffers, without a copy.
         columns = (np.frombuffer(questions, np.uint64), np.frombuffer(strata, np.uint64))
         return _Index(*columns, np.frombuffer(splits, np.int8), tuple(starts))
+
+    @property
+    def _has_cases(self) -> bool:
+        return isinstance(self.settings.scorer, Assertions)
+
+    def _is_left_out(self, right: Any) -> bool:
+        scorer = self.settings.scorer
+        if not isinstance(scorer, Assertions):
+            return False
+        refuse_other_rows(right)
+        return bool(why_left_out(right, has_judge=scorer.model is not None))
+
+    def _warn_of_cases(self) -> None:
+        """Name the cases of a skill's evals that are left out; refuse if none remains.
+
+        Raises:
+            DataError: None of the cases can be scored.
+        """
+        scorer = self.settings.scorer
+        if not isinstance(scorer, Assertions):
+            return
+        rows = list(self._rows())
+        lines = what_is_left_out(rows, has_judge=scorer.model is not None)
+        if all(self._is_left_out(self.settings.right(row)) for row in rows):
+            raise DataError(f"{self._where}: no case can be scored: {'; '.join(lines)}")
+        for line in lines:
+            logger.warning("%s: %s", self._where, line)
 
     def _lacks(self, right: Any) -> bool:
         if self.settings.may_lack_answers:
@@ -348,7 +383,9 @@ class _Plan:
         """Assign rows to splits by shares, stratified by task type and answer."""
         free = np.flatnonzero(index.splits == _DEALT)
         order = free[np.lexsort((index.questions[free], index.strata[free]))]
-        pattern = np.array(dealing_pattern(parse_ratio(self.data["ratio"] or EVEN)), dtype=np.int8)
+        pattern = np.array(
+            dealing_pattern(parse_ratio(self.data["ratio"] or EVEN, least=0)), dtype=np.int8
+        )
         index.splits[order] = pattern[np.arange(len(order)) % len(pattern)]
 
     def _chosen(self, index: _Index, split: int) -> list[int]:
@@ -370,15 +407,19 @@ class _Plan:
                 f"{MOST_TASKS:,} are taken. Take part of each split: env.data: {{train: 1000, val: "
                 "500, test: 1000}"
             )
-        if 0 in sizes:
-            empty, column = NAMES[sizes.index(0)], self.data["split_column"]
+        shares = parse_ratio(self.data["ratio"] or EVEN, least=0)
+        parts = zip(NAMES, shares, sizes, strict=True)
+        empty = next((name for name, share, size in parts if share and not size), None)
+        if empty is not None:
+            column = self.data["split_column"]
             move = "Add rows, or divide them by another env.data.ratio, such as 1:1:1"
             if column is not None:
                 move = f"Add rows whose {column!r} is {empty}, or take env.data.split_column out"
             elif len(self.tables) > 1:
                 move = "Add rows that no other file has"
             repeats = np.count_nonzero(index.splits == len(NAMES))
-            also = f", {repeats:,} of which repeat another row's question" if repeats else ""
+            why = "are left out" if self._has_cases else "repeat another row's question"
+            also = f", {repeats:,} of which {why}" if repeats else ""
             raise DataError(
                 f"{where}: no row is left for {empty} ({counts}, of {len(index):,} rows{also}). "
                 f"{move}"

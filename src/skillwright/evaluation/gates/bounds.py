@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from skillwright.core import Pair
 from skillwright.evaluation.gates.judging import too_many_lost, too_many_unscored
 from skillwright.evaluation.intervals import Interval, bounded_mean_interval
-from skillwright.evaluation.paired import PairedEffect, measure_effect, task_gains
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    clusters_in,
+    gains_by_cluster,
+    largest_cluster,
+    measure_effect,
+    task_gains,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +63,11 @@ def bound_gain(pairs: Sequence[Pair], tasks: int, alpha: float) -> BoundedGain:
         alpha: Probability, per side, that the true gain is beyond the bound; in (0, 0.5).
     """
     effect = measure_effect(pairs, tests=False)
-    gains = list(task_gains(pairs).values())
-    interval = bounded_mean_interval(gains, -1.0, 1.0, 1 - 2 * alpha)
+    clusters = clusters_in(pairs)
+    gains = list(gains_by_cluster(task_gains(pairs), clusters).values())
+    # The gain of a cluster of several tasks may be beyond [-1, 1].
+    most = max(1.0, largest_cluster(pairs, clusters) * effect.clusters / max(1, effect.tasks))
+    interval = bounded_mean_interval(gains, -most, most, 1 - 2 * alpha)
     return BoundedGain(effect, interval, too_many_lost(effect) or too_many_unscored(effect, tasks))
 
 

@@ -15,7 +15,6 @@ from skillwright.core import EpisodeResult, Pair
 from skillwright.evaluation.gates.chosen import Choice
 from skillwright.evaluation.gates.skillopt_gate import GateMetric, select_gate_score
 from skillwright.evaluation.paired import (
-    ALONE,
     PairedEffect,
     by_task_type,
     measure_effect,
@@ -176,7 +175,7 @@ def too_many_worse(pairs: Sequence[Pair], most: int | None) -> str:
 
 
 def harmed_task_type(
-    pairs: Sequence[Pair], veto: float | None, clusters: Mapping[str, str] = ALONE
+    pairs: Sequence[Pair], veto: float | None, clusters: Mapping[str, str] | None = None
 ) -> str:
     """Return a message about the first task type with a loss above ``veto``, or "".
 
@@ -271,6 +270,17 @@ def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
         elif old is not None and new is not None:
             seen[pair.task_id] |= {old, new}
     return [task_id for task_id in task_ids if len(seen[task_id]) > 1]
+
+
+def changeable_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
+    """Return the tasks that have a scored pair of two episodes, in order; see `varying_tasks`."""
+    scored = {
+        pair.task_id
+        for pair in pairs
+        if pair.gain is not None
+        and not (pair.candidate.key and pair.candidate.key == pair.incumbent.key)
+    }
+    return [task_id for task_id in task_ids if task_id in scored]
 
 
 def share_varying_within(pairs: Sequence[Pair]) -> float:

@@ -62,7 +62,7 @@ def proven_gain(standing: Standing, gain: float, pairs: float) -> float:
     return max(value / sum(chances), 0.0)
 
 
-def tests_now(standing: Standing, spending: Spending, *, is_last: bool) -> bool:
+def is_time_to_test(standing: Standing, spending: Spending, *, is_last: bool) -> bool:
     """Tell whether a run should test its release now.
 
     Args:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise, zip_longest
-from typing import TYPE_CHECKING
+from math import log2
+from typing import TYPE_CHECKING, Literal
 
 from skillwright.core import Duel, Pair
 from skillwright.core.seeds import derive_seed
@@ -20,6 +21,7 @@ from skillwright.evaluation.gates.judging import (
     USUAL,
     Metric,
     Terms,
+    changeable_tasks,
     doubling,
     harmed_task_type,
     measured,
@@ -60,9 +62,9 @@ _CHOSEN = (
     "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
 )
 _REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
-_PART, _LARGE_PART = 20, 50  # minimum tasks of a look at a part of them, if few or many are there
-_MOST_PARTS = 20
-_FUTILE_Z = 0.2  # times the number of draws per task before: the test stops at a smaller z
+_LEAST_PART, _PART, _MOST_PARTS = 20, 50, 20  # tasks of a part: half of them, or 50 of many
+_FUTILE_Z = 0.2  # the test stops below this z for each doubling of the draws beyond two ...
+_FUTILE_Z_AT_ONE = -0.5  # ... and below this one after one draw of each task
 
 
 def release_draws(seed: int, test: int, step: int | None) -> Draws:
@@ -76,30 +78,38 @@ class _Round:
     """Draws between two looks.
 
     Attributes:
-        tasks: The tasks to draw, ``None`` for those whose results differ so far.
+        tasks: The tasks to draw, "again" for all that can differ, "varying" for those whose
+            results differ so far.
         draws: How often each is drawn in this round.
         total: Draws per task and side after it.
         reached: Tasks that have been drawn at all after it.
     """
 
-    tasks: Sequence[str] | None
+    tasks: Sequence[str] | Literal["again", "varying"]
     draws: int
     total: int
     reached: int
 
+    def asked(self, task_ids: Sequence[str], pairs: Sequence[Pair]) -> Sequence[str]:
+        """Return the tasks to draw after all ``pairs`` so far."""
+        if self.tasks == "varying":
+            return varying_tasks(task_ids, pairs)
+        return changeable_tasks(task_ids, pairs) if self.tasks == "again" else list(self.tasks)
+
 
 def _rounds(task_ids: Sequence[str], first: int, most: int) -> list[_Round]:
-    """Plan a test that draws tasks ``first`` times, then 2, 4, ... times as often, up to ``most``.
+    """Plan a test: all tasks are drawn once, in parts, and once more; then those that vary.
 
-    Only single draws are made in parts, because two draws are to show whether answers vary.
+    If the first draws are two, which show whether answers vary, they are made at once.
     """
     n = len(task_ids)
-    count = max(1, min(_MOST_PARTS, n // _PART if n < 4 * _PART else n // _LARGE_PART))
+    count = max(1, min(n // _LEAST_PART, 2), min(n // _PART, _MOST_PARTS))
     ends = [n * at // count for at in range(count + 1)] if first == 1 else [0, n]
-    parts = [_Round(task_ids[at:end], first, first, end) for at, end in pairwise(ends)]
+    rounds = [_Round(task_ids[at:end], first, first, end) for at, end in pairwise(ends)]
     more = list(doubling(first, most))[1:]
-    totals = list(accumulate([first, *more]))[1:]
-    return parts + [_Round(None, *one, n) for one in zip(more, totals, strict=True)]
+    for size, total in zip(more, list(accumulate([first, *more]))[1:], strict=True):
+        rounds.append(_Round("again" if total == 2 else "varying", size, total, n))
+    return rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +151,10 @@ class ReleaseTest:
     """Releases the current skill if it is proven better than the released one, on fresh draws.
 
     Tasks are drawn once per side, in parts: the first look is at half of them, or at 50 of very
-    many. Then tasks whose results differ so far are drawn again, up to ``draws`` times. At each
-    look a paired test over tasks may release. The probability of releasing a skill without a gain
-    is at most the ledger's share, over all looks together (`SignTest`). The test stops early
-    without a gain, which is conservative.
+    many. All tasks are drawn once more, and then those whose results differ so far, up to ``draws``
+    times. At each look a paired test over tasks may release. The probability of releasing a skill
+    without a gain is at most the ledger's share, over all looks together (`SignTest`). The test
+    stops early without a gain, which is conservative.
 
     The draws of step decisions must not be used, because the skills were selected on them: with
     them, runs with useless edits release in 11 to 14% of cases at a nominal 5%.
@@ -189,7 +199,7 @@ class ReleaseTest:
         rounds = _rounds(task_ids, min(2 if is_unknown else 1, self.draws), self.draws)
         test = SignTest(terms.count(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
-        asked: Sequence[str] = rounds[0].tasks or ()
+        asked = rounds[0].asked(task_ids, pairs)
         spent: float | None = None
         looks: tuple[Look, ...] = ()
         for number, (now, after) in enumerate(zip_longest(rounds, rounds[1:])):
@@ -199,7 +209,7 @@ class ReleaseTest:
             repeats = was_chosen and terms.repeats is True
             if is_unknown and not number:
                 repeats = share_varying_within(pairs) < _REPEATING
-            asked = [] if after is None else after.tasks or varying_tasks(task_ids, pairs)
+            asked = [] if after is None else after.asked(task_ids, pairs)
             costs = 2 * len(asked) * (after.draws if after else 0)
             is_whole = now.reached == len(task_ids)
             is_last = not costs or (repeats and is_whole)
@@ -236,7 +246,9 @@ class ReleaseTest:
             each = {task_id: gains.get(task_id, 0.0) for task_id in look.task_ids}
             p_value = test.look(list(gains_by_cluster(each, terms.clusters).values()), limit)
         verdict = replace(verdict, p_value=p_value, alpha=look.alpha)
-        is_futile = look.is_whole and z_score(gains) < _FUTILE_Z * (look.round.total - 1)
+        total = look.round.total
+        least = _FUTILE_Z * log2(total / 2) if total > 1 else _FUTILE_Z_AT_ONE
+        is_futile = look.is_whole and z_score(gains) < least
         is_over = look.is_last or is_futile
         decided = self._decide(verdict, effect, look.pairs, limit, terms)
         if decided is not None:

@@ -114,20 +114,21 @@ class PairedGate(Gate):
     async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw every task ``draws`` times and test the gain; draw nothing if too few tasks."""
         alpha = ledger.share
-        problem = nothing_left(ledger) or too_few(len(duel.task_ids), alpha)
+        asked = duel.task_ids
+        problem = nothing_left(ledger) or too_few(len(asked), alpha, terms.count(asked))
         if problem:
             return undecided(problem)
-        pairs = self.scores(terms).of(await duel.draw(duel.task_ids, n=self.draws))
-        effect = measure_effect(pairs)
+        pairs = self.scores(terms).of(await duel.draw(asked, n=self.draws))
+        effect = measure_effect(pairs, terms.clusters)
         verdict = measured(effect)
-        problem = too_many_lost(effect) or too_few(effect.tasks, alpha)
+        problem = too_many_lost(effect) or too_few(effect.tasks, alpha, effect.clusters)
         if problem:
             return replace(verdict, reason=f"Undecided: {problem}", p_value=None)
-        decision, reason = self._decide(effect, pairs, alpha)
+        decision, reason = self._decide(effect, pairs, alpha, terms)
         return replace(verdict, decision=decision, reason=reason, alpha=alpha)
 
     def _decide(
-        self, effect: PairedEffect, pairs: Sequence[Pair], alpha: float
+        self, effect: PairedEffect, pairs: Sequence[Pair], alpha: float, terms: Terms
     ) -> tuple[Decision, str]:
         facts = went(effect)
         if effect.p_value is None or effect.better == 0:
@@ -137,7 +138,8 @@ class PairedGate(Gate):
                 f"Rejected: {facts}; that may be chance, because p = {effect.p_value:.2g} is above "
                 f"this decision's {alpha:.2g}{stricter(effect, alpha)}."
             )
-        harmed = harmed_task_type(pairs, self.task_type_veto) or too_many_worse(
+        veto = self.task_type_veto
+        harmed = harmed_task_type(pairs, veto, terms.clusters) or too_many_worse(
             pairs, self.max_worse_tasks
         )
         if harmed:

@@ -54,6 +54,7 @@ class MoveReport:
                 {"skill": one.id, "decision": str(one.decision), "because": one.reason}
                 for one in self.report.outcomes
             ],
+            "notes": list(self.report.notes),
         }
 
 

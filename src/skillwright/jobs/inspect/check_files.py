@@ -96,7 +96,9 @@ def markdown_of(report: CheckReport | None, error: str = "") -> str:
         return f"{MARK}\n### Skill check: not made\n\n{_said(error)}\n"
     verdict, effect = report.verdict, report.verdict.effect
     sign = "✅" if report.is_fine else "❌"
-    lines = [MARK, f"### {sign} Skill check: {verdict.answer}", "", _said(verdict.sentence), ""]
+    same = ["The skill did not change: it was compared with itself.", ""] * report.is_same
+    lines = [MARK, f"### {sign} Skill check: {verdict.answer}", "", *same]
+    lines += [_said(verdict.sentence), ""]
     lines += ["| | old | new |", "|---|---|---|"]
     lines.append(f"| skill | {_code(report.plan.old)} | {_code(report.plan.new)} |")
     if effect.incumbent is not None and effect.candidate is not None:
@@ -145,7 +147,7 @@ def cost_lines(report: CheckReport) -> list[str]:
         if old.cost_usd is not None and new.cost_usd is not None and new.cost_usd + old.cost_usd:
             line += f"; USD per 1,000 episodes: {_per_thousand(old)} -> {_per_thousand(new)}"
         lines.append(line)
-    spent = "unknown" if report.cost_usd is None else f"${report.cost_usd:.2f}"
+    spent = "cost unknown" if report.cost_usd is None else f"${report.cost_usd:.2f}"
     lines.append(f"this check: {report.rollouts:,} episodes, {spent}")
     return lines
 

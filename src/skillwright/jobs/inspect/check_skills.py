@@ -1,20 +1,138 @@
 """Find the two skills of a check: files, folders, versions in runs, and revisions in git."""
 
+import json
 import os
+import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from skillwright.config.load import is_rl_config, load_config
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, DataError, RunError
+from skillwright.core import ConfigError, DataError, RunError, Task
+from skillwright.core.jsonio import digest
 from skillwright.core.skill_file import SKILL_FILE, SkillFile, read_skill_file
-from skillwright.jobs.inspect.provenance import find_skill
+from skillwright.datasets.clusters import CLUSTER
+from skillwright.jobs.inspect.provenance import StoredSkill, find_skill
+from skillwright.jobs.run.bench import SplitName
+from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.run.progress import Callback
+from skillwright.jobs.run.tasks import is_adapter, make_splits, refuse_unasked_data
+from skillwright.jobs.text.check import CheckPlan, CheckReport, run_check, start_check
+from skillwright.jobs.text.evaluate import EvalPlan
+from skillwright.jobs.text.launch import Run, start_run
+from skillwright.jobs.text.preflight import preflight
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """What to check, as a person says it.
+
+    Attributes:
+        new: The new skill: a file, a folder, or a version of a run.
+        against: The old one: the same, or a revision of the new one in git; "" is no skill.
+        config: The configuration that is played; ``None`` is that of the run ``new``.
+        overrides: Settings over it, such as ``env.data.test=20``.
+        root: The folder that holds runs; ``None`` is that of the configuration.
+        split: The tasks; ``None`` is ``test``, or ``val`` of an adapter.
+        margin: The loss that "not worse" rules out, in (0, 1).
+        draws: Maximum draws per task and side; 0 for the test's own.
+    """
+
+    new: str
+    against: str = ""
+    config: Path | None = None
+    overrides: Sequence[str] = ()
+    root: Path | None = None
+    split: SplitName | None = None
+    margin: float = 0.1
+    draws: int = 0
+
+
+async def begin_check(request: CheckRequest) -> Run:
+    """Find both skills, ask the model one question, and make the run of a check.
+
+    Raises:
+        UsageError: A skill, the configuration, a task or a setting is missing or wrong.
+        ModelRefused: The endpoint refuses the key or the model.
+        ModelError: The endpoint does not answer.
+    """
+    root, settings = _settings(request)
+    new = new_skill(request.new, settings, root)
+    old = old_skill(request.against, new, settings, root)
+    split = _split(request.split, settings)
+    notes = tuple(differences(new, old, settings, split))
+    plan = CheckPlan(new.name, old.name, split, request.margin, request.draws, notes)
+    refuse_unasked_data(settings.env)
+    await preflight(settings, EvalPlan(split, 1))
+    return start_check(settings, new.text, old.text, plan)
+
+
+MOST_ITEMS: Final = 40
+"""Lines and paragraphs of a skill above which whole sections are measured."""
+
+
+async def begin_model_check(request: CheckRequest, model: str) -> tuple[Run, StoredSkill]:
+    """Make an evaluation of the new skill with another model of the same endpoint, on val.
+
+    Its episodes are the first draws of an `ablate` that measures each line. Raises as
+    `begin_check`.
+    """
+    named = [f"models.target.model={json.dumps(model)}"]
+    root, settings = _settings(replace(request, overrides=[*request.overrides, *named]))
+    if getattr(settings.models.target, "prices", None) is not None:
+        # They are those of the other model.
+        named.append("models.target.prices=null")
+        root, settings = _settings(replace(request, overrides=[*request.overrides, *named]))
+    new = new_skill(request.new, settings, root)
+    plan = EvalPlan("val", 1)
+    refuse_unasked_data(settings.env)
+    await preflight(settings, plan)
+    run = start_run(settings, new.text, plan)
+    return run, StoredSkill(run.folder.path, 0, new.text)
+
+
+def _settings(request: CheckRequest) -> tuple[Path, RunConfig]:
+    """Return the folder of runs, and the configuration under the name of a check."""
+    root = request.root or Path("runs")
+    settings = load_config(request.config or _config_of(request.new, root), request.overrides)
+    named = settings.run.model_copy(update={"name": f"{settings.run.name}-check"})
+    if request.root is not None:
+        named = named.model_copy(update={"root": str(root)})
+    return root, settings.model_copy(update={"run": named})
+
+
+async def check_skill(request: CheckRequest, callback: Callback) -> CheckReport:
+    """Make a check from beginning to end; raises as `begin_check` and `run_check`."""
+    with await begin_check(request) as run:
+        return await run_check(run, callback)
+
+
+def _split(split: SplitName | None, settings: RunConfig) -> SplitName:
+    if not is_adapter(settings.env):
+        return split or "test"
+    if split not in (None, "val"):
+        raise ConfigError("an adapter plays pairs on its val tasks alone: leave --split out")
+    return "val"
+
+
+def _config_of(new: str, root: Path) -> Path:
+    """Return the configuration of the run that is checked."""
+    if not Path(new).exists() or (Path(new) / CONFIG_NAME).is_file():
+        return find_run(new.rpartition("@")[0] or new, root) / CONFIG_NAME
+    near = sorted(one.name for one in Path().glob("*.y*ml"))
+    such = f", such as --config {shlex.quote(near[0])}" if near else ""
+    raise ConfigError(
+        f"say what is played with --config{such}; `skillwright init` writes such a file for your "
+        "rows"
+    )
+
 
 NO_SKILL = "no skill"
 """How the blank skill is displayed."""
@@ -30,6 +148,7 @@ class NamedSkill:
         path: Its file or folder on disk; ``None`` for a version of a run.
         run: The folder of its run; ``None`` for a file.
         title: The ``name`` in the frontmatter, or "".
+        unread: Its linked files that the agent does not read, by path in the folder.
     """
 
     text: str
@@ -37,6 +156,7 @@ class NamedSkill:
     path: Path | None = None
     run: Path | None = None
     title: str = ""
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 def new_skill(where: str, config: RunConfig, root: str | Path = "runs") -> NamedSkill:
@@ -82,20 +202,34 @@ def old_skill(
     return found
 
 
-def differences(new: NamedSkill, old: NamedSkill, config: RunConfig, split: str) -> Iterator[str]:
+def differences(
+    new: NamedSkill, old: NamedSkill, config: RunConfig, split: SplitName
+) -> Iterator[str]:
     """Yield remarks on the two skills that put the result of a check in doubt."""
     if new.title and old.title and new.title != old.title:
         yield f"the old skill is called {old.title!r} and the new one {new.title!r}"
+    if old.path is not None and new.unread != old.unread:
+        names = sorted(
+            one
+            for one in {**new.unread, **old.unread}
+            if new.unread.get(one) != old.unread.get(one)
+        )
+        yield (
+            f"the agent does not read {', '.join(names)}, which changed too: skill.train: "
+            "body+references would inject it"
+        )
     if config.skill.bank:
         yield "the bank of the configuration is injected on both sides"
-    for one in (new, old):
-        if one.run is not None and (seen := _trained_on(one.run, split)):
-            yield seen
+    for run in dict.fromkeys(one.run for one in (new, old) if one.run is not None):
+        if count := _trained_on(run, config, split):
+            yield f"{run.name} learned from {count} of the {split} tasks, so its score is too high"
 
 
 def _of_file(found: SkillFile, name: str, config: RunConfig, path: Path) -> NamedSkill:
-    text = found.text(references=config.skill.train != "body")
-    return NamedSkill(text, name, path=path, title=_title(found))
+    reads_all = config.skill.train != "body"
+    text = found.text(references=reads_all)
+    unread = {} if reads_all else found.references
+    return NamedSkill(text, name, path=path, title=_title(found), unread=unread)
 
 
 def _title(found: SkillFile) -> str:
@@ -118,11 +252,20 @@ def _refuse_other_tasks(found: NamedSkill, config: RunConfig) -> None:
         )
 
 
-def _trained_on(run: Path, split: str) -> str:
-    """Return a remark if a run learned from tasks that it calls train and this check may play."""
+def _trained_on(run: Path, config: RunConfig, split: SplitName) -> int:
+    """Count the tasks of a split that a run learned from, by their contents."""
+    if is_adapter(config.env):
+        return 0
+    splits = make_splits(config)
+    tasks = splits.test.open() if split == "test" else getattr(splits, split).tasks
     with RunStore.open(run / STORE_NAME, read_only=True) as store:
-        learned = any(store.episodes(split=split, phase="train"))
-    return f"{run.name} learned from {split} tasks, so its score is too high" if learned else ""
+        played = {one.task_id: one.id for one in store.episodes(phase="train")}
+        learned = {_content(store.task(episode)) for episode in played.values()}
+    return sum(_content(task) in learned for task in tasks)
+
+
+def _content(task: Task) -> str:
+    return digest({name: value for name, value in task.extras.items() if name != CLUSTER})
 
 
 # Git.
@@ -141,7 +284,9 @@ def at_revision(path: Path, revision: str, config: RunConfig) -> NamedSkill:
         raise ConfigError(f"{tried}, and git, which could read a revision, is not installed")
     top = _git(folder, "rev-parse", "--show-toplevel")
     if top.returncode:
-        raise ConfigError(f"{tried}, and {str(folder)!r} is in no git repository: {_said(top)}")
+        said = _said(top)
+        where = "is in no git repository" if "not a git" in said else f"git refuses: {said}"
+        raise ConfigError(f"{tried}, and {str(folder)!r} {where}")
     commit = _git(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     if commit.returncode:
         shallow = _git(folder, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from statistics import fmean
 from typing import Any, Literal
 
-from skillwright.core import DataError, RunError
+from skillwright.core import DataError, RunError, Usage
 from skillwright.core.jsonio import JsonRecord, encode, encode_fields
 from skillwright.evaluation import PairedDifference, paired_difference
 from skillwright.evaluation.gates.judging import MAX_LOST_SHARE
@@ -34,6 +34,8 @@ class ComparedSide:
         failures: Failed attempts, which are left out.
         only_here: Tasks that the other side did not attempt, which are left out.
         unscored: Common tasks without a score on this side, which are left out.
+        tokens: Mean tokens of a scored attempt; ``None`` if unknown.
+        cost_usd: Mean cost of a scored attempt; ``None`` if a price is unknown.
     """
 
     run: str
@@ -45,6 +47,8 @@ class ComparedSide:
     failures: int
     only_here: int
     unscored: int
+    tokens: float | None = None
+    cost_usd: float | None = None
 
     @property
     def lost_share(self) -> float:
@@ -225,11 +229,12 @@ def compare_runs(
     An evaluation contributes all of its attempts; a training the test episodes of one skill.
 
     Args:
-        run_a: The baseline: a run's folder, or its name below ``root``.
+        run_a: The baseline: a run's folder, its name below ``root``, or a file of another program.
         run_b: The run that is compared with it.
         root: The folder that holds runs.
         skill_a: The tested skill of a training (``initial``, ``best``, ...; of an RL training
-            ``cold_start``, ``final``, ...); ``None`` is ``best``, or ``final``.
+            ``cold_start``, ``final``, ...), by default ``best`` or ``final``; or the scorer,
+            configuration or provider in a file.
         skill_b: The same for ``run_b``.
         metric: ``hard`` compares success, ``soft`` the reward.
 
@@ -249,8 +254,9 @@ def compare_runs(
     for task in tasks:
         types[task.task_type].append(task)
     types.pop("", None)
-    settings = ", ".join(env_differences(a.env, b.env))
-    notes += [f"settings of the environment differ: {settings}"] if settings else []
+    if a.env is not None and b.env is not None:
+        settings = ", ".join(env_differences(a.env, b.env))
+        notes += [f"settings of the environment differ: {settings}"] if settings else []
     return RunComparison(
         a=_compared(a, common, only_here=len(a.attempts) - len(common)),
         b=_compared(b, common, only_here=len(b.attempts) - len(common)),
@@ -273,6 +279,9 @@ def _difference(tasks: Sequence[ComparedTask]) -> PairedDifference:
 
 def _compared(side: Side, common: Sequence[str], only_here: int) -> ComparedSide:
     scored = [len(side.scores(task_id, "soft")) for task_id in common]
+    usages = [one.usage for task in common for one in side.attempts[task] if one.reward is not None]
+    total = sum(usages, start=Usage())
+    tokens = total.input_tokens + total.output_tokens
     return ComparedSide(
         run=side.name,
         path=side.path,
@@ -283,6 +292,8 @@ def _compared(side: Side, common: Sequence[str], only_here: int) -> ComparedSide
         failures=side.failures(common),
         only_here=only_here,
         unscored=scored.count(0),
+        tokens=tokens / len(usages) if tokens else None,
+        cost_usd=total.cost_usd / len(usages) if total.cost_usd else None,
     )
 
 
@@ -319,8 +330,9 @@ def _of(side: Side) -> str:
 def _refuse_same(a: Side, b: Side) -> None:
     if (a.path.resolve(), a.skill) != (b.path.resolve(), b.skill):
         return
-    if a.job == "eval":
-        raise RunError(f"A and B are the same evaluation, {a.name!r}; name another run as one side")
+    if a.job in ("eval", "file"):
+        what = "evaluation" if a.job == "eval" else "results"
+        raise RunError(f"A and B are the same {what}, {a.name!r}; name another run as one side")
     raise RunError(
         f"A and B are the same: run {a.name!r}, skill {a.skill!r}. Name another run, or another "
         "skill that it tested with --skill-a or --skill-b"
@@ -332,6 +344,8 @@ def _refuse_other_tasks(a: Side, b: Side) -> list[str]:
 
     Of an adapter's tasks, only the descriptions can be compared.
     """
+    if a.env is None or b.env is None:
+        return _doubts(a, b)
     one, other = PurePath(a.env.name).name, PurePath(b.env.name).name
     if one != other:
         raise DataError(
@@ -353,13 +367,28 @@ def _refuse_other_tasks(a: Side, b: Side) -> list[str]:
     return [f"{differ}; check that both runs played the same data"]
 
 
+def _doubts(a: Side, b: Side) -> list[str]:
+    """Return what is known of whether tasks of equal ids are the same, where a side is a file."""
+    common = sorted(a.tasks.keys() & b.tasks.keys())
+    asked = [(one, a.tasks[one].description, b.tasks[one].description) for one in common]
+    differ = [one for one, first, second in asked if first and second and first != second]
+    if differ:
+        return [
+            f"the questions of {len(differ)} of {len(common)} common tasks differ "
+            f"({_some(differ)}): check that both sides hold the same tasks"
+        ]
+    if a.env is None and b.env is None and all(first and second for _, first, second in asked):
+        return []
+    return ["tasks of equal ids are taken to be the same"]
+
+
 def _some(ids: Sequence[str]) -> str:
     rest = ", ..." if len(ids) > _NAMED else ""
     return ", ".join(map(repr, ids[:_NAMED])) + rest
 
 
 def _refuse_other_thresholds(a: Side, b: Side, metric: CompareMetric) -> None:
-    one, other = a.env.success_threshold, b.env.success_threshold
+    one, other = a.threshold, b.threshold
     if metric == "hard" and not math.isclose(one, other):
         raise RunError(
             f"A counts a reward of {one:g} as a success and B one of {other:g} "

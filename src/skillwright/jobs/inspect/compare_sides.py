@@ -8,12 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 from skillwright.config.env import EnvSection
 from skillwright.config.load import load_config, load_rl_config
-from skillwright.core import RunError, Task, did_you_mean
+from skillwright.core import Failure, FailureCause, RunError, StopReason, Task, did_you_mean
 from skillwright.datasets.split import tasks_digest
+from skillwright.jobs.inspect.foreign_results import SUFFIXES, ForeignAttempt, read_results
 from skillwright.jobs.inspect.study import find_study
 from skillwright.jobs.inspect.summary import RunSummary, read_folder
 from skillwright.jobs.kinds import Kind, RlKind
 from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.text.check import NOISE_FROM, PHASE, read_check
 from skillwright.jobs.weights.state import TEST_EPISODES
 from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 
@@ -32,7 +34,7 @@ class Side:
     job: str
     skill: str  # the name of the tested one; "" for an evaluation, which has one
     what: str
-    env: EnvSection
+    env: EnvSection | None  # ``None`` for a file of another program
     attempts: Mapping[str, Sequence[EpisodeSummary]]  # without failures that were retried
     tasks: Mapping[str, Task]  # those of which an attempt has a score
     is_scripted: bool
@@ -40,10 +42,15 @@ class Side:
     def scores(self, task_id: str, metric: CompareMetric) -> list[float]:
         """Return the scores of a task's attempts, without failed ones."""
         return [
-            score(one, metric, self.env.success_threshold)
+            score(one, metric, self.threshold)
             for one in self.attempts[task_id]
             if one.reward is not None
         ]
+
+    @property
+    def threshold(self) -> float:
+        """The minimum reward of a success."""
+        return 1.0 if self.env is None else self.env.success_threshold
 
     def failures(self, task_ids: Iterable[str]) -> int:
         """Count attempts without a score."""
@@ -74,7 +81,9 @@ def tested_episodes(summary: RunSummary, store: RunStore, skill: str) -> list[Ep
 
 
 def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) -> Side:
-    """Read one side of a comparison."""
+    """Read one side of a comparison: a run, or a file of another program."""
+    if Path(run).is_file() and Path(run).suffix.lower() in SUFFIXES:
+        return _of_file(label, Path(run), skill)
     study = find_study(run, root)
     if study is not None:
         first = next(iter(sorted(study.glob("seed_*"))), study / "seed_42")
@@ -85,6 +94,8 @@ def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) 
     folder = RunFolder.look(find_run(run, root))
     summary = read_folder(folder)
     with RunStore.open(folder.store_path, read_only=True) as store:
+        if summary.job not in _READERS:
+            raise _no_scores(summary, f"it is a run of skillwright {summary.job}")
         name, what, episodes = _READERS[summary.job](summary, store, _Asked(label, skill))
         attempts = _by_task(episodes)
         # An adapter describes a task in its rows, which a failed attempt may lack.
@@ -101,6 +112,58 @@ def read_side(label: str, run: str | Path, root: str | Path, skill: str | None) 
         attempts=attempts,
         tasks=tasks,
         is_scripted=summary.is_scripted,
+    )
+
+
+def _of_file(label: str, path: Path, chosen: str | None) -> Side:
+    """Read a file of another program's results."""
+    found = read_results(path, f"--skill-{label.lower()}", chosen)
+    episodes = [_episode(number, one) for number, one in enumerate(found.attempts)]
+    scored = {one.task: one for one in found.attempts if one.score is not None}
+    return Side(
+        label=label,
+        name=str(path),
+        path=path,
+        job="file",
+        skill=found.chosen,
+        what=", ".join(filter(None, [f"results of {found.program}", found.chosen])),
+        env=None,
+        attempts=_by_task(episodes),
+        tasks={
+            name: Task(name, env="", task_type=one.task_type, description=one.question)
+            for name, one in scored.items()
+        },
+        is_scripted=False,
+    )
+
+
+def _episode(number: int, one: ForeignAttempt) -> EpisodeSummary:
+    """Return another program's attempt as an episode; what it does not say is blank."""
+    return EpisodeSummary(
+        id=number,
+        key="",
+        phase="",
+        step=None,
+        env="",
+        task_id=one.task,
+        task_type=one.task_type,
+        split="",
+        draw=number,
+        seed=0,
+        agent="",
+        skill_version="",
+        skill_ids=(),
+        reward=one.score,
+        hard=None if one.success is None else float(one.success),
+        failure=None if one.score is not None else Failure(FailureCause.MODEL, one.fault),
+        stop_reason=StopReason.DONE if one.score is not None else StopReason.FAILURE,
+        attempts=1,
+        turns=0,
+        metrics={},
+        usage=one.usage,
+        wall_s=0.0,
+        started_at=0.0,
+        ended_at=0.0,
     )
 
 
@@ -161,6 +224,18 @@ def _read_train(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured
     return name, f"training, {name} skill {tested[name]} on test", found
 
 
+def _read_check(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
+    plan = read_check(store)
+    if plan is None or not summary.is_finished:
+        why = f"it did not finish. Continue with: skillwright resume {summary.path}"
+        raise _no_scores(summary, why)
+    versions = {one.origin: one.hash for one in store.skills()}
+    name = asked.choose(summary, versions, "new")
+    episodes = [one for one in store.episodes(phase=PHASE) if one.draw < NOISE_FROM]
+    found = [one for one in episodes if one.skill_version.partition("+")[0] == versions[name]]
+    return name, f"check, {name} skill on {plan.split}", found
+
+
 def _read_rl(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
     if summary.rl is None or summary.rl.test is None:
         raise _no_scores(summary, _untested(summary))
@@ -173,6 +248,7 @@ def _read_rl(summary: RunSummary, store: RunStore, asked: _Asked) -> Measured:
 
 _READERS: Mapping[str, Callable[[RunSummary, RunStore, _Asked], Measured]] = {
     "eval": _read_eval,
+    "check": _read_check,
     "train": _read_train,
     "rl": _read_rl,
 }

@@ -55,9 +55,9 @@ class Reply:
     answer: str = ""
 
     @classmethod
-    def read(cls, store: RunStore, one: EpisodeSummary) -> Self:
-        """Read the last turn of an episode."""
-        episode = store.load_window(one.id, max(one.turns - 1, 0), 1)
+    def read(cls, store: RunStore, number: int, turns: int) -> Self:
+        """Read the last turn of an episode with ``turns`` turns."""
+        episode = store.load_window(number, max(turns - 1, 0), 1)
         facts = {
             key: fact for turn in episode.trajectory.turns for key, fact in turn.metadata.items()
         }
@@ -172,7 +172,10 @@ def list_episodes(
         )
         read = found[:replies]
         found = (
-            *(replace(one, reply=Reply.read(store, one.summary)) for one in read),
+            *(
+                replace(one, reply=Reply.read(store, one.summary.id, one.summary.turns))
+                for one in read
+            ),
             *found[len(read) :],
         )
     return EpisodeList(path.name, path, threshold, len(every), found)
@@ -264,9 +267,10 @@ def read_episode(
         else:
             result = store.load_window(summary.id, first, most)
         texts = texts_of(store)
+        found = described(summary, run_threshold(path), texts)
         return EpisodeView(
             run=path.name,
-            found=described(summary, run_threshold(path), texts),
+            found=replace(found, reply=Reply.read(store, summary.id, summary.turns)),
             description=result.spec.task.description,
             skill=_skill(result, texts),
             skill_text=store.injected_skill(summary.id) or "",

@@ -25,6 +25,7 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode, digest, dumps, text_digest
+from skillwright.core.seeds import derive_seed
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.evaluation import AlphaLedger, Decision, Gate, Look, ReleaseTest, Terms, Verdict
 
@@ -247,13 +248,17 @@ class Evidence(JsonRecord):
                 return f"{path} is new: the evidence was written for a folder without it"
             if now[path] != self.files[path]:
                 return f"{path} was changed after the evidence was written, or is another skill's"
+        if self.text.file is None or text_digest(self.tested_text(files)) == self.text.sha256:
+            return ""
+        return f"{self.text.file} does not hold the text that was tested"
+
+    def tested_text(self, files: Mapping[str, bytes]) -> str:
+        """Return the text that was tested, from a folder's files; "" if it is in parts."""
         if self.text.file is None or self.text.lines is None:
             return ""
         first, last = self.text.lines
         lines = _lines(files.get(self.text.file, b""))[max(0, first - 1) : last]
-        if text_digest("\n".join(lines).strip()) != self.text.sha256:
-            return f"{self.text.file} does not hold the text that was tested"
-        return ""
+        return "\n".join(lines).strip()
 
 
 def is_evidence(text: str) -> bool:
@@ -391,6 +396,19 @@ def _place_of(text: str, files: Mapping[str, bytes]) -> tuple[str | None, tuple[
 # Judge the stored scores again.
 
 
+def method_of(settings: Mapping[str, Any], terms: Terms) -> Method:
+    """Return the method of a release test, or of a gate (whose settings have a ``kind``)."""
+    if "kind" in settings:
+        methods: dict[str, Method] = {"paired": "exact", "strict": "mean", "open": "mean"}
+        return methods.get(str(settings["kind"]), "other")
+    return "selection" if terms.judged else "signs"
+
+
+def signs_seed(terms: Terms) -> int:
+    """Return the seed of the sign assignments."""
+    return derive_seed("signs", terms.seed)
+
+
 async def judge_again(evidence: Evidence) -> Verdict:
     """Draw the stored pairs, and return the gate's new verdict; nothing is played.
 
@@ -403,6 +421,9 @@ async def judge_again(evidence: Evidence) -> Verdict:
 
 async def judge_scores(how: Test, scores: Sequence[TaskPairs]) -> Verdict:
     """Judge stored scores; see `judge_again`."""
+    settled = (method_of(how.settings, how.terms), signs_seed(how.terms))
+    if (how.method, how.seed) != settled:
+        raise DataError("the method or the seed of the test does not follow from its settings")
     try:
         test: Any = (
             Gate.model_validate(how.settings).model_copy(update={"metric": "soft"})

@@ -74,6 +74,7 @@ from skillwright.jobs.run.bank_source import (
 from skillwright.jobs.run.launch import read_initial_skill
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.text.state import restore
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -163,7 +164,7 @@ async def export_document(
         with RunStore.open(run / STORE_NAME, read_only=True) as store:
             tasks = known_tasks(store)
             found, said = await document_evidence(config, store, run, version)
-            facts = _proof(found, said, notes)
+            facts = _proof(found, said, notes) | _caveats(config, store, version, notes)
         facts |= {"run": run.name, "skill-version": str(version)}
     facts["skill-hash"] = skill_hash(text)
     name = check_name(options.name or skill_name(env_words(tasks.env), stem))
@@ -221,6 +222,7 @@ PLACES: Final[dict[str, Path]] = {
 _MOST_TASKS = 200
 _MOST_TYPES = 8
 _ANSWER_TOKENS = 2_048
+_CAVEAT_CHARS = 300
 _FORM_OF_DOCUMENTS = frozenset({"too_long", "line_break"})
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 
@@ -396,6 +398,13 @@ def _proof(found: Evidence | str, verdict: Any, notes: list[str]) -> dict[str, s
     return gate_facts(encode(verdict) if verdict is not None else {})
 
 
+def _caveats(config: RunConfig, store: RunStore, version: int, notes: list[str]) -> dict[str, str]:
+    """Return metadata about what speaks against a released version, and note it."""
+    facts = restore(config, store).caveats_of(version)
+    notes += facts.values()
+    return {key: plain_prose(one, _CAVEAT_CHARS) for key, one in facts.items()}
+
+
 def evidence_text(
     found: Evidence, files: Mapping[str, bytes], text: str, sign_with: Path | None
 ) -> str:
@@ -451,7 +460,7 @@ def _write(
 ) -> ExportedSkills:
     by, notes, (evidence, text) = made
     if isinstance(evidence, str) and options.sign_with is not None:
-        raise UsageError(f"there is no evidence to sign: {evidence or 'it is of no run'}")
+        raise UsageError(f"there is no evidence to sign: {evidence or 'nothing proves it'}")
     score = None
     if tasks.held_out:
         described = Described(folder.name, folder.description, tasks.held_out)

@@ -175,6 +175,9 @@ def _versions(summary: RunSummary, store: RunStore, split: str | None) -> _Versi
             "it. Name another evaluation to compare it with:  "
             f"skillwright compare OTHER {summary.name} --all"
         )
+    if summary.check is not None:
+        sides = [tested_episodes(summary, store, name) for name in ("old", "new")]
+        return _Versions("old", "new", summary.check.plan.split, *sides)
     is_tested = bool((summary.state and summary.state.report) or (summary.rl and summary.rl.test))
     if split == "test" or (split is None and is_tested):
         last = "final" if summary.rl is not None or not _releases(summary) else "best"

@@ -25,7 +25,6 @@ from skillwright.core import (
     Task,
 )
 from skillwright.core.jsonio import digest, text_digest
-from skillwright.core.seeds import derive_seed
 from skillwright.datasets.clusters import clusters_of
 from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import (
@@ -45,7 +44,6 @@ from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
 from skillwright.jobs.inspect.evidence import (
     Evidence,
     Measured,
-    Method,
     Named,
     NoEvidence,
     Result,
@@ -53,7 +51,9 @@ from skillwright.jobs.inspect.evidence import (
     Test,
     differs,
     judge_scores,
+    method_of,
     new_evidence,
+    signs_seed,
 )
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import terms_of
@@ -168,12 +168,10 @@ async def _how(decided: Decided, scores: Sequence[TaskPairs]) -> Test:
     """
     test, problem = decided.test, ""
     settings = test.model_dump(mode="json") if isinstance(test, Gate) else _settings(test)
-    methods: dict[str, Method] = {"paired": "exact", "strict": "mean", "open": "mean"}
-    method = methods.get(test.kind, "other") if isinstance(test, Gate) else "signs"
-    seed = derive_seed("signs", decided.terms.seed)
-    alone = Test(method, decided.ledger.share, seed, settings, replace(decided.terms, judged=()))
-    selected = replace(alone, method="selection", terms=decided.terms)
-    for one in (alone, selected) if decided.terms.judged else (alone,):
+    plain = replace(decided.terms, judged=())
+    for terms in (plain, decided.terms) if decided.terms.judged else (plain,):
+        seed, method = signs_seed(terms), method_of(settings, terms)
+        one = Test(method, decided.ledger.share, seed, settings, terms)
         problem = differs(Result.of(decided.verdict), await judge_scores(one, scores))
         if not problem:
             return one
@@ -225,7 +223,8 @@ def decision_on_document(
     found: Decided | None = None
     for event in store.events():
         after = state.after(event.kind, event.payload)
-        if after.best_version == version != state.best_version:
+        is_proof = event.kind != Kind.RESTORED
+        if is_proof and after.best_version == version != state.best_version:
             found = _decided(config, store, state, after, event.kind, source)
         state = after
     if found is None:
@@ -245,8 +244,8 @@ def _decided(
     texts = store.skill(before.best_version), store.skill(after.best_version)
     versions = before.best_version, after.best_version
     names = (
-        Named(f"version {versions[0]}", tested_digest(texts[0])),
-        Named(f"version {versions[1]}", tested_digest(texts[1])),
+        Named(f"version {versions[0]}", stripped_digest(texts[0])),
+        Named(f"version {versions[1]}", stripped_digest(texts[1])),
     )
     sides = (source(texts[0]), source(texts[1]))
     terms, seed = terms_of(config), config.run.seed
@@ -306,7 +305,7 @@ def decision_on_bank(
     )
 
 
-def tested_digest(text: str) -> str:
+def stripped_digest(text: str) -> str:
     """Return the SHA-256 of a text without white space at its ends."""
     return text_digest(text.strip())
 

@@ -7,16 +7,21 @@ skill have no episodes.
 """
 
 import difflib
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillwright.config.load import look_at_config
+from skillwright.config.run import RunConfig
 from skillwright.core import RunError, skill_hash
 from skillwright.core.skill import APPENDIX_END, APPENDIX_HEADING, APPENDIX_START
+from skillwright.jobs.listing import made_facts
 from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.text.state import restore
 from skillwright.runs import EditRecord, PatchRecord, RunStore, SkillVersion
-from skillwright.runs.folder import BEST_SKILL_NAME, CURRENT_SKILL_NAME, STORE_NAME
+from skillwright.runs.folder import CONFIG_NAME, CURRENT_SKILL_NAME, STORE_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,48 +33,85 @@ class StoredSkill:
     text: str
 
 
+_VERSION = re.compile(r"(?P<run>.+)@(?:v?(?P<number>\d+)|(?P<name>best|current))")
+
+
 def find_skill(where: str, root: str | Path = "runs") -> StoredSkill:
     """Find a version of a skill document.
 
     Args:
         where: A file in a run's folder (``runs/demo/best_skill.md``, ``.../skill_v0003.md``),
-            ``RUN@3`` for a version, or a run for the version it released.
+            ``RUN@3`` for a version, ``RUN@best`` or a run for the released one, ``RUN@current``
+            for the one that training ended with.
         root: The folder that holds runs.
 
     Raises:
         RunError: There is no such run or version, or the file holds no version of its run.
     """
     path = Path(where)
-    name, _, number = where.rpartition("@")
     if path.is_file():
-        folder = next((one for one in path.resolve().parents if (one / STORE_NAME).is_file()), None)
-        if folder is None:
-            raise RunError(f"{where} lies in no run's folder; name a run, as in demo@3")
-        wanted = skill_hash(path.read_text(encoding="utf-8"))
-    else:
-        folder = find_run(name if name and number.isdecimal() else where, root)
-        wanted = ""
+        return _of_file(path, where)
+    found = _VERSION.fullmatch(where)
+    try:
+        folder = find_run(found["run"] if found else where, root)
+    except RunError:
+        if found or "@" not in where:
+            raise
+        name, _, said = where.rpartition("@")
+        known = _known(find_run(name, root))
+        raise RunError(
+            f"{where}: {said!r} is no version; a version is a number, best or current; {known}"
+        ) from None
     with RunStore.open(folder / STORE_NAME, read_only=True) as store:
-        versions = store.skills()
-        if not versions:
-            raise RunError(f"{folder} trains no skill document")
-        if wanted:
-            found = [one.version for one in versions if one.hash == wanted]
-        elif name and number.isdecimal():
-            found = [one.version for one in versions if one.version == int(number)]
+        versions = [one.version for one in _versions(store, folder)]
+        if found and found["number"]:
+            version = int(found["number"])
         else:
-            released = folder / BEST_SKILL_NAME
-            best = skill_hash(released.read_text(encoding="utf-8")) if released.is_file() else ""
-            found = [one.version for one in versions if one.hash == best] or [versions[-1].version]
-        if not found:
-            what = "the text of this file was edited by hand" if wanted else f"no version {number}"
-            if path.name == CURRENT_SKILL_NAME:
-                what = (
-                    "a note stands above the skill in this file, so name the skill by its version"
-                )
-            known = f"versions 0 to {versions[-1].version}"
-            raise RunError(f"{where}: {what}; {folder.name} has {known}, as {folder.name}@0")
-        return StoredSkill(folder, found[0], store.skill(found[0]))
+            is_current = found is not None and found["name"] == "current"
+            version = _named(folder, store, is_current=is_current)
+        if version not in versions:
+            raise RunError(f"{where}: there is no version {version}; {_known(folder)}")
+        return StoredSkill(folder, version, store.skill(version))
+
+
+def _named(folder: Path, store: RunStore, *, is_current: bool) -> int:
+    """Return the number of the current or of the released version."""
+    if made_facts(store, folder)["job"] == "train":
+        state = restore(look_at_config(folder / CONFIG_NAME, RunConfig), store)
+        return state.skill_version if is_current else state.best_version
+    return store.skills()[-1].version  # an evaluation has one
+
+
+def _of_file(path: Path, where: str) -> StoredSkill:
+    """Find the version that a file of a run holds."""
+    folder = next((one for one in path.resolve().parents if (one / STORE_NAME).is_file()), None)
+    if folder is None:
+        raise RunError(f"{where} lies in no run's folder; name a run, as in demo@3")
+    wanted = skill_hash(path.read_text(encoding="utf-8"))
+    with RunStore.open(folder / STORE_NAME, read_only=True) as store:
+        for one in _versions(store, folder):
+            if one.hash == wanted:
+                return StoredSkill(folder, one.version, store.skill(one.version))
+    what = "the text of this file was edited by hand"
+    if path.name == CURRENT_SKILL_NAME:
+        what = "a note stands above the skill in this file, so name it by its version"
+    raise RunError(f"{where}: {what}; {_known(folder)}")
+
+
+def _versions(store: RunStore, folder: Path) -> list[SkillVersion]:
+    if versions := store.skills():
+        return versions
+    raise RunError(f"{folder} trains no skill document")
+
+
+def _known(folder: Path) -> str:
+    with RunStore.open(folder / STORE_NAME, read_only=True) as store:
+        last = _versions(store, folder)[-1].version
+    name = folder.name
+    return (
+        f"there are {name}@0 to {name}@{last}, {name}@best and {name}@current; "
+        f"`skillwright skill log {name}` lists them"
+    )
 
 
 @dataclass(frozen=True, slots=True)

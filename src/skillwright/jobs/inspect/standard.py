@@ -19,7 +19,11 @@ import yaml
 from markdown_it import MarkdownIt
 from yaml import MappingNode, Node, ScalarNode
 
-from skillwright.bank.formats.agent_skills import NAME_LIMIT, split_frontmatter
+from skillwright.bank.formats.agent_skills import (
+    LONGEST_FRONTMATTER,
+    NAME_LIMIT,
+    split_frontmatter,
+)
 from skillwright.bank.triggers import DESCRIPTION_LIMIT
 from skillwright.core import DataError
 from skillwright.core.fence import hidden_at
@@ -52,6 +56,8 @@ def errors(text: str, folder: Path) -> list[str]:
     parts = with_line_feeds(text).split(_MARK, 2)
     if len(parts) < 3:
         return ["its frontmatter has no last line ---"]
+    if len(parts[1]) > LONGEST_FRONTMATTER:
+        return [f"its frontmatter is longer than {LONGEST_FRONTMATTER:,} characters"]
     try:
         fields, problems = _fields(parts[1])
     except yaml.MarkedYAMLError as error:
@@ -148,8 +154,8 @@ def _refused(written: str, root: MappingNode) -> Iterator[str]:
             yield f"{line}: brackets and braces are refused; write one item per line, or quotes"
         if getattr(event, "anchor", None):
             yield f"{line}: anchors (& and *) are refused; put the value in quotes"
-        if getattr(event, "tag", None):
-            yield f"{line}: the tag {event.tag!r} is refused; put the value in quotes"
+        if tag := getattr(event, "tag", None):
+            yield f"{line}: the tag {tag!r} is refused; put the value in quotes"
     open_nodes: list[Node] = [root]
     while open_nodes:
         node = open_nodes.pop()

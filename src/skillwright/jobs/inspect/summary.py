@@ -11,11 +11,12 @@ from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
-from skillwright.jobs.kinds import CHECK, EVALUATED, RL, SERVE, Kind
+from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, RL, SERVE, Kind
 from skillwright.jobs.listing import ListedRun
 from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.resume import why_stopped
 from skillwright.jobs.run.turn_ends import TurnEnds
+from skillwright.jobs.text.check import CheckReport
 from skillwright.jobs.text.evaluate import EvalReport
 from skillwright.jobs.text.fork import Fork
 from skillwright.jobs.text.launch import Run, read_plan
@@ -35,6 +36,7 @@ class RunSummary(ListedRun):
         state: The state of a training of a document; ``None`` for other jobs.
         rl: The state of a training of weights; ``None`` for other jobs.
         evaluation: The report of an evaluation; ``None`` before its end and for training.
+        check: The report of a check; ``None`` before its end and for other jobs.
         fork: The recorded episode that an evaluation continues, if any.
         mode: Lines on how training differs from SkillOpt's; none for an evaluation.
         mode_facts: The same as a JSON object, with differences that all modes have.
@@ -46,6 +48,7 @@ class RunSummary(ListedRun):
     state: TrainState | None = None
     rl: RlState | None = None
     evaluation: EvalReport | None = None
+    check: CheckReport | None = None
     fork: Fork | None = None
     mode: tuple[str, ...] = ()
     mode_facts: Mapping[str, Any] = field(default_factory=dict)
@@ -74,11 +77,15 @@ class RunSummary(ListedRun):
                 "best_version": state and state.best_version,
                 "current_version": state and state.skill_version,
                 "release": state.release_text if state else "",
+                "memorized": state.memorized if state else "",
+                "drift": state.drift if state else "",
+                "refuted": state.refuted if state else "",
                 "test": state and state.report,
                 "confirmation": state and state.confirmation,
                 "mode": self.mode_facts,
                 "turns": self.turns,
                 "evaluation": self.evaluation,
+                "check": self.check,
                 "fork": self.fork,
                 "rl": self.rl,
             }
@@ -125,8 +132,12 @@ def read_folder(folder: RunFolder) -> RunSummary:
     with RunStore.open(folder.store_path, read_only=True) as store:
         usage, stopped = store.usage_by_purpose(), why_stopped(store.events())
         summary = replace(RunSummary.of(folder, store), usage=usage, stopped=stopped)
-        if summary.job in (SERVE, CHECK):
+        if summary.job == SERVE:
             return summary
+        if summary.job == CHECK:
+            checked = store.events(CHECKED)
+            found = CheckReport.from_dict(checked[-1].payload) if checked else None
+            return replace(summary, check=found)
         if summary.job == RL:
             return replace(summary, rl=restore_rl(look_at_config(path, RlConfig), store))
         plan, config = read_plan(store, folder.path), look_at_config(path, RunConfig)

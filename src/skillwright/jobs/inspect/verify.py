@@ -92,8 +92,8 @@ async def _verified(path: Path, trusted: Any) -> Verified:
         return Verified(str(folder), tuple(checks))
     links, ours = list(broken_links(folder, body)), is_ours(fields)
     checks.append(_none("links", links, "each leads to a file", "fail" if ours else "advice"))
-    if said := list(advice(text)):
-        checks.append(_none("advice", said, "", "advice"))
+    if advised := list(advice(text)):
+        checks.append(_none("advice", advised, "", "advice"))
     metadata = fields["metadata"] if ours else {}
     if ours:
         files = _none("files", _wrong_files(folder, metadata), "those that were exported")
@@ -101,6 +101,10 @@ async def _verified(path: Path, trusted: Any) -> Verified:
     else:
         unknown = "skillwright did not write this SKILL.md"
         checks += [Checked(one, "skipped", unknown) for one in _OF_OURS]
+    if refuted := metadata.get("refuted"):
+        checks.append(Checked("test", "fail", str(refuted)))
+    if memorized := metadata.get("memorized"):
+        checks.append(Checked("memorized", "advice", str(memorized)))
     proof, stated = await _evidence(folder, metadata, trusted)
     return Verified(str(folder), (*checks, *proof), stated)
 

@@ -2,6 +2,7 @@
 
 import difflib
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,9 +18,11 @@ from skillwright.jobs.inspect.evidence import files_of, is_evidence, is_same_but
 from skillwright.jobs.inspect.export_skills import document_evidence, evidence_text
 from skillwright.jobs.inspect.provenance import StoredSkill
 from skillwright.jobs.run import KEPT_SKILL
+from skillwright.jobs.text.state import restore
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
+_GIT_TIMEOUT_S = 30
 _NOT_COPIED = (".git", "__pycache__")
 
 
@@ -62,7 +65,11 @@ class FolderExport:
                     self.copied_from, self.folder, symlinks=True, ignore=ignored, dirs_exist_ok=True
                 )
             for name, text in self.changed.items():
-                write_text(self.folder / name, text)
+                path = self.folder / name
+                mode = path.stat().st_mode if path.exists() else None
+                write_text(path, text)
+                if mode is not None:
+                    path.chmod(mode)
             if self.is_stale:
                 (self.folder / EVIDENCE_FILE).unlink()
                 with suppress(OSError):  # other files are in it
@@ -126,6 +133,9 @@ def _text_export(skill: StoredSkill, folder: Path) -> tuple[FolderExport, dict[s
         with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
             texts = [store.skill(one.version) for one in store.skills()]
         _refuse_changed(folder, now, [old | first.with_text(text) for text in texts], skill.run)
+        _refuse_overwriting(
+            folder, {name: text for name, text in now.items() if text != new[name]}, old
+        )
     else:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{str(folder)!r} holds no skill, and other files; name a new folder")
@@ -138,8 +148,10 @@ def _text_export(skill: StoredSkill, folder: Path) -> tuple[FolderExport, dict[s
         now = dict(old)
     diff = "".join(_diff(name, now[name] or "", text) for name, text in new.items())
     changed = {name: text for name, text in new.items() if copied_from or text != now[name]}
+    before = "\n".join(old.values())
     for line in diff.splitlines():
-        if line.startswith("+") and not line.startswith("+++ ") and (live := why_live(line[1:])):
+        is_new = line.startswith("+") and not line.startswith("+++ ")
+        if is_new and (live := why_live(line[1:])) and live not in before:
             raise RunError(
                 f"a client would expand or run {live!r}, which training put into the skill; with "
                 "--name NAME it is exported as text in a new folder"
@@ -158,6 +170,7 @@ async def _evidence(
     with RunStore.open(skill.run / STORE_NAME, read_only=True) as store:
         config = load_config(skill.run / CONFIG_NAME)
         found, _ = await document_evidence(config, store, skill.run, skill.version)
+        against = restore(config, store).caveats_of(skill.version)
     if isinstance(found, str):
         if sign_with is not None:
             raise UsageError(f"there is no evidence to sign: {found}")
@@ -165,6 +178,7 @@ async def _evidence(
     said = (
         f"proven: {found.text.name} gained {found.result.effect or 0:+.3f} over "
         f"{found.compared_with.name} on {len(found.scores)} held-out tasks"
+        f"{''.join(f'. {one}' for one in against.values())}"
     )
     return said, evidence_text(found, files, skill.text, sign_with)
 
@@ -203,6 +217,42 @@ def _refuse_changed(
                 f"{str(place / name)!r} {what} since {run.name} began, so the export would "
                 "undo that; write it to a new folder with --output DIR, and merge the two by hand"
             )
+
+
+def _refuse_overwriting(
+    folder: Path, replaced: Mapping[str, str | None], first: Mapping[str, str]
+) -> None:
+    """Refuse to replace a link, or a text from before the run that git does not hold.
+
+    Raises:
+        RunError: The file is a link, or has changes from before the run that are not committed.
+    """
+    for name, text in replaced.items():
+        path = folder / name
+        if path.is_symlink():
+            raise RunError(
+                f"{str(path)!r} is a link, which the export would replace; export to the folder "
+                f"that holds {str(path.resolve())!r}, or to a new one with --output DIR"
+            )
+        if text == first[name] and _is_uncommitted(path):
+            raise RunError(
+                f"{str(path)!r} has changes of yours that git does not hold, so the change by "
+                "training could not be distinguished; commit or stash them first"
+            )
+
+
+def _is_uncommitted(path: Path) -> bool:
+    """Tell whether git follows a file and holds another text of it."""
+    # A repository's own monitor is not started.
+    command = ["git", "-c", "core.fsmonitor=false", "status", "--porcelain"]
+    command += ["--untracked-files=no", "--", path.name]
+    try:
+        done = subprocess.run(
+            command, cwd=path.parent, capture_output=True, check=True, timeout=_GIT_TIMEOUT_S
+        )
+    except (OSError, subprocess.SubprocessError):  # no git, or no repository
+        return False
+    return bool(done.stdout.strip())
 
 
 def _diff(name: str, old: str, new: str) -> str:

@@ -64,6 +64,7 @@ from skillwright.jobs.run.preflight import users_of as users_of
 from skillwright.jobs.run.progress import SHOWN_AS as SHOWN_AS
 from skillwright.jobs.run.progress import Callback as Callback
 from skillwright.jobs.run.progress import CallFinished as CallFinished
+from skillwright.jobs.run.progress import Caveat as Caveat
 from skillwright.jobs.run.progress import EpisodeFinished as EpisodeFinished
 from skillwright.jobs.run.progress import EpochEnded as EpochEnded
 from skillwright.jobs.run.progress import Event as Event
@@ -89,7 +90,6 @@ from skillwright.jobs.run.tasks import check_adapter_class as check_adapter_clas
 from skillwright.jobs.run.tasks import env_findings as env_findings
 from skillwright.jobs.run.tasks import find_adapter as find_adapter
 from skillwright.jobs.run.tasks import find_tasks as find_tasks
-from skillwright.jobs.run.tasks import is_adapter as is_adapter
 from skillwright.jobs.run.tasks import make_splits as make_splits
 from skillwright.jobs.run.tasks import refuse_unasked_data as refuse_unasked_data
 from skillwright.jobs.run.tasks import side_models as side_models

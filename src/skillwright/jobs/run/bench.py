@@ -22,6 +22,7 @@ from skillwright.core.jsonio import digest
 from skillwright.core.seeds import evaluation_seed, training_seed
 from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.clusters import clusters_of
+from skillwright.datasets.memorized import memorized, memorized_line
 from skillwright.datasets.split import SealedTasks, tasks_digest
 from skillwright.evaluation import Draws, SkillDuel, Terms
 from skillwright.jobs.run.bank_source import InjectedBank
@@ -99,6 +100,10 @@ class Bench(Protocol):
     @property
     def clusters(self) -> Mapping[str, str]:
         """The cluster of each val task that says nearly the same as another one, by id."""
+        ...
+
+    def memorized(self, skill: str, initial: str) -> str:
+        """Return a sentence on train and val tasks whose answers a skill holds, or ""."""
         ...
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
@@ -226,6 +231,11 @@ class TextBench:
     def clusters(self) -> Mapping[str, str]:
         """The cluster of each val task that is in one."""
         return clusters_of(self.splits.val.tasks)
+
+    def memorized(self, skill: str, initial: str) -> str:
+        """Return a sentence on train and val tasks whose answers a skill holds, or ""."""
+        known = {"val": self.splits.val.tasks, "train": self.splits.train.tasks}
+        return memorized_line({s: memorized(skill, initial, tasks) for s, tasks in known.items()})
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch over the train tasks, each once, shuffled by epoch."""

@@ -56,8 +56,8 @@ class Assumptions:
         """Tokens that a turn adds to the next prompt."""
         return self.action_tokens + self.observation_tokens
 
-    def lines(self, *, trains: bool = True) -> list[str]:
-        """Format as lines; an evaluation has fewer assumptions than a training."""
+    def lines(self, *, trains: bool = True, has_user: bool = True) -> list[str]:
+        """Format as lines: those about optimizers if it trains, about users if one is a model."""
         learning = [
             f"{self.success_rate:.0%} of the episodes succeed, {self.accepted_share:.0%} "
             "of the candidates are accepted, the skill keeps its length",
@@ -65,13 +65,20 @@ class Assumptions:
             f"evidence, its answer {self.proposal_tokens:,}",
             "every step proposes more edits than its budget, if it has one, so they are ranked",
         ]
-        return [
+        turns = (
             f"an episode takes {self.turns} turns; each adds {self.action_tokens} tokens of the "
-            f"agent and {self.observation_tokens} of the environment to the next prompt",
+            f"agent and {self.observation_tokens} of the environment to the next prompt"
+        )
+        if self.turns == 1:
+            turns = f"an episode takes 1 turn, with an answer of {self.action_tokens} tokens"
+        user = (
+            f"a simulated user opens and hears {self.user_share:.0%} of the turns, and its first "
+            f"prompt has {self.user_prompt_tokens} tokens"
+        )
+        return [
+            turns,
             *(learning if trains else ()),
-            "a simulated user's opening is assumed; where a model plays it, it "
-            f"opens and hears {self.user_share:.0%} of the turns, and its first prompt has "
-            f"{self.user_prompt_tokens} tokens",
+            *([user] if has_user else ()),
             f"{self.chars_per_token:g} characters are a token; nothing is cached and nothing fails",
         ]
 

@@ -227,7 +227,7 @@ class _Reached(NamedTuple):
         such_as = "another one" if "null" in self.larger else "a larger one"
         spent = BudgetSpent(
             f"The budget {self.why}. What was in flight was finished, and nothing new was begun. "
-            f"Resume with {such_as}, such as {self.larger}"
+            f"Resume with {such_as}, such as {self.larger.replace('--set ', '')}"
         )
         spent.larger = self.larger
         return spent

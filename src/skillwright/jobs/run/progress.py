@@ -139,6 +139,13 @@ class ReleaseTested:
     alpha_left: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """A sentence that readers of a run's result must know."""
+
+    text: str
+
+
 Event = (
     RunStarted
     | StageStarted
@@ -148,6 +155,7 @@ Event = (
     | StepDecided
     | EpochEnded
     | ReleaseTested
+    | Caveat
 )
 
 

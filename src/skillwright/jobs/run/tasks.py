@@ -24,7 +24,6 @@ from skillwright.datasets import (
     parse_ratio,
     split_items,
 )
-from skillwright.datasets.clusters import in_cluster, near_clusters
 from skillwright.datasets.on_disk import read_raw_items
 from skillwright.datasets.split import StudyTasks, check_items, near_copies, refuse_empty
 from skillwright.envs import AboutEnv, Check, ContractReport, EnvAdapter, Evaluation, TextEnv, spec
@@ -60,8 +59,8 @@ def refuse_untrainable(train_tasks: int, val_tasks: int) -> None:
     if not (train_tasks and val_tasks):
         raise ConfigError(
             f"env.data gives {train_tasks} train and {val_tasks} val tasks, and a training needs "
-            "both: set env.data.train and env.data.val, or use data that has those splits. An "
-            "evaluation of the test split needs neither (skillwright eval)"
+            "both: set env.data.ratio (1:1:1), or env.data.train and env.data.val, or use data "
+            "with those splits. An evaluation of the test split needs neither (skillwright eval)"
         )
 
 
@@ -139,12 +138,7 @@ def _items(env: str, split: Split, path: str) -> list[list[Task]]:
     }
     if copies := near_copies(contents):
         _warn_once(f"{path}: {copies}")
-    held_out = contents["val"] | contents["test"]
-    clusters = near_clusters(held_out, dict.fromkeys(held_out, ""))
-    return [
-        [in_cluster(_task(env, name, item), clusters) for item in items]
-        for name, items in split.named()
-    ]
+    return [[_task(env, name, item) for item in items] for name, items in split.named()]
 
 
 def _content(item: Mapping[str, Any]) -> str:

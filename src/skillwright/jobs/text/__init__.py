@@ -21,6 +21,7 @@ from skillwright.jobs.text.evaluate import MOST_FAILURES as MOST_FAILURES
 from skillwright.jobs.text.evaluate import EvalPlan as EvalPlan
 from skillwright.jobs.text.evaluate import EvalReport as EvalReport
 from skillwright.jobs.text.evaluate import evaluate as evaluate
+from skillwright.jobs.text.evaluate import usual_trials as usual_trials
 from skillwright.jobs.text.fork import Fork as Fork
 from skillwright.jobs.text.gate import placebo_text as placebo_text
 from skillwright.jobs.text.history import decision_lines as decision_lines
@@ -31,6 +32,7 @@ from skillwright.jobs.text.launch import Run as Run
 from skillwright.jobs.text.launch import has_scripted_models as has_scripted_models
 from skillwright.jobs.text.launch import open_run as open_run
 from skillwright.jobs.text.launch import read_plan as read_plan
+from skillwright.jobs.text.launch import restore_version as restore_version
 from skillwright.jobs.text.launch import run_evaluation as run_evaluation
 from skillwright.jobs.text.launch import run_proof as run_proof
 from skillwright.jobs.text.launch import run_training as run_training

@@ -13,7 +13,8 @@ from skillwright.config.load import dump_config
 from skillwright.config.run import RunConfig
 from skillwright.core import Duel, EpisodeResult, Pair, Usage, skill_hash
 from skillwright.core.jsonio import JsonRecord, decode
-from skillwright.evaluation import CheckTest, CheckVerdict, Draws, Noise, SkillDuel
+from skillwright.datasets.clusters import clusters_of
+from skillwright.evaluation import CheckAnswer, CheckTest, CheckVerdict, Draws, Noise, SkillDuel
 from skillwright.evaluation.check import CheckLook
 from skillwright.jobs.kinds import CHECK, CHECKED, MADE
 from skillwright.jobs.run.bank_source import keep_bank
@@ -34,7 +35,9 @@ from skillwright.runs import EpisodeSummary, RunStore
 PHASE: Final = "check"
 """The phase of the episodes of a check."""
 _NOISE_TASKS = 32
-_NOISE_FROM = 1_000_000  # the draws of the noise are not those of the comparison
+_ITSELF_DRAWS = 2
+NOISE_FROM: Final = 1_000_000
+"""Number of the first draw of the noise, above the draws of the comparison."""
 OLD, NEW = 0, 1
 """The versions of the skills in the store of a check."""
 
@@ -59,10 +62,13 @@ class CheckPlan(JsonRecord):
     draws: int = 0
     notes: tuple[str, ...] = ()
 
-    def test(self, config: RunConfig) -> CheckTest:
+    def test(self, config: RunConfig, bench: Bench) -> CheckTest:
         """Return the test, with the metric of the configuration's gate."""
         metric = config.evaluation.gate.scores(terms_of(config))
-        return CheckTest(self.margin, self.draws, metric, config.run.seed)
+        clusters = bench.clusters
+        if isinstance(bench, TextBench):
+            clusters = clusters_of(bench.tasks(self.split))
+        return CheckTest(self.margin, self.draws, metric, config.run.seed, clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +138,9 @@ class CheckReport(JsonRecord):
 
     @property
     def is_fine(self) -> bool:
-        """Whether the new skill is better, or not worse by the margin."""
-        return self.verdict.answer.is_fine
+        """Whether the new skill is better, or not worse by the margin; or is the old one."""
+        answer = self.verdict.answer
+        return answer.is_fine or (self.is_same and answer is CheckAnswer.UNDECIDED)
 
     @property
     def worse(self) -> list[CheckedTask]:
@@ -200,8 +207,10 @@ async def _check(parts: RunParts, run: Run, plan: CheckPlan) -> CheckReport:
     store, bench = run.store, parts.bench
     refuse_other_tasks(store, bench.facts)
     old, new = store.skill(OLD), store.skill(NEW)
-    test, seed = plan.test(run.config), run.config.run.seed
-    itself = _Itself(bench, plan.split, old, seed, 0 if old == new else _NOISE_FROM)
+    test, seed = plan.test(run.config, bench), run.config.run.seed
+    if old == new:  # a few draws show the noise
+        test = replace(test, draws=test.draws or _ITSELF_DRAWS)
+    itself = _Itself(bench, plan.split, old, seed, 0 if old == new else NOISE_FROM)
     task_ids = await itself.open()
     looks = test.looks(len(task_ids))
     parts.callback.on_event(_introduction(run, parts, looks))

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Self
 
+from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, Usage, skill_hash
 from skillwright.core.concurrency import together
 from skillwright.core.jsonio import decode, encode_fields
+from skillwright.envs.table.scorers import Assertions
+from skillwright.envs.table.settings import read_settings
 from skillwright.evaluation import (
     Interval,
     Score,
@@ -19,7 +23,7 @@ from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.run.progress import RunStarted, Scored, StageStarted
 from skillwright.jobs.run.resume import refuse_other_tasks
-from skillwright.jobs.run.tasks import EnvFindings, env_findings
+from skillwright.jobs.run.tasks import EnvFindings, env_findings, find_tasks
 from skillwright.jobs.run.turn_ends import TurnEnds
 from skillwright.jobs.text.fork import FORKED, Fork
 from skillwright.jobs.text.wiring import RunParts
@@ -28,6 +32,23 @@ from skillwright.runs import RunFolder
 
 MOST_FAILURES = 0.1
 """Default share of failed episodes above which an evaluation fails."""
+
+
+_ENOUGH_ATTEMPTS = 20
+_MOST_TRIALS = 5
+
+
+def usual_trials(config: RunConfig, split: SplitName) -> int:
+    """Return the attempts per task of an evaluation: 1, or up to 5 for few evals of a skill.
+
+    Raises:
+        UsageError: The tasks are missing or damaged.
+    """
+    table = config.env.name == "table"
+    if not (table and isinstance(read_settings(config.env.config).scorer, Assertions)):
+        return 1
+    tasks = dict(zip(("train", "val", "test"), find_tasks(config.env), strict=True))[split]
+    return max(1, min(_MOST_TRIALS, ceil(_ENOUGH_ATTEMPTS / max(len(tasks), 1))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +80,8 @@ class EvalPlan:
         if played and score.failures > self.max_failures * played:
             reasons.append(
                 f"{score.failures} of {played} episodes ended by a fault "
-                f"({score.failures / played:.0%}), and at most {self.max_failures:.0%} may (--max-faults): the scores are those "
-                "of the rest"
+                f"({score.failures / played:.0%}), and at most {self.max_failures:.0%} may "
+                "(--max-faults): the scores are those of the rest"
             )
         if score.success_rate is None:
             reasons.append("no episode has a score")

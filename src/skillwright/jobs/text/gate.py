@@ -152,6 +152,8 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
         rollouts=rollouts_left(run),
     )
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
+    if verdict.accepted and (copied := run.bench.memorized(sides[1], run.store.skill(0))):
+        verdict = replace(verdict, reason=f"{verdict.reason} {copied}.")
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
         store_verdict(run, place, "release", sides[1], verdict)
@@ -415,7 +417,8 @@ def _baselines(run: TrainParts) -> dict[str, str]:
 
 
 def _report(run: TrainParts, state: TrainState, results: Results) -> TrainState:
-    report = SplitReport.of("test", results, run.config.env.success_threshold)
+    metric = run.gate.scores(terms_of(run.config))
+    report = SplitReport.of("test", results, run.config.env.success_threshold, metric)
     _tell(run, report)
     return write_down(run.store, state, Kind.TEST, report.to_dict())
 

@@ -1,12 +1,12 @@
 """Begin, open and play a training or an evaluation of a skill document."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.load import dump_config, load_config
+from skillwright.config.load import dump_config, load_config, look_at_config
 from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult
@@ -36,8 +36,15 @@ from skillwright.jobs.run.tracking import Measures, Watcher, tracked
 from skillwright.jobs.text.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
-from skillwright.jobs.text.state import restore
-from skillwright.jobs.text.train import TrainReport, finished_report, prove, train, why_not_again
+from skillwright.jobs.text.state import TrainState, restore
+from skillwright.jobs.text.train import (
+    TrainReport,
+    finished_report,
+    prove,
+    release_version,
+    train,
+    why_not_again,
+)
 from skillwright.jobs.text.wiring import TrainParts, assemble, assemble_session
 from skillwright.models import (
     make_model,
@@ -166,6 +173,20 @@ def open_run(run: str | Path, root: str | Path = "runs", overrides: Sequence[str
     refuse_redacted(config.env.config, path)
     folder, store = reopen(path, known_secrets(config))
     return Run(config=config, folder=folder, store=store, plan=read_plan(store, path))
+
+
+def restore_version(path: Path, version: int) -> TrainState:
+    """Make a version the released one of a finished training; see `release_version`.
+
+    Raises:
+        RunError: The run is not finished, is no training, or another process works on it.
+    """
+    config = look_at_config(path / CONFIG_NAME, RunConfig)
+    folder, store = reopen(path, ())
+    with ExitStack() as held:
+        held.callback(folder.close)
+        held.callback(store.close)
+        return release_version(config, store, folder, version)
 
 
 def read_plan(store: RunStore, path: Path) -> EvalPlan | None:

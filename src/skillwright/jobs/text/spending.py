@@ -51,7 +51,7 @@ def rollouts_for_steps(run: TrainParts) -> int | None:
 
 def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "end"]:
     """Return what a run with a budget should do next: a step, a release test, or its end."""
-    from skillwright.evaluation.gates.plan import Spending, tests_now
+    from skillwright.evaluation.gates.plan import Spending, is_time_to_test
 
     left, known = rollouts_left(run), standing(run, state)
     if left is None or known is None:
@@ -62,7 +62,7 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
     decided = max(len(state.seen) - 1, 1)
     mean = _batch(run) + sum(one.rollouts for one in state.verdicts) / decided
     is_new = state.skill_version not in (0, *state.tested)
-    if is_new and tests_now(known, Spending(left, mean, step_cost(run)), is_last=is_last):
+    if is_new and is_time_to_test(known, Spending(left, mean, step_cost(run)), is_last=is_last):
         return "test"
     return "end" if is_last else "step"
 

@@ -16,6 +16,7 @@ from skillwright.evaluation import (
     SelectionBias,
     SplitReport,
     Verdict,
+    why_refuted,
 )
 from skillwright.jobs.kinds import UNUSABLE, Kind
 from skillwright.jobs.run.resume import rebuild, train_tasks
@@ -171,10 +172,14 @@ class TrainState:
         seen: What the gate has seen of the skills on val, for a gate with a belief.
         final: The gate's verdict on the last skill against the best, or of the latest release test.
         tested: The versions that a release test has tested.
+        proof: The verdict of the release test that the released skill has passed.
         sealed: Whether the test split is still closed.
         report: The test report.
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
+        memorized: A sentence on tasks whose answers the released skill holds, or "".
+        drift: A sentence on an endpoint whose level moved during the run, or "".
+        restored_from: The version that was released by its proof, where a person restored another.
     """
 
     memory: StepMemory
@@ -192,11 +197,15 @@ class TrainState:
     seen: tuple[Seen, ...] = ()
     final: Verdict | None = None
     tested: tuple[int, ...] = ()
+    proof: Verdict | None = None
     sealed: bool = True
     report: SplitReport | None = None
     confirmation: Confirmation | None = None
     finished: bool = False
     ran_out_of_patience: bool = False
+    memorized: str = ""
+    drift: str = ""
+    restored_from: int | None = None
 
     @property
     def two_levels(self) -> bool:
@@ -218,6 +227,11 @@ class TrainState:
     def release_text(self) -> str:
         """Say what is released and what was proven; "" if every accept is a release."""
         current, released = self.skill_version, self.best_version
+        if self.restored_from is not None:
+            return (
+                f"Version {released} is released: it was restored by hand. Test scores of the "
+                f"released skill are those of version {self.restored_from}."
+            )
         if not self.two_levels:
             return ""
         if self.final is not None and self.final.accepted:
@@ -233,10 +247,39 @@ class TrainState:
         )
 
     @property
+    def proven_version(self) -> int:
+        """The version that the run released, whatever a person restored since."""
+        return self.best_version if self.restored_from is None else self.restored_from
+
+    @property
+    def refuted(self) -> str:
+        """See `why_refuted`, of the released version."""
+        return self.refuted_of(self.best_version)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Sentences that readers of the run's result must know."""
+        return tuple(filter(None, (self.refuted, self.memorized, self.drift)))
+
+    def caveats_of(self, version: int) -> dict[str, str]:
+        """Return the sentences against a version, by name: ``refuted``, ``memorized``."""
+        copied = self.memorized if version == self.proven_version else ""
+        said = {"refuted": self.refuted_of(version), "memorized": copied}
+        return {name: one for name, one in said.items() if one}
+
+    def refuted_of(self, version: int) -> str:
+        """Say why what a release test proved of a version does not hold on test, or return ""."""
+        found = self.report.judged.get("best") if self.report else None
+        if self.proof is None or found is None or version != self.proven_version:
+            return ""
+        return why_refuted(self.proof, found)
+
+    @property
     def outcome(self) -> str:
         """Say in one line which version is released and which is current."""
         current, released = self.skill_version, self.best_version
         said = f"Released: version {released}" if released else "Released: the initial skill"
+        said += ", which does not hold on test" if self.refuted else ""
         if self.two_levels and current != released:
             tested = "is not proven better" if self.final is not None else "is not tested yet"
             return f"{said}; the current version {current} {tested}"
@@ -314,11 +357,20 @@ class TrainState:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
             case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
-            case Kind.FINISHED:
-                impatient = payload.get("ran_out_of_patience", False)
-                return replace(self, finished=True, ran_out_of_patience=impatient)
+            case Kind.FINISHED | Kind.RESTORED:
+                return self._after_end(kind, payload)
             case _:
                 return self
+
+    def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
+        """Return the state after training ended, or after a person restored a version."""
+        if kind == Kind.FINISHED:
+            impatient = payload.get("ran_out_of_patience", False)
+            said = {name: payload.get(name, "") for name in ("memorized", "drift")}
+            return replace(self, finished=True, ran_out_of_patience=impatient, **said)
+        version, proven = int(payload["version"]), self.proven_version
+        left = None if version == proven else proven
+        return replace(self, best_version=version, restored_from=left)
 
     def _after_step(self, record: StepRecord) -> Self:
         judged = self.judged(record, record.skill_version)
@@ -340,8 +392,16 @@ class TrainState:
 
     def _after_final(self, verdict: Verdict) -> Self:
         best = self.skill_version if verdict.accepted else self.best_version
-        tested = (*self.tested, self.skill_version)
-        state = replace(self.spent(verdict), final=verdict, best_version=best, tested=tested)
+        restored = None if verdict.accepted else self.restored_from
+        state = replace(
+            self.spent(verdict),
+            final=verdict,
+            best_version=best,
+            tested=(*self.tested, self.skill_version),
+            restored_from=restored,
+        )
+        if verdict.accepted and self.two_levels:
+            state = replace(state, proof=verdict)
         if self.report is None or not verdict.accepted:
             return state
         # Proven after the sealed test: the skill that was tested as current is released now.

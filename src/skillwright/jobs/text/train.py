@@ -10,20 +10,28 @@ The optimizer returns values, and only this job writes them. Every decision is o
 each step starts from the state in the store, so a killed run resumes with equal results.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError
+from skillwright.core import ConfigError, RunError, skill_hash
 from skillwright.core.jsonio import encode
 from skillwright.datasets.clusters import clusters_line
-from skillwright.evaluation import SplitReport, alpha_lines
+from skillwright.evaluation import (
+    RELEASE_PHASE,
+    RELEASE_STRIDE,
+    SplitReport,
+    Timed,
+    alpha_lines,
+    drift_line,
+)
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.run.money import budget_gaps, priced_models
-from skillwright.jobs.run.progress import RunStarted, Scored
+from skillwright.jobs.run.progress import Caveat, RunStarted, Scored
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.text.gate import (
     end_epoch,
@@ -35,7 +43,7 @@ from skillwright.jobs.text.spending import next_move
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
-from skillwright.runs import RunFolder, RunStore
+from skillwright.runs import EpisodeSummary, RunFolder, RunStore
 
 _REPORTED = ("steps", "epochs", "ran_out_of_patience", "baseline", "final")
 
@@ -66,6 +74,8 @@ class TrainReport:
             **{name: encode(getattr(state, name)) for name in _REPORTED},
             "test": encode(self.test),
             "confirmation": encode(state.confirmation),
+            "memorized": state.memorized,
+            "refuted": state.refuted,
             "initial_skill": self.initial_skill,
             "best_skill": self.best_skill,
             "final_skill": self.final_skill,
@@ -102,8 +112,41 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     _publish(run.store, state, folder)
     is_cut = _is_impatient(run, state) and state.last_step < run.steps
     impatient = {"ran_out_of_patience": True} if is_cut else {}
-    state = write_down(run.store, state, Kind.FINISHED, impatient)
-    return _report(run.store, state)
+    return _report(run.store, _finished(run, state, impatient))
+
+
+def _finished(run: TrainParts, state: TrainState, how: Mapping[str, Any]) -> TrainState:
+    """Write down the end of a run, with what its released skill has memorized."""
+    released, initial = run.store.skill(state.best_version), run.store.skill(0)
+    copied = run.bench.memorized(released, initial) if released != initial else ""
+    found = {"memorized": copied, "drift": drift_line(_repeated(run.store), run.config.run.seed)}
+    known = {name: said for name, said in found.items() if said}
+    for said in known.values():
+        run.callback.on_event(Caveat(said))
+    return write_down(run.store, state, Kind.FINISHED, {**how, **known})
+
+
+def _repeated(store: RunStore) -> Iterator[Timed]:
+    """Yield draws that did not depend on the results of others in their group, in order.
+
+    These are rollouts for training, the initial skill's first draws on val, and those of a release
+    test. That draws again where results differ, so its later draws are a group of their own.
+    """
+    initial = skill_hash(store.skill(0))
+    for at, one in enumerate(sorted(store.episodes(), key=lambda one: (one.started_at, one.id))):
+        is_first = one.phase == "gate" and one.draw == 0
+        usable = one.phase == "train" or (is_first and _document(one) == initial)
+        number = one.draw % RELEASE_STRIDE
+        if one.phase == RELEASE_PHASE:
+            usable = number != 1  # the second draw may be the last, if both are alike
+        if one.reward is not None and usable:
+            is_later = one.phase == RELEASE_PHASE and number > 1
+            yield Timed((one.task_id, one.skill_version, is_later), at, one.reward)
+
+
+def _document(episode: EpisodeSummary) -> str:
+    """Return the hash of an episode's skill document; with a bank, the version names both."""
+    return episode.skill_version.split("+")[0]
 
 
 async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
@@ -114,7 +157,29 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
         raise ConfigError(f"run {folder.name!r} has nothing to prove: {why_not_again(state)}")
     state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
-    return _report(run.store, state)
+    impatient = {"ran_out_of_patience": True} if state.ran_out_of_patience else {}
+    return _report(run.store, _finished(run, state, impatient))
+
+
+def release_version(
+    config: RunConfig, store: RunStore, folder: RunFolder, version: int
+) -> TrainState:
+    """Make a version the released one of a finished run; no version is lost.
+
+    Raises:
+        RunError: The run is not finished, or its files cannot be written.
+    """
+    state = restore(config, store)
+    if not state.finished:
+        raise RunError(
+            f"run {folder.name!r} is not finished, and training would continue from its current "
+            f"version; take this one away with `skillwright skill export {folder.name}@{version}`, "
+            "or finish the run with `skillwright resume`"
+        )
+    if state.best_version != version:
+        state = write_down(store, state, Kind.RESTORED, {"version": version})
+    _publish(store, state, folder)
+    return state
 
 
 def why_not_again(state: TrainState) -> str:

@@ -6,7 +6,14 @@ from typing import Any, Literal, Protocol, Self
 
 from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
-from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict
+from skillwright.evaluation import (
+    AlphaLedger,
+    Score,
+    ScoreTable,
+    SplitReport,
+    Verdict,
+    why_refuted,
+)
 from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import Event
 from skillwright.jobs.run.resume import rebuild
@@ -192,6 +199,14 @@ class RlState:
     release: Verdict | None = None
     internalized: InternalizedRecord | None = None
     finished: bool = False
+
+    @property
+    def refuted(self) -> str:
+        """Say why what the release test proved on val does not hold on test, or return ""."""
+        found = self.test.judged.get("final") if self.test else None
+        if self.release is None or not self.release.accepted or found is None:
+            return ""
+        return why_refuted(self.release, found)
 
     @property
     def first_version(self) -> int:

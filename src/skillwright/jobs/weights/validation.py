@@ -212,7 +212,8 @@ async def open_sealed(
             there = one.iteration
         results[one.name] = await _play(run, policy, tasks, one.skills, "test")
     refuse_no_score([result for played in results.values() for result in played])
-    report = SplitReport.of("test", results, run.config.env.success_threshold)
+    metric = run.config.evaluation.gate.scores(terms_of(run.config))
+    report = SplitReport.of("test", results, run.config.env.success_threshold, metric)
     for name, table in report.tables.items():
         run.callback.on_event(Scored(name, report.split, table.overall))
     keys = {name: [one.key for one in played] for name, played in results.items()}

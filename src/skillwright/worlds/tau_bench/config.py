@@ -18,7 +18,8 @@ class TauBenchEnvConfig:
         user_sim_max_tokens: Maximum tokens of one reply of the user, with its reasoning.
         user_sim_temperature: At least 0.
         request_timeout: Seconds per request to the user's server, at most ``user_deadline_s``.
-        domain: ``retail`` or ``airline``.
+        domain: ``retail`` or ``airline``; of tau2-bench 1.0.1 ``tau3_retail``, ``tau3_airline`` or
+            ``tau3_telecom``.
         user_strategy: Strategy of the simulated user; `user_strategies` lists the names.
         user_replies: Messages of a ``scripted`` user, beginning with the opening.
         user_prompt: The user's role prompt: ``parity`` states tau-bench's obligations in our words;
@@ -51,6 +52,12 @@ class TauBenchEnvConfig:
         empty_observation: Observation for a tool (``think``) that returns nothing.
         show_rules: Whether the data's short rules follow the policy in the system prompt.
         data_dir: Folder with the domain's data; empty uses `data_dir`'s search.
+        judge_votes: Votes per sentence that a model judges, the most deciding: an odd number. 0 is
+            no judge, and leaves out the tasks whose reward depends on such sentences.
+        judge_settings: Settings of the judge's model that differ from those of the user's, such as
+            ``{"model": ..., "base_url": ...}``.
+        judge_max_tokens: Maximum tokens of the judge per episode; above it, the episode fails.
+        judge_failures: Whether the judge also says of lost episodes if the user kept to its role.
     """
 
     user_simulator_endpoint: str = "http://127.0.0.1:8001/v1"
@@ -77,6 +84,10 @@ class TauBenchEnvConfig:
     empty_observation: str = ""
     show_rules: bool = True
     data_dir: str = ""
+    judge_votes: int = 0
+    judge_settings: dict[str, Any] = field(default_factory=dict)
+    judge_max_tokens: int = 100_000
+    judge_failures: bool = False
 
 
 _FIELDS: Final[Mapping[str, Any]] = {
@@ -103,6 +114,8 @@ _BOUNDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "user_retries": ("at least 0", lambda value: value >= 0),
     "user_deadline_s": ("more than 0", lambda value: value > 0),
     "user_max_concurrent": ("at least 1", lambda value: value >= 1),
+    "judge_votes": ("0, or an odd number", lambda value: value == 0 or (value > 0 and value % 2)),
+    "judge_max_tokens": ("at least 1", lambda value: value >= 1),
 }
 
 
@@ -144,6 +157,15 @@ def check_together(config: TauBenchEnvConfig) -> None:
             f"tau_bench env_config: user_prompt is 'tau-bench' and user_strategy is "
             f"{config.user_strategy!r}; its words are read for the strategy of its figures only. "
             "Set user_strategy: llm"
+        )
+    if config.user_prompt == "tau-bench" and DOMAINS[config.domain].is_tau3:
+        raise DataError(
+            f"tau_bench env_config: user_prompt is 'tau-bench' and domain {config.domain!r}; its "
+            "user may be transferred or have tools, of which it says nothing. Leave one of them out"
+        )
+    if config.judge_failures and not config.judge_votes:
+        raise DataError(
+            "tau_bench env_config: judge_failures is set and judge_votes is 0; set judge_votes: 1"
         )
     if config.wrap_tool_results and config.tools == "native":
         raise DataError(

@@ -13,6 +13,7 @@ from skillwright.core import (
     DataError,
     EnvError,
     EpisodeResult,
+    JudgeError,
     Message,
     ModelError,
     Purpose,
@@ -23,11 +24,18 @@ from skillwright.core import (
     UsageError,
 )
 from skillwright.core.result import USER_TURN
-from skillwright.envs.about import EnvReport, Evaluation, TaskSplits
+from skillwright.envs.about import EnvReport, Evaluation, Judging, TaskSplits
 from skillwright.envs.text_env import StepOutput, TextEnv
 from skillwright.worlds.tau_bench.config import check_together, read_config, read_replies
 from skillwright.worlds.tau_bench.facts import find_tasks, refuse_unasked_store, tau_tasks
-from skillwright.worlds.tau_bench.line import UserLine, message_of, reason, refuses_everything
+from skillwright.worlds.tau_bench.judge import Court, holds, judge_endpoint
+from skillwright.worlds.tau_bench.line import (
+    UserLine,
+    asks,
+    message_of,
+    reason,
+    refuses_everything,
+)
 from skillwright.worlds.tau_bench.parsing import (
     CLOSE,
     OPEN,
@@ -41,11 +49,11 @@ from skillwright.worlds.tau_bench.parsing import (
 )
 from skillwright.worlds.tau_bench.recorded import RecordedUser, refuse_newcomer
 from skillwright.worlds.tau_bench.report import identity, lines, report
-from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION
+from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION, Grade, TauTask
 from skillwright.worlds.tau_bench.tau_core.store import RESPOND, Store, TauEnv, data_dir, open_store
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
 from skillwright.worlds.tau_bench.upstream_words import user_words
-from skillwright.worlds.tau_bench.users import STOP, UserSetting, check_strategy, make_user
+from skillwright.worlds.tau_bench.users import UserSetting, check_strategy, make_user, wait_for
 
 if TYPE_CHECKING:
     from skillwright.models import ModelConfig
@@ -53,7 +61,7 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TURNS: Final = 30
 
 # With surrounding signs: removing only the marker from ######STOP###### would leave another.
-_MARKER: Final = re.compile(r"(?<!#)#{3,}+STOP#{3,}")
+_MARKER: Final = re.compile(r"(?<!#)#{3,}+(STOP|TRANSFER|OUT-OF-SCOPE)#{3,}")
 
 _COUNTED: Final = (
     "parse_errors",
@@ -61,6 +69,14 @@ _COUNTED: Final = (
     "mixed_turns",
     "extra_tool_calls",
     "suspect_tool_text",
+    "user_ended_early",
+    "user_off_role",
+    "judged",
+)
+
+ROLE_KEPT: Final = (
+    "The user keeps to its instruction and makes nothing up that the instruction does not say.",
+    "The user does not end the conversation before the agent has done what was agreed.",
 )
 
 SILENCE: Final = "(The customer has not said anything yet.)"
@@ -121,6 +137,7 @@ class TauBenchEnv(TextEnv):
         self.data = data_dir(self.config.data_dir, self.config.domain)
         store = open_store(self.data.path, self.config.domain)
         _ = store.checksum  # damaged data raises before the first episode, once per process
+        self._votes: Any = None  # of a recorded episode
         self.tau_env = TauEnv(
             store,
             str(self.extras.get("task_split") or "test"),
@@ -128,8 +145,14 @@ class TauBenchEnv(TextEnv):
             self._make_user,
         )
         self._line: UserLine
+        self._court: Court
         self._fault: Exception | None
         self._forget()
+        if self._task.assertions and not self.config.judge_votes:
+            raise DataError(
+                f"tau_bench: task {self.tau_env.index} of {self.tau_env.split} needs a model that "
+                f"judges {len(self._task.assertions)} sentences; set env.config.judge_votes: 1"
+            )
 
     @classmethod
     def examples(cls) -> list[dict[str, Any]]:
@@ -179,6 +202,13 @@ class TauBenchEnv(TextEnv):
         return cast("ModelConfig", user_endpoint(config)) if isinstance(user, ModelUser) else None
 
     @classmethod
+    def judging(cls, env_config: object | None = None) -> Judging | None:
+        """Return the model that judges sentences about episodes."""
+        config = read_config(env_config)
+        votes = config.judge_votes
+        return Judging(judge_endpoint(config), votes) if votes else None
+
+    @classmethod
     def quiet_config(cls, env_config: object | None = None) -> Any:
         """Replace the opening of a user who is a model or a person with a script."""
         given = env_config if isinstance(env_config, Mapping) else {}
@@ -201,6 +231,8 @@ class TauBenchEnv(TextEnv):
     def use_record(self, record: Trajectory, turns: int | None = None) -> None:
         """Make the user repeat its recorded replies; after ``turns`` the live user continues."""
         successor = None if turns is None else refuse_newcomer(self.user_sim)
+        last = record.turns[-1:] if turns is None else ()
+        self._votes = next((turn.metadata.get("judge") for turn in last), None)
         self.user_sim = RecordedUser(record, lambda: self.turns - 1, turns, successor)
 
     @property
@@ -252,11 +284,11 @@ class TauBenchEnv(TextEnv):
         Raises:
             EnvError: `init` was not called, or ``tools`` is ``native``.
         """
-        return self._step(self._take(self._understood(action)))
+        return self._settled(self._step(self._take(self._understood(action))))
 
     def step_native(self, said: str, calls: Sequence[ToolCall]) -> StepOutput:
         """Take one turn of an agent with native tools; of several calls only the first is run."""
-        return self._step(self._take(self._understood_natively(said, calls)))
+        return self._settled(self._step(self._take(self._understood_natively(said, calls))))
 
     def _step(self, taken: StepOutput | str) -> StepOutput:
         if not isinstance(taken, str):
@@ -280,8 +312,44 @@ class TauBenchEnv(TextEnv):
 
     async def _astep(self, taken: StepOutput | str) -> StepOutput:
         if not isinstance(taken, str):
-            return taken
-        return self._hear(await self._awaited(self._line.asay(taken)))
+            return await self._judged(taken)
+        return await self._judged(self._hear(await self._awaited(self._line.asay(taken))))
+
+    def _settled(self, output: StepOutput) -> StepOutput:
+        if not self._sentences(output):
+            return output
+        try:
+            return wait_for(self._judged(output))
+        except JudgeError as fault:
+            return self._no_answer(fault)
+
+    def _sentences(self, output: StepOutput) -> Sequence[str]:
+        """Return what is judged: a solved episode by its task, another by the user's role."""
+        if self._grade is None or not output["done"] or self._fault or self._truncated:
+            return ()
+        if self._reward == 1.0:
+            return self._task.assertions
+        return ROLE_KEPT if self.config.judge_failures else ()
+
+    async def _judged(self, output: StepOutput) -> StepOutput:
+        """Let a model judge the end of an episode."""
+        sentences, metadata = self._sentences(output), output["metadata"]
+        if not sentences or self._grade is None:
+            return output
+        votes = self._votes
+        if votes is None or len(votes) != len(sentences):
+            role = f"The user's instruction: {self.tau_env.instruction}"
+            about = [role, *self._log] if sentences is ROLE_KEPT else self._log
+            votes = await self._court.votes(sentences, "\n".join(about))
+        held, metadata["judge"] = all(map(holds, votes)), votes
+        if sentences is ROLE_KEPT:
+            self._counts["user_off_role"] = int(not held)
+            return output
+        self._counts["judged"], self._reward = 1, float(held)
+        found = [{"sentence": one, "votes": of} for one, of in zip(sentences, votes, strict=True)]
+        grade = replace(self._grade, judged=held).to_dict()
+        metadata["reward_breakdown"] = {**grade, "assertions": found}
+        return StepOutput(observations=[], reward=float(held), done=True, metadata=metadata)
 
     async def _awaited(self, reply: Awaitable[str]) -> str:
         try:
@@ -307,12 +375,13 @@ class TauBenchEnv(TextEnv):
             "user_time_s": line.wall_s,
             "user_role_swaps": float(line.role_swaps),
             "user_leaks": float(line.leaks),
+            "user_inventions": float(line.inventions),
         }
 
     def get_usage(self) -> dict[str, Usage]:
-        """Return the usage of the user's model."""
-        spent = self._line.usage
-        return {} if spent == Usage() else {Purpose.USER.value: spent}
+        """Return the usage of the user's model and of the judge."""
+        spent = {Purpose.USER: self._line.usage, Purpose.JUDGE: self._court.usage}
+        return {purpose.value: used for purpose, used in spent.items() if used != Usage()}
 
     def _forget(self) -> None:
         self.turns = 0
@@ -321,7 +390,14 @@ class TauBenchEnv(TextEnv):
         self._begun = self._over = self._truncated = False
         self._fault = None
         self._answers: str | None = None  # id of the native call to answer
+        self._log: list[str] = []  # the conversation, for a judge
+        self._grade: Grade | None = None
+        self._court = Court(self.config, self.extras.get("seed"))
         self._line = UserLine(self.tau_env)
+
+    @property
+    def _task(self) -> TauTask:
+        return self.tau_env.store.task(self.tau_env.split, self.tau_env.index)
 
     def _begin(self) -> None:
         self._forget()
@@ -330,6 +406,7 @@ class TauBenchEnv(TextEnv):
 
     def _conversation(self, opening: str) -> tuple[list[Message], dict[str, Any]]:
         config = self.config
+        self._log.append(f"user: {opening}")
         system = _system_prompt(self.tau_env.store, config.show_rules, config.tools, config.prompt)
         messages: list[Message] = [
             {"role": "system", "content": system},
@@ -401,12 +478,15 @@ class TauBenchEnv(TextEnv):
 
     def _say(self, text: str) -> str:
         self.tau_env.say(text)
+        self._log.append(f"agent: {text}")
         # The marker belongs to the user; an agent that writes it must not end the call.
-        return utf8_safe(_MARKER.sub("STOP", text))
+        return utf8_safe(_MARKER.sub(r"\1", text))
 
     def _call(self, call: Call) -> StepOutput:
         result = self.tau_env.call(call.name, call.arguments)
         self._counts["tool_errors"] += result.is_error
+        self._log.append(f"agent calls {call.name} {json.dumps(call.arguments)}")
+        self._log.append(f"result: {result.observation}")
         observation = utf8_safe(result.observation)
         shown = observation or self.config.empty_observation
         if call.extra_calls and self._answers is None:  # natively it does not see them again
@@ -420,8 +500,13 @@ class TauBenchEnv(TextEnv):
 
     def _hear(self, reply: str) -> StepOutput:
         heard = utf8_safe(reply)
+        for one in self._line.called:
+            self._log += [f"user calls {one['said']}", f"result: {one['result']}"]
+        self._log.append(f"user: {heard}")
         metadata = {"source": "user", USER_TURN: self._line.turn()}
-        return self._output(heard, heard, metadata, ends=STOP in reply)
+        ends = any(word in reply for word in self.tau_env.store.domain.stop_words)
+        self._counts["user_ended_early"] = int(ends and asks(self.tau_env.said[-1]))
+        return self._output(heard, heard, metadata, ends=ends)
 
     def _charged(self, fault: Exception) -> Exception:
         self._over, self._fault = True, fault
@@ -446,7 +531,7 @@ class TauBenchEnv(TextEnv):
             if self._answers is not None:
                 message = {"role": "tool", "tool_call_id": self._answers, "content": shown}
             return StepOutput(observations=[message], reward=0.0, done=False, metadata=metadata)
-        grade = self.tau_env.grade()
+        grade = self._grade = self.tau_env.grade()
         self._over, self._truncated = True, truncated
         self._reward = grade.reward if ends or self.config.score_on_truncation else 0.0
         metadata["reward_breakdown"] = grade.to_dict()

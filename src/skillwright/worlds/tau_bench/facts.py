@@ -8,13 +8,13 @@ from skillwright.core import DataError, Task
 from skillwright.core.jsonio import digest
 from skillwright.envs.about import TaskSplits
 from skillwright.worlds.tau_bench.config import TauBenchEnvConfig, read_config
-from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION
+from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION, begin, grade
 from skillwright.worlds.tau_bench.tau_core.store import (
     ASK_FOR_BUILT_IN,
     DOMAINS,
     Store,
     data_dir,
-    manifest_of,
+    is_original,
     open_store,
 )
 from skillwright.worlds.tau_bench.upstream_words import user_words
@@ -38,7 +38,7 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
     store = open_store(source.path, config.domain)
     own, other = store.domain.original, OTHER.format(domain=config.domain)
     return {
-        "benchmark": own if _is_original(store) else other,
+        "benchmark": own if is_original(store) else other,
         "grader": GRADER_VERSION,
         "data": {"checksum": store.checksum, "origin": source.origin},
         "user": _user(config),
@@ -51,6 +51,7 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
             "empty_observation": config.empty_observation,
             "show_rules": config.show_rules,
         },
+        **({"judge": _judge(config)} if config.judge_votes else {}),
     }
 
 
@@ -65,7 +66,9 @@ def departures(env_config: object | None = None) -> list[str]:
     """
     config = read_config(env_config)
     store = configured_store(config)
-    if not _is_original(store):
+    if store.domain.is_tau3:
+        return ["tau2-bench's agent and user call tools natively, by its prompts, in 200 steps"]
+    if not is_original(store):
         return ["the data is not tau-bench's", *_of_agent(config), *_of_user(config)]
     return [*_of_agent(config), *_of_user(config)]
 
@@ -98,6 +101,11 @@ def _of_user(config: TauBenchEnvConfig) -> Iterator[str]:
         )
 
 
+def _judge(config: TauBenchEnvConfig) -> dict[str, Any]:
+    settings = {"model": config.user_simulator_model, **config.judge_settings}
+    return {"votes": config.judge_votes, "settings": settings}
+
+
 def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
     """Return what the user's replies depend on; ``None`` for settings without effect."""
     has_model = config.user_strategy not in _NO_MODEL
@@ -117,12 +125,6 @@ def _user(config: TauBenchEnvConfig) -> dict[str, Any]:
         **(played if has_model else dict.fromkeys(played)),
         "replies": digest(list(config.user_replies)) if has_script else None,
     }
-
-
-def _is_original(store: Store) -> bool:
-    """Tell whether the data says that it is tau-bench's own; its files are checked."""
-    sums = manifest_of(store.folder, store.domain)
-    return all(sums.get(name) == checksum for name, checksum in store.domain.upstream.items())
 
 
 NAME: Final = "tau_bench"
@@ -153,37 +155,49 @@ def tau_tasks(split: str, env_config: object | None = None, count: int | None = 
     Raises:
         DataError: A setting is wrong, the data is missing or damaged, or there is no such split.
     """
-    store = configured_store(env_config)
-    domain = store.domain
+    config = read_config(env_config)
+    store = configured_store(config)
+    domain, out = store.domain, left_out(store, split, config)
+    listed = [at for at in enumerate(store.tasks(split)) if at[0] not in out]
     return [
         Task(
             id=f"{split}-{index:03d}",
             env=NAME,
             # The data's checksum is in every task, so other data gives other tasks.
             extras={"task_index": index, "task_split": split, "data_sha256": store.checksum},
-            task_type=domain.task_type(action.name for action in task.actions),
+            task_type=domain.task_type([task.kind, *(action.name for action in task.actions)]),
             description=f"a customer of the {domain.place} calls ({task.user_id})",
             split=split,
         )
-        for index, task in enumerate(store.tasks(split)[:count])
+        for index, task in listed[:count]
     ]
+
+
+def left_out(store: Store, split: str, config: TauBenchEnvConfig) -> list[int]:
+    """Return the indices of tasks that are not played because no judge is configured."""
+    tasks = enumerate(store.tasks(split))
+    return [at for at, task in tasks if task.assertions and not config.judge_votes]
 
 
 def find_tasks(data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
     """Return the tasks for train, val and test that a ``data`` section names.
 
     The original retail data has no val split: by default its ``dev`` is used. The airline has only
-    test; all of it stays test unless ``train`` and ``val`` say how many tasks to cut off.
+    test; all of it stays test unless ``train`` and ``val`` say how many tasks to cut off. Of tau3's
+    train tasks the last quarter, or ``val`` of them, is val.
     """
-    splits = configured_store(env_config).splits
-    if splits == ("test",):
-        return _cut(tau_tasks("test", env_config), data, env_config)
+    splits, test = configured_store(env_config).splits, data.get("test_split") or "test"
+    if len(splits) == 1 and test in (splits[0], "test"):
+        return _cut(tau_tasks(splits[0], env_config), data, env_config)
+    tested = tau_tasks(test, env_config, data["test"])
     val = "dev" if "val" not in splits and "dev" in splits else "val"
-    return (
-        tau_tasks("train", env_config, data["train"]),
-        tau_tasks(val, env_config, data["val"]),
-        tau_tasks("test", env_config, data["test"]),
-    )
+    train = tau_tasks("train", env_config)
+    if val in splits or not configured_store(env_config).domain.is_tau3:
+        kept = tau_tasks(val, env_config, data["val"])
+    else:
+        size = data["val"] or max(1, len(train) // 4)
+        train, kept = train[:-size], [replace(task, split="val") for task in train[-size:]]
+    return train[: data["train"]], kept, tested
 
 
 CUT: Final = "cut_from"
@@ -195,14 +209,16 @@ def _cut(tasks: list[Task], data: Mapping[str, Any], env_config: object | None) 
     counts = {"train": data["train"], "val": data["val"]}
     if not any(counts.values()):
         return [], [], tasks[: data["test"]]
-    store, split = configured_store(env_config), "test"
+    store = configured_store(env_config)
+    split = store.splits[0]
     if not all(counts.values()):
         raise DataError(
             f"tau-bench {store.domain.name} has a {split} split and no other: to cut it, set both "
             f"env.data.train and env.data.val (now {counts['train']} and {counts['val']})"
         )
     of_customer: dict[str, list[Task]] = {}
-    for task, wanted in zip(tasks, store.tasks(split), strict=True):
+    for task in tasks:
+        wanted = store.task(split, int(task.extras["task_index"]))
         of_customer.setdefault(wanted.user_id, []).append(task)
     cut: dict[str, list[Task]] = {"train": [], "val": [], "test": []}
     counts["test"] = data["test"] or max(1, len(tasks) - sum(counts.values()))
@@ -229,4 +245,6 @@ def is_no_op(store: Store, split: str, index: int) -> bool:
 
 def is_free(store: Store, split: str, index: int) -> bool:
     """Tell whether hanging up at once solves a task: no change and no text is required."""
-    return is_no_op(store, split, index) and not store.task(split, index).outputs
+    task, gold = store.task(split, index), store.gold(split, index)
+    end = begin(store.tables, task)
+    return not task.assertions and grade(end, gold, (), task).reward == 1.0

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -17,6 +17,7 @@ from skillwright.core import (
     RequestRefused,
     Usage,
 )
+from skillwright.core.calls import WrittenCall, read_calls
 from skillwright.models import ContextOverflow
 from skillwright.worlds.tau_bench.tau_core.store import TauEnv
 from skillwright.worlds.tau_bench.users import STOP
@@ -58,7 +59,30 @@ def leaks(reply: str, instruction: str) -> bool:
     return any(tuple(said[at : at + size]) in runs for at in range(len(said) - size + 1))
 
 
+_FACT: Final = re.compile(r"[\w.+-]+@[\w-]+\.\w+|#?\w*\d{4,}\w*")
+
+
+def invents(reply: str, known: str) -> bool:
+    """Tell whether a user says an address or a long number that it cannot know."""
+    there = known.lower()
+    return any(fact.lower() not in there for fact in _FACT.findall(reply))
+
+
+_MORE: Final = re.compile(
+    r"\b(?:any|some)thing (?:else|more)|\b(?:other|more|further) (?:question|help|assist|issue)",
+    re.I,
+)
+
+
+def asks(message: str) -> bool:
+    """Tell whether the agent waits for an answer, and not only asks if there is more to do."""
+    last = re.split(r"(?<=[.!?])\s+", message.rstrip(" )*\"'\n"))[-1]
+    return last.endswith("?") and not _MORE.search(last)
+
+
 logger = logging.getLogger(__name__)
+
+_MOST_CALLS: Final = 30  # of a user's tools in one turn
 
 
 class UserLine:
@@ -70,14 +94,18 @@ class UserLine:
     Attributes:
         role_swaps: Replies in which the user spoke as the agent does.
         leaks: Replies in which it recited its instruction.
+        inventions: Replies with a number or an address that nothing before them has.
+        called: The user's tool calls of its latest turn, with their results.
         wall_s: Seconds spent waiting for the user.
     """
 
     def __init__(self, tau_env: TauEnv) -> None:
-        self.role_swaps = self.leaks = 0
+        self.role_swaps = self.leaks = self.inventions = 0
+        self.called: list[dict[str, str]] = []
         self.wall_s = 0.0
         self._tau_env = tau_env
         self._instruction = ""
+        self._heard: list[str] = []  # the user's words, and what its tools showed
         self._spoken = 0
         self._usage_before, self._calls_before = Usage(), 0
 
@@ -106,7 +134,8 @@ class UserLine:
         }
         self._calls_before = self.calls
         own = getattr(self._tau_env.user, "backstage", None)
-        return {"usage": spent, **(own if isinstance(own, dict) else {})}
+        calls = {"tool_calls": self.called} if self.called else {}
+        return {"usage": spent, **calls, **(own if isinstance(own, dict) else {})}
 
     def open(self, instruction: str) -> str:
         """Begin the conversation; open again once if the user hangs up at once."""
@@ -114,7 +143,7 @@ class UserLine:
         opening = self._ask(self._tau_env.user.reset, instruction)
         if STOP in opening:
             opening = _opened(self._ask(self._tau_env.user.reset, instruction))
-        return self._noted(opening)
+        return self._opening(opening)
 
     async def aopen(self, instruction: str) -> str:
         """Begin as `open` does, awaiting the user."""
@@ -122,15 +151,47 @@ class UserLine:
         opening = await self._await("reset", instruction)
         if STOP in opening:
             opening = _opened(await self._await("reset", instruction))
-        return self._noted(opening)
+        return self._opening(opening)
 
     def say(self, text: str) -> str:
-        """Send a message to the user and return the answer."""
-        return self._noted(self._ask(self._tau_env.user.step, text))
+        """Send a message to the user, run the tools that it calls, and return the answer."""
+        self.called, heard = [], self._ask(self._tau_env.user.step, text)
+        while (result := self._run(heard)) is not None:
+            heard = self._ask(self._tau_env.user.step, result)
+        return self._noted(heard)
 
     async def asay(self, text: str) -> str:
         """Send as `say` does, awaiting the user."""
-        return self._noted(await self._await("step", text))
+        self.called, heard = [], await self._await("step", text)
+        while (result := self._run(heard)) is not None:
+            heard = await self._await("step", result)
+        return self._noted(heard)
+
+    def _calls(self, reply: str) -> Sequence[WrittenCall]:
+        domain = self._tau_env.store.domain
+        return read_calls(reply, domain.user_schemas).calls if domain.user_tools else ()
+
+    def _run(self, reply: str) -> str | None:
+        """Run the tools that a user calls; return the results, or ``None`` for a message."""
+        if not (calls := self._calls(reply)):
+            return None
+        if len(self.called) == _MOST_CALLS:
+            raise ReplyInvalid(f"the simulated user called tools {_MOST_CALLS} times in one turn")
+        results = [
+            f"Error: the call cannot be read: {call.problem}"
+            if call.problem
+            else self._tau_env.call_by_user(call.name, call.arguments).observation
+            for call in calls
+        ]
+        shown = "\n\n".join(results)
+        self.called.append({"said": reply, "result": shown})
+        self._heard.append(shown)
+        return f"<tool_response>\n{shown}\n</tool_response>"
+
+    def _opening(self, opening: str) -> str:
+        if self._calls(opening):
+            raise ReplyInvalid("the simulated user called a tool before it said anything")
+        return self._noted(opening)
 
     def _ask(self, speak: Callable[[str], Any], heard: str) -> str:
         with self._counted():
@@ -155,6 +216,9 @@ class UserLine:
             self.wall_s += time.perf_counter() - started
 
     def _noted(self, reply: str) -> str:
+        known = [self._instruction, *self._tau_env.said, *self._heard]
+        self.inventions += invents(reply, " ".join(known))
+        self._heard.append(reply)
         task = f"{self._tau_env.split} {self._tau_env.index}"
         if swaps_roles(reply):
             self.role_swaps += 1

@@ -14,6 +14,7 @@ from skillwright.core.call_json import MAX_DEPTH as MAX_DEPTH
 from skillwright.core.call_json import Unreadable, is_strict, read_arguments
 from skillwright.core.calls import WRITTEN, WrittenCall, WrittenCalls, read_calls
 from skillwright.core.marks import spoken as visible_text
+from skillwright.worlds.tau_bench.prompts import prompt
 from skillwright.worlds.tau_bench.tau_core.store import RESPOND, Store
 
 OPEN: Final = "<tool_call>"
@@ -85,7 +86,7 @@ def parse_native(
 
 
 def _read(call: ToolCall) -> WrittenCall:
-    problem = "" if call.name else "it has no name"
+    problem = ""  # tau-bench's own agent runs a call without a name too
     if len(call.name) + len(call.arguments) > MAX_CALL_CHARS:
         problem = f"it is longer than {MAX_CALL_CHARS} characters"
     try:
@@ -144,39 +145,6 @@ def _looks_like_call(text: str) -> bool:
 # alone, as tau-bench's own tool-calling agent reads it.
 
 
-_PROMPT: Final = """\
-{policy}
-{rules}
-# Tools
-
-These are the tools, each with the JSON Schema of its arguments:
-
-{tools}
-
-# How to answer
-
-In every turn do exactly one of two things.
-
-To call a tool, write nothing but
-
-{open}{{"name": "<name of the tool>", "arguments": {{<its arguments as JSON>}}}}{close}
-
-and the next message is its result. One call per turn; text beside it is not shown to anyone.
-
-To speak to the user, write plain text without any tag, and the next message is the user's reply.
-"""
-
-
-_NATIVE: Final = """\
-{policy}
-{rules}
-# How to answer
-
-In every turn do exactly one of two things: call one tool, or write to the user. What you write
-beside a call is not shown to anyone, and of several calls only the first is run.
-"""
-
-
 def system_prompt(
     store: Store, *, show_rules: bool, tools: str = "tags", preset: str = "skillwright"
 ) -> str:
@@ -186,11 +154,6 @@ def system_prompt(
     rules = "\n# Rules\n\n" + "".join(f"- {rule}\n" for rule in store.rules)
     policy, rules = store.wiki.strip() + "\n", rules if show_rules and store.rules else ""
     if tools == "native":
-        return _NATIVE.format(policy=policy, rules=rules)
-    return _PROMPT.format(
-        policy=policy,
-        rules=rules,
-        tools=json.dumps(store.tool_schemas, indent=1),
-        open=OPEN,
-        close=CLOSE,
-    )
+        return prompt("agent_native", policy=policy, rules=rules)
+    described = json.dumps(store.tool_schemas, indent=1)
+    return prompt("agent_tags", policy=policy, rules=rules, tools=described)

@@ -38,6 +38,7 @@ class RecordedUser(UserSimulator):
         self._conversation: list[Heard] = []
         self._repeated = Usage()
         self._continues = False
+        self._at, self._calls = -1, list[str]()
 
     async def areset(self, instruction: str) -> str:
         """Return the opening message."""
@@ -52,7 +53,12 @@ class RecordedUser(UserSimulator):
         then = self._record.turns[at]
         if then.metadata.get("source") != "user":
             raise NotAsked("the agent would speak to the user where it called a tool")
-        return self._said(content, then.observation, then.metadata.get(USER_TURN) or {})
+        beside = then.metadata.get(USER_TURN) or {}
+        calls = beside.get("tool_calls") or ()
+        if self._at != at:  # the calls of its own tools come before the reply
+            self._at, self._calls = at, [str(one["said"]) for one in calls]
+        said = self._calls.pop(0) if self._calls else then.observation
+        return self._said(content, said, beside)
 
     def _said(self, heard: str, said: str, beside: dict[str, Any]) -> str:
         self._conversation.append(Heard(heard, said, str(beside.get("thought", ""))))

@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from skillwright.core import DataError
+from skillwright.worlds.tau_bench.config import read_config
 from skillwright.worlds.tau_bench.env import TauBenchEnv
-from skillwright.worlds.tau_bench.facts import configured_store
+from skillwright.worlds.tau_bench.facts import configured_store, left_out
 
 ROW_COLUMNS: Final = ("prompt", "env_class", "task_index", "task_split", "max_turns")
 DEFAULT_TURNS: Final = 30
@@ -29,7 +30,8 @@ def tau_bench_rows(
     """
     if max_turns < 1:
         raise DataError(f"max_turns is {max_turns}; an episode needs at least 1")
-    tasks = configured_store(env_config).tasks(split)
+    store = configured_store(env_config)
+    out = left_out(store, split, read_config(env_config))
     return [
         {
             "prompt": [{"role": "user", "content": _PLACEHOLDER}],
@@ -38,7 +40,8 @@ def tau_bench_rows(
             "task_split": split,
             "max_turns": max_turns,
         }
-        for index in range(len(tasks))
+        for index in range(len(store.tasks(split)))
+        if index not in out
     ]
 
 

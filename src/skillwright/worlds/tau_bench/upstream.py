@@ -22,12 +22,14 @@ from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
 from skillwright.datasets import FetchSettings, fetch_file
+from skillwright.worlds.tau_bench import tau3_data
 from skillwright.worlds.tau_bench.tau_core.domain import Domain
 from skillwright.worlds.tau_bench.tau_core.retail import RETAIL
 from skillwright.worlds.tau_bench.tau_core.store import (
     DOMAINS,
     MANIFEST,
     Store,
+    is_original,
     manifest_of,
 )
 from skillwright.worlds.tau_bench.upstream_words import (
@@ -50,12 +52,14 @@ _LARGEST: Final = 64 << 20
 _MOST_BYTES: Final = 1 << 30
 _MOST_MEMBERS: Final = 20_000
 _WANTED: Final = re.compile(
-    rf"[^/]+/(LICENSE|tau_bench/{SOURCE.as_posix()}|{_ENVS}/(?:{'|'.join(DOMAINS)})/"
-    r"(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py|data/[a-z]+\.json|tools/\w+\.py))"
+    rf"[^/]+/(LICENSE|tau_bench/{SOURCE.as_posix()}|{_ENVS}/(?:retail|airline)/"
+    r"(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py|data/[a-z]+\.json|tools/\w+\.py)"
+    r"|data/tau2/domains/(?:retail|airline|telecom)/\w+\.(?:json|md|toml))"
 )
 _BY_HAND: Final = (
-    f"Download it where there is a network and run `skillwright data tau-bench --from FILE`, or "
-    f"`git clone {REPOSITORY}`, check out {COMMIT}, and name that folder."
+    "Download it where there is a network and run `skillwright data tau-bench --from FILE`, or "
+    f"`git clone {REPOSITORY}`, check out {COMMIT}, and name that folder. For --tasks tau3 it is "
+    f"{tau3_data.REPOSITORY} at {tau3_data.COMMIT}"
 )
 _TASK_KEYS: Final = ("user_id", "instruction", "actions", "outputs")
 _NOT_TAKEN: Final = {"annotator"}
@@ -77,7 +81,7 @@ class Fetched:
 
 def fetch_tau_bench(
     into: Path,
-    source: str = ARCHIVE,
+    source: str | None = None,
     *,
     domain: str = RETAIL.name,
     any_version: bool = False,
@@ -87,10 +91,11 @@ def fetch_tau_bench(
 
     Args:
         into: The folder.
-        source: A checkout, an archive of one (``.tar.gz``), or the address of an archive. With the
-            default, complete data that is already there is kept.
-        domain: ``retail`` or ``airline``.
-        any_version: Accept other data than that of `COMMIT`.
+        source: A checkout, an archive of one (``.tar.gz``), or the address of an archive; of tau3
+            also ``inspect-evals`` for that package. ``None`` is the pinned commit's address, and
+            keeps complete data that is already there.
+        domain: Name in `DOMAINS`.
+        any_version: Accept other data than that of the pinned commit.
         settings: Timeouts and limits of a download.
 
     Raises:
@@ -100,18 +105,20 @@ def fetch_tau_bench(
     if domain not in DOMAINS:
         raise DataError(f"tau-bench has no domain {domain!r}. {did_you_mean(domain, DOMAINS)}")
     wanted = DOMAINS[domain]
-    if not str(source).strip():
+    if source is not None and not str(source).strip():
         raise DataError(
             "the source of tau-bench is blank; name a checkout, an archive or an address"
         )
     into = _target(into)
     _refuse_foreign(into, wanted)
-    if source == ARCHIVE and (whole := _whole(into, wanted)):
+    if source is None and (whole := _whole(into, wanted)):
         return whole
+    source = source or (tau3_data.ARCHIVE if wanted.is_tau3 else ARCHIVE)
     with tempfile.TemporaryDirectory(prefix="skillwright-") as folder:
         work, made = Path(folder), Path(folder) / "made"
         made.mkdir()
-        _convert(_checkout(source, work, settings), made, wanted)
+        checkout = _checkout(source, work, settings)
+        (tau3_data.convert_tau3 if wanted.is_tau3 else _convert)(checkout, made, wanted)
         is_pinned = _check(made, source, wanted, any_version)
         store = Store(made, wanted)
         store.load()
@@ -131,10 +138,12 @@ def _target(into: Path) -> Path:
 
 def _checkout(source: str, work: Path, settings: FetchSettings) -> Path:
     """Return a folder with the files as in the repository."""
+    if source == tau3_data.INSPECT_EVALS:
+        return tau3_data.installed_data()
     path = Path(source).expanduser()
     if path.is_dir():
         return path
-    archive = fetch_file(source, work / "archive.tar.gz", instead=_BY_HAND, settings=settings)
+    archive = fetch_file(source, work / "archive.tar.gz", instead=f"{_BY_HAND}.", settings=settings)
     return _unpacked(archive, work / "checkout", source)
 
 
@@ -150,9 +159,9 @@ def _unpacked(archive: Path, into: Path, source: str) -> Path:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(content.read(_LARGEST))
     except _TooLarge as error:
-        raise DataError(f"{source} is no archive of tau-bench: {error}. {_BY_HAND}") from error
+        raise DataError(f"{source} is no archive of tau-bench: {error}. {_BY_HAND}.") from error
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise DataError(f"{source} is not a whole .tar.gz archive: {error}. {_BY_HAND}") from error
+        raise DataError(f"{source} is not a whole .tar.gz archive: {error}. {_BY_HAND}.") from error
     return into
 
 
@@ -190,7 +199,7 @@ def _convert(checkout: Path, into: Path, domain: Domain) -> None:
     if not ours.is_dir():
         raise DataError(
             f"{str(checkout)!r} has no folder {_ENVS}/{domain.name}: it is no checkout of "
-            f"tau-bench. {_BY_HAND}"
+            f"tau-bench. {_BY_HAND}."
         )
     _refuse_leaving(checkout, domain)
     made = {f"{table}.json": _read(ours / "data" / f"{table}.json") for table in domain.tables}
@@ -315,7 +324,7 @@ def _read(path: Path) -> bytes:
             content = file.read(_LARGEST)
     except OSError as error:
         raise DataError(
-            f"the checkout of tau-bench lacks {str(path)!r}: {error.strerror}. {_BY_HAND}"
+            f"the checkout of tau-bench lacks {str(path)!r}: {error.strerror}. {_BY_HAND}."
         ) from error
     if len(content) == _LARGEST:
         raise DataError(f"{str(path)!r} is larger than {_LARGEST:,} bytes")
@@ -337,27 +346,30 @@ def _check(made: Path, source: str, domain: Domain, any_version: bool) -> bool:
         if path.name not in ("LICENSE", WORDS_FILE)
     }
     others = sorted(name for name, known in domain.upstream.items() if sums.get(name) != known)
-    if not others:
-        return True
-    if not any_version:
+    commit = f"tau2-bench at {tau3_data.COMMIT}" if domain.is_tau3 else f"tau-bench at {COMMIT}"
+    if others and not any_version:
         raise DataError(
-            f"{source} is not tau-bench at {COMMIT}: {', '.join(others)} differ. Check that commit "
-            "out (`git checkout " + COMMIT + "`), or take it as it is with --any-version; scores "
-            "over other data compare with no others."
+            f"{source} is not {commit}: {', '.join(others)} differ. Check that commit out "
+            f"(`git checkout {commit[-7:]}`), or take it as it is with --any-version; scores over "
+            "other data compare with no others."
         )
-    lines = (f"{digest}  {name}\n" for name, digest in sums.items())
-    (made / MANIFEST).write_text("".join(lines), encoding="utf-8")
-    return False
+    if others or domain.is_tau3:  # which files there are depends on the source
+        lines = (f"{digest}  {name}\n" for name, digest in sums.items())
+        (made / MANIFEST).write_text("".join(lines), encoding="utf-8")
+    return not others
 
 
 def _whole(folder: Path, domain: Domain) -> Fetched | None:
     """Describe the pinned data if it is already complete."""
-    has_all = all((folder / name).is_file() for name in (WORDS_FILE, *domain.upstream))
-    if not has_all or (folder / MANIFEST).exists():
+    needed = [*domain.upstream, *([] if domain.is_tau3 else [WORDS_FILE])]
+    has_all = all((folder / name).is_file() for name in needed)
+    if not has_all or (folder / MANIFEST).exists() != domain.is_tau3:
         return None
     store = Store(folder, domain)
     try:
         store.load()
+        if not is_original(store):
+            return None
     except DataError:
         return None
     tasks = {split: len(store.tasks(split)) for split in store.splits}
@@ -381,7 +393,7 @@ def _refuse_foreign(into: Path, domain: Domain) -> None:
         or not one.is_file()
         or not (one.name in known or _OWN.fullmatch(one.name))
     ]
-    if strays or not (into / "users.json").exists():
+    if strays or not (into / f"{next(iter(domain.tables))}.json").exists():
         raise DataError(
             f"{str(into)!r} is there and has other things in it: "
             f"{(strays or [entries[0].name])[0]!r} would be lost. Name another folder"

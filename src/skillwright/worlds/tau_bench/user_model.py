@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from string import Template
 from typing import Any, ClassVar, Final
 
 from skillwright.core import (
@@ -29,6 +28,10 @@ from skillwright.models.http.endpoint import EndpointModel
 from skillwright.models.registry import dialect_of
 from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
 from skillwright.worlds.tau_bench.parsing import utf8_safe
+from skillwright.worlds.tau_bench.prompts import prompt
+from skillwright.worlds.tau_bench.tau_core.domain import OUT_OF_SCOPE, TRANSFERRED, Domain
+from skillwright.worlds.tau_bench.tau_core.retail import RETAIL
+from skillwright.worlds.tau_bench.tau_core.store import DOMAINS
 from skillwright.worlds.tau_bench.upstream_words import user_words
 from skillwright.worlds.tau_bench.users import GREETING, STOP, Heard, UserSetting, UserSimulator
 
@@ -88,106 +91,42 @@ def open_model(
     return EndpointModel(dialect_of(config), client, sleep=sleep, max_garbled=_GARBLED)
 
 
-# Prompts of the models behind a simulated user; a changed word changes scores. The obligations and
-# their place, after the instruction's sentence, are tau-bench's (arXiv:2406.12045); the words are
-# ours.
-
-
-_ROLE: Final = f"""\
-You play a customer who is in a conversation with a customer service agent.
-
-Instruction: {{instruction}}
-
-How you play:
-- Each of your messages is one line, and is the next thing that the customer says.
-- Do not tell everything at once. Say only what the present step of the conversation needs.
-- Make nothing up that the instruction does not say. When the agent asks for something that is not
-  in it, such as an order id, say that you do not remember it or do not have it.
-- When what the instruction wants is reached, write {STOP} as your whole message, with nothing
-  beside it. That ends the conversation.
-- Never recite the instruction; say the same things in words of your own.
-- Talk naturally, and stay the person whom the instruction describes.
-"""
-
-_BOUNDARY: Final = """\
-- The conversation is not at its end while the agent waits for you to confirm something, nor before
-  the agent has told you that what you confirmed is done. Confirm first, and end it later.
-"""
-
-_ASIDE: Final = f"""
-Think before you speak. Write every message in this form:
-
-Thought: <what you consider; the agent never sees it>
-User Response: <the one line that the agent sees, or {STOP}>
-"""
-
-_ABOUT: Final = """\
-You watch over somebody who plays a customer in a conversation with a customer service agent. This
-is what the customer was told:
-
-$role
-The conversation so far:
-
-$transcript
-
-"""
-
-_JUDGE: Final = f"""\
-{_ABOUT}The customer is about to say:
-
-$draft
-
-Is that a good next message: true to the instruction and to the rules, and made up of nothing else?
-Answer with one word, true or false.
-"""
-
-_REFLECT: Final = f"""\
-{_ABOUT}The customer was about to say this, and it was found not to be good:
-
-$draft
-
-Consider what is wrong with it, and write a message that is right. Answer in this form:
-
-Reflection: <what was wrong>
-Response: <the one line that the customer should say, or the marker that ends the conversation>
-"""
-
-_ADVICE: Final = """\
-(This is not from the agent, who sees none of it. You were about to answer: $draft
-That was found not to be good. Something better would be: $proposal
-Now write your next message to the agent, and nothing else.)"""
-
-
-def role_prompt(instruction: str, variant: str, *, thinks_aloud: bool = False) -> str:
+def role_prompt(
+    instruction: str, variant: str, *, thinks_aloud: bool = False, domain: Domain = RETAIL
+) -> str:
     """Return the role prompt of a model that plays the customer."""
-    # Not by str.format: an instruction may contain braces.
-    role = _ROLE.replace("{instruction}", instruction)
-    boundary = _BOUNDARY if variant == "completion_boundary" else ""
-    return role + boundary + (_ASIDE if thinks_aloud else "")
+    parts = [prompt("customer", instruction=instruction)]
+    if domain.is_tau3:
+        ends = {"transferred": TRANSFERRED, "out_of_scope": OUT_OF_SCOPE}
+        parts.append(prompt("customer_tau3", **ends))
+    if variant == "completion_boundary":
+        parts.append(prompt("customer_boundary"))
+    if domain.user_tools:
+        parts.append(prompt("customer_tools", tools=json.dumps(domain.user_schemas, indent=1)))
+    return "".join([*parts, *([prompt("customer_aside")] if thinks_aloud else [])])
 
 
 def judge_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
     """Ask whether a draft is a good next message, with the customer's view of the conversation."""
-    return _about(_JUDGE, conversation, draft)
+    return _about("draft_judge", conversation, draft)
 
 
 def reflect_prompt(conversation: Sequence[Message], draft: str) -> list[Message]:
     """Ask for the faults of a draft and for a better one."""
-    return _about(_REFLECT, conversation, draft)
+    return _about("draft_reflect", conversation, draft)
 
 
 def advice(draft: str, proposal: str) -> Message:
     """Pass a better message to the customer, who may still say something else."""
-    text = Template(_ADVICE).substitute(draft=draft, proposal=proposal)
-    return {"role": "user", "content": text}
+    return {"role": "user", "content": prompt("draft_advice", draft=draft, proposal=proposal)}
 
 
-def _about(prompt: str, conversation: Sequence[Message], draft: str) -> list[Message]:
+def _about(name: str, conversation: Sequence[Message], draft: str) -> list[Message]:
     role, *said = conversation
     # The model is the customer, so to it the agent is the user.
     speakers = {"user": "Agent", "assistant": "Customer"}
     transcript = "\n".join(f"{speakers[one['role']]}: {one['content']}" for one in said)
-    asked = Template(prompt).substitute(role=role["content"], transcript=transcript, draft=draft)
+    asked = prompt(name, role=role["content"], transcript=transcript, draft=draft)
     return [{"role": "user", "content": asked}]
 
 
@@ -221,7 +160,8 @@ class ModelUser(UserSimulator):
         variant = self._config.user_prompt
         if variant == "tau-bench":
             return user_words(self._config).role(instruction)
-        return role_prompt(instruction, variant, thinks_aloud=self.thinks_aloud)
+        domain = DOMAINS[self._config.domain]
+        return role_prompt(instruction, variant, thinks_aloud=self.thinks_aloud, domain=domain)
 
     async def astep(self, content: str) -> str:
         """Take a message of the agent and return the answer."""

@@ -18,11 +18,10 @@ from typing import Any, Final, TypeVar
 from skillwright.core import DataError, ModelRefused, Usage, did_you_mean
 from skillwright.core.fence import without_controls
 from skillwright.worlds.tau_bench.config import TauBenchEnvConfig
+from skillwright.worlds.tau_bench.tau_core import DOMAINS
+from skillwright.worlds.tau_bench.tau_core.domain import STOP as STOP
 
 T = TypeVar("T")
-
-STOP: Final = "###STOP###"
-"""The marker in a reply of a user that ends the conversation."""
 
 GREETING: Final = "Hi! How can I help you today?"
 """The agent's first message to a user, before its opening."""
@@ -71,11 +70,11 @@ class UserSimulator(ABC):
 
     def reset(self, instruction: str) -> str:
         """Begin as `areset` does, blocking."""
-        return _wait_for(self.areset(instruction))
+        return wait_for(self.areset(instruction))
 
     def step(self, content: str) -> str:
         """Answer as `astep` does, blocking."""
-        return _wait_for(self.astep(content))
+        return wait_for(self.astep(content))
 
 
 class InstantUser(UserSimulator):
@@ -189,7 +188,7 @@ _lock = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 
-def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the shared loop and return its result."""
     future = asyncio.run_coroutine_threadsafe(coroutine, _shared_loop())
     try:
@@ -230,6 +229,7 @@ class HumanUser(UserSimulator):
     def __init__(self, setting: UserSetting, read_line: Callable[[str], str] = input) -> None:
         super().__init__()
         self._task = f"{setting.split} {setting.task_index}"
+        self._tools = DOMAINS[setting.config.domain].user_tools
         self._read_line = read_line
         self._earlier = ""
 
@@ -248,9 +248,11 @@ class HumanUser(UserSimulator):
         self._earlier = self._role(instruction) + "".join(said)
 
     def _role(self, instruction: str) -> str:
+        call = 'Call a tool by <tool_call>{"name": NAME, "arguments": {}}</tool_call>: '
+        tools = f"{call}{', '.join(self._tools)}\n" if self._tools else ""
         return (
             f"\nYou are the customer of task {self._task}: {instruction}\n"
-            f"Write {STOP} when you have what you want.\n"
+            f"Write {STOP} when you have what you want.\n{tools}"
         )
 
     async def _line(self, shown: str) -> str:

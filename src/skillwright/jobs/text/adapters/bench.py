@@ -18,12 +18,13 @@ from typing import Any, NamedTuple, Self
 
 from skillwright.config.env import AdapterData
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, EpisodeResult, Pair, RunError, SkillwrightError
+from skillwright.core import ConfigError, EpisodeResult, RunError, SkillwrightError, Task
 from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
 from skillwright.datasets import BatchSpec
 from skillwright.datasets.clusters import CLUSTER
-from skillwright.evaluation import DrawCount, Draws, blocks
+from skillwright.datasets.memorized import memorized, memorized_line
+from skillwright.evaluation import Draws
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.bench import Longitudinal, Sizes, SplitName, StepRef
 from skillwright.jobs.run.progress import Callback, NullCallback, StageStarted
@@ -38,6 +39,7 @@ from skillwright.jobs.text.adapters.models import (
 )
 from skillwright.jobs.text.adapters.play import AdapterMemory, Played, Player
 from skillwright.jobs.text.adapters.rollouts import (
+    AdapterDuel,
     AdapterPlanner,
     HeldOut,
     Rollouts,
@@ -47,7 +49,7 @@ from skillwright.jobs.text.adapters.rollouts import (
 from skillwright.rollout.compat import ModelSession
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
-from skillwright.rollout.foreign_rows import Item, Row, as_json
+from skillwright.rollout.foreign_rows import Item, Row, as_json, items_by_id
 from skillwright.rollout.workers import worker_engine
 from skillwright.runs import RunStore
 from skillwright.textopt import (
@@ -59,104 +61,6 @@ from skillwright.textopt import (
     TextReflector,
     TrainRollouts,
 )
-
-# A gate's duel of two skills on an adapter's val split.
-
-
-class AdapterDuel:
-    """Draws paired results; draw number n of every task is the n-th rollout of the split.
-
-    An adapter whose rollouts block plays one side after the other. So it plays blocks of few tasks,
-    in random order of the sides; the stored batches say which block they are.
-    """
-
-    def __init__(
-        self, rollouts: Rollouts, sides: tuple[str, str], draws: Draws, ids: Sequence[str]
-    ) -> None:
-        self._rollouts, self._sides, self._draws = rollouts, sides, draws
-        self._ids = tuple(ids)
-        self._count = DrawCount(dict.fromkeys(ids, draws.first))
-        self._has_score = False
-        self._parts = 0
-
-    @property
-    def task_ids(self) -> Sequence[str]:
-        """The held-out tasks, in the split's order."""
-        return self._ids
-
-    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
-        """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
-        numbers: dict[int, list[str]] = {}
-        for task_id in task_ids:
-            for number in self._count.take(task_id, n):
-                numbers.setdefault(number, []).append(task_id)
-        if self._rollouts.player.overlaps:
-            played = await together(self._at_once(*one) for one in numbers.items())
-        else:
-            played = [await self._in_blocks(*one) for one in numbers.items()]
-        drawn = {
-            number: self._paired(ids, sides)
-            for (number, ids), sides in zip(numbers.items(), played, strict=True)
-        }
-        self._has_score = True
-        return [
-            drawn[number][task_id]
-            for task_id in task_ids
-            for number in sorted(numbers)
-            if task_id in drawn[number]
-        ]
-
-    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
-        """Draw the next ``n`` episodes of each task under the candidate alone.
-
-        An adapter that only rolls out whole splits draws all tasks.
-        """
-        if not self._rollouts.knows_items("val"):
-            task_ids = self._ids
-        numbers: dict[int, list[str]] = {}
-        for task_id in task_ids:
-            for number in self._count.take(task_id, n):
-                numbers.setdefault(number, []).append(task_id)
-        drawn: list[EpisodeResult] = []
-        for number, ids in numbers.items():
-            self._parts += 1
-            drawn += await self._play(1, number, ids, f"{self._parts} alone")
-        return drawn
-
-    async def _at_once(self, number: int, ids: Sequence[str]) -> list[list[EpisodeResult]]:
-        return await together(self._play(side, number, ids) for side in (0, 1))
-
-    async def _in_blocks(self, number: int, ids: Sequence[str]) -> list[list[EpisodeResult]]:
-        fresh = all(self._rollouts.can_part("val", text, number, ids) for text in self._sides)
-        parts = blocks(ids) if fresh else [ids]
-        played: list[list[EpisodeResult]] = [[], []]
-        for at, part in enumerate(parts, start=1):
-            block = f"{at} of {len(parts)}" if len(parts) > 1 else ""
-            for side in self._draws.order("block", number, at):
-                played[side] += await self._play(side, number, part, block)
-        return played
-
-    async def _play(
-        self, side: int, number: int, ids: Sequence[str], block: str = ""
-    ) -> list[EpisodeResult]:
-        phase, step, text = self._draws.phase, self._draws.step, self._sides[side]
-        return await self._rollouts.play(
-            "val", text, phase, draw=number, ids=ids, step=step, block=block
-        )
-
-    def _paired(
-        self, ids: Sequence[str], played: Sequence[Sequence[EpisodeResult]]
-    ) -> dict[str, Pair]:
-        old, new = played
-        if not self._has_score:
-            refuse_no_score([*old, *new], "val", self._rollouts.player.name)
-        before, after = _by_id(old), _by_id(new)
-        return {one: Pair(before[one], after[one]) for one in ids if one in before and one in after}
-
-
-def _by_id(results: Sequence[EpisodeResult]) -> dict[str, EpisodeResult]:
-    return {result.task_id: result for result in results}
-
 
 # Longitudinal comparison: train episodes rolled out with both skills, and paired.
 #
@@ -450,6 +354,17 @@ class AdapterBench:
         """The cluster of each val item that names one."""
         items = self.rollouts.held_out["val"].items or {}
         return {one: str(item[CLUSTER]) for one, item in items.items() if item.get(CLUSTER)}
+
+    def memorized(self, skill: str, initial: str) -> str:
+        """Return a sentence on items whose answers a skill holds, if the items are known."""
+        pool = items_by_id(getattr(self.rollouts.planner.loader, "train_items", None))
+        known = {"val": self.rollouts.held_out["val"].items, "train": pool}
+        found = {
+            split: memorized(skill, initial, [Task(one, "", item) for one, item in items.items()])
+            for split, items in known.items()
+            if items
+        }
+        return memorized_line(found)
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch with the adapter's loader, or by seeds if it has none."""

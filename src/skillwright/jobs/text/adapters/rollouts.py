@@ -14,11 +14,14 @@ from skillwright.core import (
     EpisodeResult,
     Failure,
     FailureCause,
+    Pair,
     skill_hash,
 )
+from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest, text_digest
 from skillwright.datasets import BaseDataLoader, BatchSpec, own_copies
 from skillwright.datasets.split import shuffled
+from skillwright.evaluation import DrawCount, Draws, blocks
 from skillwright.jobs.run.bench import SplitName
 from skillwright.jobs.text.adapters.play import (
     PREDICTIONS,
@@ -316,6 +319,88 @@ def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> 
         f"adapter {name!r} gave no score for the {split} split: {said}. Mend it, and the run goes "
         "on."
     )
+
+
+# A gate's duel of two skills on an adapter's val split.
+
+
+class AdapterDuel:
+    """Draws paired results; draw number n of every task is the n-th rollout of the split.
+
+    An adapter whose rollouts block plays one side after the other. So it plays blocks of few tasks,
+    in random order of the sides; the stored batches say which block they are.
+    """
+
+    def __init__(
+        self, rollouts: Rollouts, sides: tuple[str, str], draws: Draws, ids: Sequence[str]
+    ) -> None:
+        self._rollouts, self._sides, self._draws = rollouts, sides, draws
+        self._ids = tuple(ids)
+        self._count = DrawCount(dict.fromkeys(ids, draws.first))
+        self._has_score = False
+        self._parts = 0
+
+    @property
+    def task_ids(self) -> Sequence[str]:
+        """The held-out tasks, in the split's order."""
+        return self._ids
+
+    async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
+        """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
+        numbers: dict[int, list[str]] = {}
+        for task_id in task_ids:
+            for number in self._count.take(task_id, n):
+                numbers.setdefault(number, []).append(task_id)
+        if self._rollouts.player.overlaps:
+            both = [self._play(side, *one) for one in numbers.items() for side in (0, 1)]
+            everything = await together(both)
+            played = list(zip(everything[::2], everything[1::2], strict=True))
+        else:
+            played = [await self._in_blocks(*one) for one in numbers.items()]
+        drawn = {
+            number: self._paired(ids, sides)
+            for (number, ids), sides in zip(numbers.items(), played, strict=True)
+        }
+        self._has_score = True
+        return [
+            drawn[number][task_id]
+            for task_id in task_ids
+            for number in sorted(numbers)
+            if task_id in drawn[number]
+        ]
+
+    async def _in_blocks(
+        self, number: int, ids: Sequence[str]
+    ) -> tuple[list[EpisodeResult], list[EpisodeResult]]:
+        fresh = all(self._rollouts.can_part("val", text, number, ids) for text in self._sides)
+        parts = blocks(ids) if fresh else [ids]
+        played: tuple[list[EpisodeResult], list[EpisodeResult]] = ([], [])
+        for at, part in enumerate(parts, start=1):
+            block = f"{at} of {len(parts)}" if len(parts) > 1 else ""
+            for side in self._draws.order("block", number, at):
+                played[side].extend(await self._play(side, number, part, block))
+        return played
+
+    async def _play(
+        self, side: int, number: int, ids: Sequence[str], block: str = ""
+    ) -> list[EpisodeResult]:
+        phase, step, text = self._draws.phase, self._draws.step, self._sides[side]
+        return await self._rollouts.play(
+            "val", text, phase, draw=number, ids=ids, step=step, block=block
+        )
+
+    def _paired(
+        self, ids: Sequence[str], played: Sequence[Sequence[EpisodeResult]]
+    ) -> dict[str, Pair]:
+        old, new = played
+        if not self._has_score:
+            refuse_no_score([*old, *new], "val", self._rollouts.player.name)
+        before, after = _by_id(old), _by_id(new)
+        return {one: Pair(before[one], after[one]) for one in ids if one in before and one in after}
+
+
+def _by_id(results: Sequence[EpisodeResult]) -> dict[str, EpisodeResult]:
+    return {result.task_id: result for result in results}
 
 
 # Prepare a micro-batch of an adapter for analysts: the adapter's own, or ours with its prompts.

@@ -9,6 +9,8 @@ from skillwright.worlds.tau_bench.tau_core.reward import (
     GoldState,
     Grade,
     TauTask,
+    begin,
+    gold_state,
     grade,
 )
 from skillwright.worlds.tau_bench.tau_core.store import (
@@ -38,9 +40,11 @@ __all__ = [
     "TauEnv",
     "TauTask",
     "ToolResult",
+    "begin",
     "call_tool",
     "data_dir",
     "fetched_dir",
+    "gold_state",
     "grade",
     "open_store",
 ]

@@ -16,36 +16,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skillwright.worlds.tau_bench.tau_core.database import Database, freeze
-from skillwright.worlds.tau_bench.tau_core.domain import Domain, Record, Records, Tool
+from skillwright.worlds.tau_bench.tau_core.domain import (
+    AIRPORTS,
+    UPSTREAM,
+    Domain,
+    Record,
+    Records,
+    Tool,
+)
 from skillwright.worlds.tau_bench.tau_core.schemas import AIRLINE_SCHEMAS
 from skillwright.worlds.tau_bench.tau_core.tools import SHARED_TOOLS, Refused, known
 
-_NOW: Final = "2024-05-15T15:00:00"
-_BOOKED: Final = ("HATHAT", "HATHAU", "HATHAV")
-_CERTIFICATES: Final = ("certificate_3221322", "certificate_3221323", "certificate_3221324")
-_NEXT_DAY: Final = "+1"  # in a time of arrival
-_AIRPORTS: Final = {
-    "SFO": "San Francisco",
-    "JFK": "New York",
-    "LAX": "Los Angeles",
-    "ORD": "Chicago",
-    "DFW": "Dallas",
-    "DEN": "Denver",
-    "SEA": "Seattle",
-    "ATL": "Atlanta",
-    "MIA": "Miami",
-    "BOS": "Boston",
-    "PHX": "Phoenix",
-    "IAH": "Houston",
-    "LAS": "Las Vegas",
-    "MCO": "Orlando",
-    "EWR": "Newark",
-    "CLT": "Charlotte",
-    "MSP": "Minneapolis",
-    "DTW": "Detroit",
-    "PHL": "Philadelphia",
-    "LGA": "LaGuardia",
-}
+NOW: Final = "2024-05-15T15:00:00"
+BOOKED: Final = ("HATHAT", "HATHAU", "HATHAV")
+CERTIFICATES: Final = ("certificate_3221322", "certificate_3221323", "certificate_3221324")
+NEXT_DAY: Final = "+1"  # in a time of arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +89,7 @@ def _search_onestop_flight(db: Database, origin: Any, destination: Any, date: An
         arrives = first.shown["scheduled_arrival_time_est"]
         for second in _to(db, first.shown["destination"], destination):
             # The day has no leading zero here, so nothing is found before the tenth.
-            next_date = f"2024-05-{int(date[-2:]) + 1}" if _NEXT_DAY in arrives else date
+            next_date = f"2024-05-{int(date[-2:]) + 1}" if NEXT_DAY in arrives else date
             if arrives > second.shown["scheduled_departure_time_est"]:
                 continue
             if first.is_open(date) and second.is_open(next_date):
@@ -127,8 +112,8 @@ def _book_reservation(db: Database, user_id: Any, **wanted: Any) -> str:
     _refuse_underpaid(user, payments, total)
     for payment in payments:
         user = _charged(db, user_id, user, payment["payment_id"], payment["amount"])
-    taken = (one for one in _BOOKED[:-1] if db.find("reservations", one) is None)
-    reservation_id = next(taken, _BOOKED[-1])
+    taken = (one for one in BOOKED[:-1] if db.find("reservations", one) is None)
+    reservation_id = next(taken, BOOKED[-1])
     reservation = {
         "reservation_id": reservation_id,
         "user_id": user_id,
@@ -139,7 +124,7 @@ def _book_reservation(db: Database, user_id: Any, **wanted: Any) -> str:
         "flights": flights or wanted["flights"],
         "passengers": passengers,
         "payment_history": payments,
-        "created_at": _NOW,
+        "created_at": NOW,
         "total_baggages": wanted["total_baggages"],
         "nonfree_baggages": wanted["nonfree_baggages"],
         "insurance": wanted["insurance"],
@@ -177,7 +162,7 @@ def _update_reservation_flights(
         total += changed[-1]["price"] * len(passengers)
     total -= sum(flight["price"] for flight in before) * len(passengers)
     updated = {**reservation, "flights": freeze(changed or flights)}
-    return _paid(db, reservation_id, updated, payment_id, total)
+    return paid(db, reservation_id, updated, payment_id, total)
 
 
 def _update_reservation_baggages(
@@ -187,7 +172,7 @@ def _update_reservation_baggages(
     reservation = _reservation(db, reservation_id)
     total = 50 * max(0, nonfree_baggages - reservation["nonfree_baggages"])
     bags = {"total_baggages": total_baggages, "nonfree_baggages": nonfree_baggages}
-    return _paid(db, reservation_id, {**reservation, **freeze(bags)}, payment_id, total)
+    return paid(db, reservation_id, {**reservation, **freeze(bags)}, payment_id, total)
 
 
 def _update_reservation_passengers(db: Database, reservation_id: Any, passengers: Any) -> str:
@@ -201,7 +186,7 @@ def _update_reservation_passengers(db: Database, reservation_id: Any, passengers
 def _send_certificate(db: Database, user_id: Any, amount: Any) -> str:
     user = known(db.find("users", user_id), "user")
     methods = user["payment_methods"]
-    number = next((one for one in _CERTIFICATES if one not in methods), None)
+    number = next((one for one in CERTIFICATES if one not in methods), None)
     if number is None:
         return ""
     certificate = {"source": "certificate", "amount": freeze(amount), "id": number}
@@ -258,7 +243,7 @@ def _charged(db: Database, user_id: str, user: Record, payment_id: Any, amount: 
     return charged
 
 
-def _paid(db: Database, reservation_id: str, updated: Record, payment_id: Any, total: Any) -> str:
+def paid(db: Database, reservation_id: str, updated: Record, payment_id: Any, total: Any) -> str:
     """Store a reservation after a change with a positive or negative price."""
     user_id = updated["user_id"]
     user = known(db.find("users", user_id), "user")
@@ -269,8 +254,8 @@ def _paid(db: Database, reservation_id: str, updated: Record, payment_id: Any, t
         raise Refused("gift card balance is not enough")
     _charged(db, user_id, user, payment_id, total)
     if total != 0:
-        paid = (*updated["payment_history"], _payment(payment_id, total))
-        updated = {**updated, "payment_history": paid}
+        history = (*updated["payment_history"], _payment(payment_id, total))
+        updated = {**updated, "payment_history": history}
     return db.put("reservations", reservation_id, updated)
 
 
@@ -284,7 +269,7 @@ _TOOLS: Final[Mapping[str, Tool]] = {
     "cancel_reservation": _cancel_reservation,
     "get_reservation_details": _get_reservation_details,
     "get_user_details": _get_user_details,
-    "list_all_airports": lambda db: json.dumps(_AIRPORTS),
+    "list_all_airports": lambda db: json.dumps(AIRPORTS),
     "search_direct_flight": _search_direct_flight,
     "search_onestop_flight": _search_onestop_flight,
     "send_certificate": _send_certificate,
@@ -326,15 +311,7 @@ AIRLINE: Final = Domain(
         "update_reservation_passengers": "passengers",
     },
     original="tau-bench airline, original 50",
-    upstream={
-        "flights.json": "444d7565c68434a3e3fb72efd717f9f9cd5c56dce227f6f56e078f1cb0ed233a",
-        "reservations.json": "1cf0bbc58ad984be9de7c24dba6dd27393f94cdbd482d8524f6a54db1f561a8c",
-        "rules.json": "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945",
-        "tasks_test.json": "c8f5b02e607d15a631302a1a247f310046ef28bbe770dc43710feb78a330bfa3",
-        "tools.json": "c7b3791a7b2f35a919e40f592e136915a06deb940ec4bac0c11fd481715702ff",
-        "users.json": "bd264e2a31e0fa35cdfef8987e70a0dd3776828b582fe90e7a44823a12eb4cea",
-        "wiki.md": "56c335801c16e26b54f600f9db99eb04d31db477e86eb160341d5c66b796c5c8",
-    },
+    upstream=UPSTREAM["airline"],
     data_variable="SKILLWRIGHT_TAU_AIRLINE_DATA",
     fetch_command="skillwright data tau-bench --domain airline",
     longest_observation=9_000,  # trips with one stop on a busy route; the busiest has 25,000

@@ -1,8 +1,10 @@
 """The definition of a tool domain: tables, tools and their descriptions."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 Record = Mapping[str, Any]
@@ -10,6 +12,18 @@ Records = Mapping[str, Mapping[str, Record]]
 """Table -> id -> record."""
 Tool = Callable[..., str]
 """Takes the episode's `Database` and the arguments by name, and returns the observation."""
+
+_DATA: Final = json.loads(Path(__file__).with_name("domains.json").read_text(encoding="utf-8"))
+UPSTREAM: Final[Mapping[str, Mapping[str, str]]] = _DATA["upstream"]
+"""Domain -> file -> SHA-256: tau-bench at 59a200c, tau2-bench at a2c0247, converted to JSON."""
+AIRPORTS: Final[Mapping[str, str]] = _DATA["airports"]
+CORRECTED: Final[Mapping[str, list[int]]] = _DATA["corrected"]
+"""Domain -> indices of test tasks whose labels tau2-bench corrected, or removed."""
+
+STOP: Final = "###STOP###"
+"""The marker in a reply of a user that ends the conversation."""
+TRANSFERRED: Final = "###TRANSFER###"
+OUT_OF_SCOPE: Final = "###OUT-OF-SCOPE###"
 
 READ_ONLY: Final = "read_only"
 SEVERAL: Final = "several_kinds"
@@ -29,10 +43,17 @@ class Domain:
             parameters is the original's.
         task_types: Writing tool -> the type of a task whose gold actions write only by it.
         original: Name of scores on tau-bench's own data.
-        upstream: File -> SHA-256: tau-bench's data at commit 59a200c, converted to JSON.
+        upstream: File -> SHA-256 of the original's data.
         data_variable: Environment variable for a folder with data.
         fetch_command: Command that fetches the data.
         longest_observation: Characters of a long observation on the original data.
+        toolkit: Class of the tools in tau2-bench, which errors name; "" for tau-bench's domains.
+        user_tools: Tools of the simulated user, as ``tools``.
+        user_schemas: Function schemas of ``user_tools``.
+        functions: Who (``assistant`` or ``user``) -> functions that are no tools: they make a
+            task's initial state, or return ``"True"`` or ``"False"`` about a final one.
+        sync: Brings the two sides of the state in line; called after every successful call.
+        check: Refuses tables that the tools cannot work on, with a `DataError`.
     """
 
     name: str
@@ -47,12 +68,32 @@ class Domain:
     data_variable: str
     fetch_command: str
     longest_observation: int
+    toolkit: str = ""
+    user_tools: Mapping[str, Tool] = field(default_factory=dict)
+    user_schemas: tuple[Mapping[str, Any], ...] = ()
+    functions: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
+    sync: Callable[[Any], None] | None = None
+    check: Callable[[Records], None] | None = None
+
+    @property
+    def is_tau3(self) -> bool:
+        """Whether its rules are those of tau2-bench 1.0.1, called tau3, not tau-bench's."""
+        return bool(self.toolkit)
+
+    @property
+    def stop_words(self) -> tuple[str, ...]:
+        """The markers of the user that end a conversation."""
+        return (STOP, TRANSFERRED, OUT_OF_SCOPE) if self.is_tau3 else (STOP,)
 
     @cached_property
-    def parameters(self) -> Mapping[str, Mapping[str, None]]:
-        """Tool -> its parameters in order; all are required."""
-        described = (schema["function"] for schema in self.schemas)
-        return {one["name"]: dict.fromkeys(one["parameters"]["required"]) for one in described}
+    def parameters(self) -> Mapping[str, Mapping[str, bool]]:
+        """Tool -> its parameters in order, and whether each is required."""
+        described = (one["function"] for one in (*self.schemas, *self.user_schemas))
+        return {
+            one["name"]: {name: name in shape["required"] for name in shape["properties"]}
+            for one in described
+            for shape in [one["parameters"]]
+        }
 
     @property
     def all_task_types(self) -> tuple[str, ...]:

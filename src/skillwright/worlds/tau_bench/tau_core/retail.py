@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skillwright.worlds.tau_bench.tau_core.database import Database
-from skillwright.worlds.tau_bench.tau_core.domain import Domain, Record, Records, Tool
+from skillwright.worlds.tau_bench.tau_core.domain import UPSTREAM, Domain, Record, Records, Tool
 from skillwright.worlds.tau_bench.tau_core.schemas import ADDRESS, CANCEL_REASONS, RETAIL_SCHEMAS
 from skillwright.worlds.tau_bench.tau_core.tools import SHARED_TOOLS, Refused, known
 
@@ -84,9 +84,9 @@ def _cancel_pending_order(db: Database, order_id: Any, reason: Any) -> str:
     refunds = []
     for entry in order["payment_history"]:
         method_id = entry["payment_method_id"]
-        refunds.append(_transaction("refund", entry["amount"], method_id))
+        refunds.append(transaction("refund", entry["amount"], method_id))
         if _is_gift_card(method_id):
-            _add_balance(db, order, method_id, entry["amount"])
+            add_balance(db, order, method_id, entry["amount"])
     cancelled = {
         **order,
         "status": "cancelled",
@@ -108,24 +108,28 @@ def _modify_user_address(db: Database, user_id: Any, **address: Any) -> str:
 
 
 def _modify_pending_order_payment(db: Database, order_id: Any, payment_method_id: Any) -> str:
-    """Pay an order by another method and refund the first one."""
     order = _order(db, order_id, "pending", "modified")
-    method = _payment_method(db, order, payment_method_id)
+    return pay_otherwise(db, order_id, order, payment_method_id)
+
+
+def pay_otherwise(db: Database, order_id: Any, order: Record, payment_method_id: Any) -> str:
+    """Pay an order by another method and refund the first one."""
+    method = payment_method(db, order, payment_method_id)
     history = order["payment_history"]
     if len(history) > 1 or history[0]["transaction_type"] != "payment":
         raise Refused("there should be exactly one payment for a pending order")
     old_id, amount = history[0]["payment_method_id"], history[0]["amount"]
     if old_id == payment_method_id:
         raise Refused("the new payment method should be different from the current one")
-    _refuse_unaffordable(method, amount, "order")
+    refuse_unaffordable(method, amount, "order")
     moved = (
-        _transaction("payment", amount, payment_method_id),
-        _transaction("refund", amount, old_id),
+        transaction("payment", amount, payment_method_id),
+        transaction("refund", amount, old_id),
     )
     if method["source"] == "gift_card":
-        _add_balance(db, order, payment_method_id, -amount)
+        add_balance(db, order, payment_method_id, -amount)
     if _is_gift_card(old_id):
-        _add_balance(db, order, old_id, amount)
+        add_balance(db, order, old_id, amount)
     return db.put("orders", order_id, {**order, "payment_history": (*history, *moved)})
 
 
@@ -134,11 +138,11 @@ def _return_delivered_order_items(
 ) -> str:
     """Request a return of items; balances change when they arrive, not now."""
     order = _order(db, order_id, "delivered", "returned")
-    _payment_method(db, order, payment_method_id)
+    payment_method(db, order, payment_method_id)
     first_payment = order["payment_history"][0]["payment_method_id"]
     if not _is_gift_card(payment_method_id) and payment_method_id != first_payment:
         raise Refused("payment method should be either the original payment method or a gift card")
-    if _surplus_items(order, item_ids):
+    if surplus_items(order, item_ids):
         raise Refused("some item not found")
     returned = {
         **order,
@@ -155,12 +159,12 @@ def _modify_pending_order_items(
     """Swap items before shipping, and pay or refund the difference in price."""
     order = _order(db, order_id, "pending", "modified")
     difference = _price_difference(db, order, item_ids, new_item_ids)
-    method = _payment_method(db, order, payment_method_id)
-    _refuse_unaffordable(method, difference, "new item")
+    method = payment_method(db, order, payment_method_id)
+    refuse_unaffordable(method, difference, "new item")
     kind = "payment" if difference > 0 else "refund"
-    payment = _transaction(kind, abs(difference), payment_method_id)
+    payment = transaction(kind, abs(difference), payment_method_id)
     if method["source"] == "gift_card":
-        _add_balance(db, order, payment_method_id, -difference)
+        add_balance(db, order, payment_method_id, -difference)
     modified = {
         **order,
         "items": _swapped(db, order, item_ids, new_item_ids),
@@ -176,8 +180,8 @@ def _exchange_delivered_order_items(
     """Request an exchange of delivered items; only the request is recorded."""
     order = _order(db, order_id, "delivered", "exchanged")
     difference = round(_price_difference(db, order, item_ids, new_item_ids), 2)
-    method = _payment_method(db, order, payment_method_id)
-    _refuse_unaffordable(method, difference, "price difference")
+    method = payment_method(db, order, payment_method_id)
+    refuse_unaffordable(method, difference, "price difference")
     exchanged = {
         **order,
         "status": "exchange requested",
@@ -191,7 +195,7 @@ def _exchange_delivered_order_items(
 
 def _price_difference(db: Database, order: Record, item_ids: Any, new_item_ids: Any) -> float | int:
     """Return the additional price of the new items, unrounded; the integer 0 for no items."""
-    surplus = _surplus_items(order, item_ids)
+    surplus = surplus_items(order, item_ids)
     if surplus:
         raise Refused(f"{surplus[0]} not found")
     if len(item_ids) != len(new_item_ids):
@@ -230,19 +234,19 @@ def _order(db: Database, order_id: Any, status: str, done: str) -> Record:
     return order
 
 
-def _surplus_items(order: Record, item_ids: Any) -> list[Any]:
+def surplus_items(order: Record, item_ids: Any) -> list[Any]:
     """Return the ids that are requested more often than the order has them."""
     in_order = [item["item_id"] for item in order["items"]]
     return [one for one in item_ids if item_ids.count(one) > in_order.count(one)]
 
 
-def _payment_method(db: Database, order: Record, method_id: Any) -> Record:
+def payment_method(db: Database, order: Record, method_id: Any) -> Record:
     """Return a payment method of the order's user."""
     method: Record = known(_owner(db, order)["payment_methods"].get(method_id), "payment method")
     return method
 
 
-def _refuse_unaffordable(method: Record, amount: Any, bought: str) -> None:
+def refuse_unaffordable(method: Record, amount: Any, bought: str) -> None:
     """Refuse a gift card with less than an amount; other methods pay any amount."""
     if method["source"] == "gift_card" and method["balance"] < amount:
         raise Refused(f"insufficient gift card balance to pay for the {bought}")
@@ -253,7 +257,7 @@ def _is_gift_card(method_id: str) -> bool:
     return "gift_card" in method_id
 
 
-def _add_balance(db: Database, order: Record, method_id: str, amount: Any) -> None:
+def add_balance(db: Database, order: Record, method_id: str, amount: Any) -> None:
     """Credit a gift card, or charge it with a negative amount, rounded to two digits."""
     user = _owner(db, order)
     methods = user["payment_methods"]
@@ -263,7 +267,8 @@ def _add_balance(db: Database, order: Record, method_id: str, amount: Any) -> No
     db.put("users", order["user_id"], changed)
 
 
-def _transaction(kind: str, amount: Any, method_id: str) -> Record:
+def transaction(kind: str, amount: Any, method_id: str) -> Record:
+    """Return an entry of a payment history."""
     return {"transaction_type": kind, "amount": amount, "payment_method_id": method_id}
 
 
@@ -331,17 +336,7 @@ RETAIL: Final = Domain(
         "return_delivered_order_items": "return",
     },
     original="tau-bench retail, original 115",
-    upstream={
-        "orders.json": "2598a12586d28f2d6bd16bc86f4c800029b6af18e0abb5c475ef5c869c11ced1",
-        "products.json": "a9eabcc1a9742c5f5288c2779acce52b9308423383ed24706bbaf0889f762a0f",
-        "rules.json": "9fdb9bd32797e10585ee77096e9ba184403b0ab7d32108e31210e2cddbcaf01a",
-        "tasks_dev.json": "2132891e3f01e736f38ee972274c972f2cd4a57f822066d2968ee42b751cde44",
-        "tasks_test.json": "7f452f9380a11c91254c9ab13e15ceb8a4f222175cc274d4243fd744eed9eb67",
-        "tasks_train.json": "3e36fd821dead3767f1f456efdeb4d62c824b7d2cf280971ce0689797f8071c6",
-        "tools.json": "da43b49f4783a9aa82f97f125b2f4c9b56d053cc27e09903ad0ae075026d72ac",
-        "users.json": "6f4fd104cc5e80b92166c4035315c31532c6cea52a90dcdf18425ee7f87c2b82",
-        "wiki.md": "d539fd2a46a8b8dd2e934ff9ed92f43e9f6b56bc7a718db8d2803ba8ad8f6bf7",
-    },
+    upstream=UPSTREAM["retail"],
     data_variable="SKILLWRIGHT_TAU_DATA",
     fetch_command="skillwright data tau-bench",
     longest_observation=3_500,  # a product with all its variants

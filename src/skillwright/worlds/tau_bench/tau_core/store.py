@@ -22,13 +22,19 @@ from skillwright.worlds.tau_bench.tau_core.reward import (
     GoldState,
     Grade,
     TauTask,
+    begin,
     gold_state,
     grade,
     read_tasks,
 )
+from skillwright.worlds.tau_bench.tau_core.tau3_airline import TAU3_AIRLINE
+from skillwright.worlds.tau_bench.tau_core.tau3_retail import TAU3_RETAIL
+from skillwright.worlds.tau_bench.tau_core.telecom import TELECOM
 from skillwright.worlds.tau_bench.tau_core.tools import ToolResult, call_tool
 
-DOMAINS: Final[Mapping[str, Domain]] = {one.name: one for one in (RETAIL, AIRLINE)}
+DOMAINS: Final[Mapping[str, Domain]] = {
+    one.name: one for one in (RETAIL, AIRLINE, TAU3_RETAIL, TAU3_AIRLINE, TELECOM)
+}
 """The domains by name."""
 
 
@@ -47,7 +53,7 @@ class DataSource:
 
 def fetched_dir(domain: str = RETAIL.name) -> Path:
     """Return the folder for fetched data; it may not exist yet."""
-    return cache_dir() / f"tau_{domain}"
+    return cache_dir() / (domain if domain.startswith("tau3_") else f"tau_{domain}")
 
 
 def data_dir(
@@ -158,6 +164,8 @@ _CALLED: Final[Mapping[type, str]] = {
     list: "a list",
     str: "a text",
     int: "a whole number",
+    float: "a decimal number",
+    bool: "true or false",
 }
 
 
@@ -236,8 +244,8 @@ class Store:
         """Return the state after a task's gold actions; computed on first use."""
         found = self._golds.get((split, index))
         if found is None:
-            actions = self.task(split, index).actions
-            found = self._golds[(split, index)] = gold_state(self.tables, actions)
+            task = self.task(split, index)
+            found = self._golds[(split, index)] = gold_state(self.tables, task)
         return found
 
     def load(self) -> None:
@@ -280,7 +288,10 @@ class Store:
 
     def _read_tables(self) -> Tables:
         try:
-            return Tables(self.domain, {name: self._table(name) for name in self.domain.tables})
+            tables = {name: self._table(name) for name in self.domain.tables}
+            if self.domain.check:
+                self.domain.check(tables)
+            return Tables(self.domain, tables)
         except RecursionError as error:
             raise DataError(f"the data in {str(self.folder)!r} is nested too deeply") from error
 
@@ -332,6 +343,12 @@ def _check_record(record: Mapping[str, Any], kinds: Mapping[str, type], where: s
             raise DataError(f"{where}: {field} is not {_CALLED[kind]}")
 
 
+def is_original(store: Store) -> bool:
+    """Tell whether the data says that it is the original's; its files are checked."""
+    sums = manifest_of(store.folder, store.domain)
+    return all(sums.get(name) == checksum for name, checksum in store.domain.upstream.items())
+
+
 _stores: dict[tuple[str, str], Store] = {}
 
 
@@ -356,6 +373,7 @@ class TauEnv:
 
     Attributes:
         actions: All actions of the agent, as requested.
+        user_calls: All tool calls of the user.
     """
 
     def __init__(
@@ -367,6 +385,7 @@ class TauEnv:
     ) -> None:
         self.store, self.split, self.index = store, split, index
         self.actions: list[Action] = []
+        self.user_calls: list[Action] = []
         self._shared_task = store.task(split, index)
         self._own_task: TauTask | None = None
         self._db: Database | None = None
@@ -400,7 +419,7 @@ class TauEnv:
     def db(self) -> Database:
         """The episode's database."""
         if self._db is None:
-            self._db = Database(self.store.tables)
+            self._db = begin(self.store.tables, self._shared_task)
         return self._db
 
     @property
@@ -411,13 +430,19 @@ class TauEnv:
 
     def restart(self) -> None:
         """Reset the database and the actions."""
-        self.actions = []
-        self._db = Database(self.store.tables)
+        self.actions, self.user_calls = [], []
+        self.store.gold(self.split, self.index)  # a label that cannot be checked raises now
+        self._db = begin(self.store.tables, self._shared_task)
 
     def call(self, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
         """Call a tool; a wrong name or wrong arguments give an error as its result."""
         self.actions.append(Action(name, kwargs))
         return call_tool(self.db, name, kwargs)
+
+    def call_by_user(self, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
+        """Call one of the user's own tools."""
+        self.user_calls.append(Action(name, kwargs, by_user=True))
+        return call_tool(self.db, name, kwargs, by_user=True)
 
     def say(self, content: str) -> None:
         """Record a message of the agent; the caller gets the user's reply."""
@@ -426,4 +451,5 @@ class TauEnv:
     def grade(self) -> Grade:
         """Grade the episode in its current state."""
         gold = self.store.gold(self.split, self.index)
-        return grade(self.db, gold, self.said, self._shared_task.outputs)
+        calls = [*self.actions, *self.user_calls]
+        return grade(self.db, gold, self.said, self._shared_task, calls)

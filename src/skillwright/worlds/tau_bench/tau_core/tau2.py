@@ -1,21 +1,26 @@
 """Read tasks in the format of tau2-bench.
 
-Supported criteria are the records that the gold actions change and the texts that the agent has to
-say. A task with other criteria, or with another initial state, is refused instead of scored in
-part. `NL_ASSERTION` without assertions counts as 1, as in tau2-bench's evaluator.
+A task that names a tool, a function or a criterion which its domain does not have is refused
+instead of scored in part. `NL_ASSERTION` without assertions counts as 1, as in tau2-bench's
+evaluator; with assertions a model judges them (`judge`).
 
 Source: tau2-bench (arXiv:2506.07982), its task files.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from skillwright.core import DataError
+from skillwright.worlds.tau_bench.tau_core.domain import Domain
 
 MARK: Final = "evaluation_criteria"
 """Keys of that format that tau-bench does not have."""
 
 _GRADED: Final = ("DB", "COMMUNICATE")
+_KNOWN: Final = (*_GRADED, "ACTION", "ENV_ASSERTION", "NL_ASSERTION")
+_NEW_READ: Final = "get_item_details"  # tau-bench lacks it, and no read is required
+_KIND: Final = re.compile(r"\[(\w+)\]")
 _PARTS: Final = (
     ("persona", "Who you are: "),
     ("reason_for_call", ""),
@@ -25,12 +30,12 @@ _PARTS: Final = (
 )
 
 
-def from_tau2(entry: Mapping[str, Any], tools: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Convert a task of tau2-bench into tau-bench's format.
+def from_tau2(entry: Mapping[str, Any], domain: Domain, where: str) -> dict[str, Any]:
+    """Convert a task of tau2-bench into tau-bench's format, with the parts of its reward.
 
     Args:
         entry: The task, as in its file.
-        tools: The domain's own tools, by name.
+        domain: Whose tools and functions it may name.
         where: The file and the task, for messages.
 
     Raises:
@@ -38,7 +43,7 @@ def from_tau2(entry: Mapping[str, Any], tools: Mapping[str, Any], where: str) ->
     """
     try:
         criteria = entry[MARK]
-        reasons = [*_unmapped(entry, criteria, tools)]
+        reasons = [*_unmapped(entry, criteria, domain)]
         if not reasons:
             return _mapped(entry, criteria)
     except (AttributeError, KeyError, TypeError) as error:
@@ -50,47 +55,76 @@ def from_tau2(entry: Mapping[str, Any], tools: Mapping[str, Any], where: str) ->
 
 def _mapped(entry: Mapping[str, Any], criteria: Mapping[str, Any]) -> dict[str, Any]:
     actions = [
-        {"name": one["name"], "kwargs": one.get("arguments") or {}}
+        {
+            "name": one["name"],
+            "kwargs": one.get("arguments") or {},
+            "by_user": one.get("requestor") == "user",
+            "compared": one.get("compare_args"),
+        }
         for one in criteria.get("actions") or ()
     ]
     callers = [one["kwargs"]["user_id"] for one in actions if "user_id" in one["kwargs"]]
-    says = "COMMUNICATE" in _basis(criteria)
+    basis, number = _basis(criteria), str(entry.get("id", ""))
+    kind = _KIND.match(number)
     return {
-        "user_id": callers[0] if callers else str(entry.get("id", "")),
+        "user_id": callers[0] if callers else number,
         "instruction": _instruction(entry["user_scenario"]),
         "actions": actions,
-        "outputs": list(criteria.get("communicate_info") or ()) if says else [],
+        "outputs": _part(criteria, "communicate_info", "COMMUNICATE"),
+        "basis": tuple(basis),
+        "initial": [_function(one) for one in _initial(entry)],
+        "state": [_function(one) for one in _part(criteria, "env_assertions", "ENV_ASSERTION")],
+        "assertions": tuple(_part(criteria, "nl_assertions", "NL_ASSERTION")),
+        "kind": kind[1] if kind else "",
     }
 
 
 def _basis(criteria: Mapping[str, Any]) -> list[str]:
-    """Return the reward's criteria; by default the two that are supported."""
+    """Return the reward's criteria; tau2-bench's default is two of them."""
     basis = criteria.get("reward_basis")
     return list(_GRADED) if basis is None else list(basis)
 
 
+def _part(criteria: Mapping[str, Any], name: str, part: str) -> list[Any]:
+    """Return the criteria of a part of the reward, none if the reward does not depend on it."""
+    return list(criteria.get(name) or ()) if part in _basis(criteria) else []
+
+
+def _initial(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((entry.get("initial_state") or {}).get("initialization_actions") or ())
+
+
+def _function(one: Mapping[str, Any]) -> dict[str, Any]:
+    kwargs, expected = one.get("arguments") or {}, one.get("assert_value", True)
+    return {
+        "side": one["env_type"],
+        "name": one["func_name"],
+        "kwargs": kwargs,
+        "expected": expected,
+    }
+
+
 def _unmapped(
-    entry: Mapping[str, Any], criteria: Mapping[str, Any], tools: Mapping[str, Any]
+    entry: Mapping[str, Any], criteria: Mapping[str, Any], domain: Domain
 ) -> Iterator[str]:
-    basis = _basis(criteria)
-    judged = () if criteria.get("nl_assertions") else ("NL_ASSERTION",)
-    if others := [one for one in basis if one not in (*_GRADED, *judged)]:
+    if others := [one for one in _basis(criteria) if one not in _KNOWN]:
         yield f"its reward depends on {', '.join(map(str, others))}, which nothing here judges"
-    if "DB" not in basis:
-        yield "its reward does not depend on DB, and here every reward does"
-    if criteria.get("env_assertions"):
-        yield "it has env_assertions, which are functions of tau2-bench"
-    initial = entry.get("initial_state")
-    begun = [name for name, value in initial.items() if value] if initial else []
+    initial = entry.get("initial_state") or {}
+    begun = [name for name, value in initial.items() if value and name != "initialization_actions"]
     if begun:
         yield f"it begins with {', '.join(begun)}, and here every task begins with the data"
-    if entry.get("user_tools"):
+    if entry.get("user_tools") and not domain.user_tools:
         yield "its user has tools"
+    for one in (*_initial(entry), *_part(criteria, "env_assertions", "ENV_ASSERTION")):
+        tools = domain.user_tools if one["env_type"] == "user" else domain.tools
+        if one["func_name"] not in {**tools, **domain.functions.get(one["env_type"], {})}:
+            yield f"it calls {one['func_name']}, which is no function of domain {domain.name}"
     for action in criteria.get("actions") or ():
-        if action.get("requestor", "assistant") != "assistant":
-            yield f"its user calls {action['name']}"
-        elif action["name"] not in tools:
-            yield f"it calls {action['name']}, which is no tool of this domain"
+        by_user = action.get("requestor", "assistant") != "assistant"
+        tools = domain.user_tools if by_user else domain.tools
+        if action["name"] not in {*tools, _NEW_READ}:
+            who = "its user" if by_user else "it"
+            yield f"{who} calls {action['name']}, which is no tool of domain {domain.name}"
 
 
 def _instruction(scenario: Mapping[str, Any]) -> str:

@@ -122,26 +122,42 @@ class Refused(Exception):
     """A refusal of a tool; the observation is the message after ``Error: ``."""
 
 
-def call_tool(db: Database, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
-    """Answer a tool call as tau-bench does; never raise."""
+def call_tool(
+    db: Database, name: str, kwargs: Mapping[str, Any], *, by_user: bool = False
+) -> ToolResult:
+    """Answer a tool call as the original does; never raise.
+
+    Args:
+        db: The episode's database.
+        name: The tool.
+        kwargs: Its arguments.
+        by_user: Whether the simulated user calls, with its own tools.
+    """
     domain = db.tables.domain
-    tool = domain.tools.get(name)
+    tool = (domain.user_tools if by_user else domain.tools).get(name)
     if tool is None:
-        return ToolResult(f"Unknown action {name}", is_error=True)
+        unknown = f"Error: Tool '{name}' not found." if domain.is_tau3 else f"Unknown action {name}"
+        return ToolResult(unknown, is_error=True)
     try:
-        observation = _misfit(domain, name, kwargs) or tool(db, **kwargs)
+        observation = _misfit(domain, name, kwargs, by_user) or tool(db, **kwargs)
+        if domain.sync:
+            domain.sync(db)
     except Exception as error:  # noqa: BLE001 - a refusal, or an argument of the wrong type: its error is the answer
         observation = f"Error: {error}"
-    return ToolResult(observation, name == TRANSFER, observation.startswith("Error"))
+    ends = name == TRANSFER and not domain.is_tau3
+    return ToolResult(observation, ends, observation.startswith("Error"))
 
 
-def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any]) -> str | None:
+def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any], by_user: bool) -> str | None:
     """Return the error in the names of arguments, in Python's own words."""
     parameters = domain.parameters[name]
-    if kwargs.keys() == parameters.keys():
+    missing = [repr(one) for one, needed in parameters.items() if needed and one not in kwargs]
+    if not missing and kwargs.keys() <= parameters.keys():
         return None
     called = f"{''.join(word.capitalize() for word in name.split('_'))}.invoke()"
-    if "data" in kwargs:
+    if domain.is_tau3:
+        called = f"{domain.toolkit.replace('Tools', 'UserTools' if by_user else 'Tools')}.{name}()"
+    elif "data" in kwargs:
         # In tau-bench this is the name of the database, the first argument of every tool.
         return (
             f"Error: tau_bench.envs.{domain.name}.tools.{name}.{called} "
@@ -150,7 +166,6 @@ def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any]) -> str | None:
     for key in kwargs:
         if key not in parameters:
             return f"Error: {called} got an unexpected keyword argument '{key}'"
-    missing = [repr(parameter) for parameter in parameters if parameter not in kwargs]
     *most, last = missing
     listed = f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}" if most else last
     plural = "s" if most else ""
@@ -164,9 +179,33 @@ def known(found: T | None, what: str) -> T:
     return found
 
 
+def capitalized(tool: Tool) -> Tool:
+    """Return a tool of tau-bench whose refusals begin with a capital, as in tau2-bench."""
+
+    def call(db: Database, **kwargs: Any) -> str:
+        try:
+            return tool(db, **kwargs)
+        except Refused as refusal:
+            said = str(refusal)
+            raise Refused(f"{said[:1].upper()}{said[1:]}") from None
+
+    return call
+
+
+def _calculate(db: Database, expression: Any) -> str:
+    """Compute an expression as tau2-bench does."""
+    return calculate(expression).replace("Error: invalid", "Error: Invalid")
+
+
 SHARED_TOOLS: Final[Mapping[str, Tool]] = {
     "calculate": lambda db, expression: calculate(expression),
     "think": lambda db, thought: "",
     TRANSFER: lambda db, summary: "Transfer successful",
 }
 """The tools of every domain."""
+
+TAU3_SHARED_TOOLS: Final[Mapping[str, Tool]] = {
+    "calculate": _calculate,
+    TRANSFER: SHARED_TOOLS[TRANSFER],
+}
+"""The tools of tau2-bench's retail and airline domains that are the same in both."""

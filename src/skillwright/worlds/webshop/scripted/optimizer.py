@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from skillwright.core.agent import action_in
 from skillwright.worlds.scripted import Lesson, LessonAnalyst
@@ -103,73 +104,28 @@ def _shows(mistake: Callable[[Purchase], bool]) -> Callable[[str], bool]:
     return lambda episode: mistake(read_purchase(episode))
 
 
+WRITTEN: Final[Mapping[str, Any]] = json.loads(
+    Path(__file__).with_name("teachings.json").read_text(encoding="utf-8")
+)
+"""The texts of lessons and teachings."""
+
+_MISTAKES: Final[Mapping[ShopRule, Callable[[Purchase], bool]]] = {
+    ShopRule.OPTIONS: lambda one: one.bought and not one.wanted <= one.chosen,
+    ShopRule.NEXT_HIT: lambda one: one.bought and one.lacks_option and len(one.opened) == 1,
+    ShopRule.PRICE: lambda one: one.bought and one.is_too_dear,
+    ShopRule.FEATURES: lambda one: one.bought and one.is_unsure,
+    ShopRule.KEY_WORDS: lambda one: any(len(query.split()) > LONG_QUERY for query in one.queries),
+    ShopRule.BUY_IN_TIME: lambda one: not one.bought,
+    ShopRule.NEW_WORDS: lambda one: len(one.opened) > 1 and one.turned and len(one.queries) == 1,
+}
 LESSONS: Final[Mapping[ShopRule, Lesson]] = {
-    ShopRule.OPTIONS: Lesson(
-        "bought without choosing an option that the customer had named",
-        _shows(lambda one: one.bought and not one.wanted <= one.chosen),
-        (
-            "Before you buy, click every option that the instruction names, such as its color.",
-            "Set color, size and whatever else the customer names on the product's page, then buy.",
-        ),
-    ),
-    ShopRule.NEXT_HIT: Lesson(
-        "bought a product that could not be had as it was wanted",
-        _shows(lambda one: one.bought and one.lacks_option and len(one.opened) == 1),
-        (
-            "If a product lacks something that is wanted, go back and try the next hit.",
-            "Leave a product that does not fit, and look at another result or the next page.",
-        ),
-    ),
-    ShopRule.PRICE: Lesson(
-        "bought something that costs more than the customer allows",
-        _shows(lambda one: one.bought and one.is_too_dear),
-        (
-            "Pass over products whose price is above the limit.",
-            "Check that the price is within the customer's budget.",
-        ),
-    ),
-    ShopRule.FEATURES: Lesson(
-        "bought without making sure of what the title does not tell",
-        _shows(lambda one: one.bought and one.is_unsure),
-        (
-            "Open Features where the title does not tell what is wanted.",
-            "Read the features and the description of a product that seems to fit.",
-        ),
-    ),
-    ShopRule.KEY_WORDS: Lesson(
-        "searched for the customer's whole sentence",
-        _shows(lambda one: any(len(query.split()) > LONG_QUERY for query in one.queries)),
-        (
-            "Search with a few key words: the kind of thing, its attributes and options.",
-            "Keep the search short and drop the talk around it.",
-        ),
-    ),
-    ShopRule.BUY_IN_TIME: Lesson(
-        "looked on until the turns were used up",
-        _shows(lambda one: not one.bought),
-        (
-            "Buy the best that you have seen before the turns run out.",
-            "When few turns are left, buy the closest match: without a purchase nothing is won.",
-        ),
-    ),
-    ShopRule.NEW_WORDS: Lesson(
-        "had nothing more to try on the pages of one search",
-        _shows(lambda one: len(one.opened) > 1 and one.turned and len(one.queries) == 1),
-        (
-            "Where nothing fits, search again with other words.",
-            "After pages without a match, change the words of the query.",
-        ),
-    ),
+    rule: Lesson(of["failure"], _shows(mistake), (*of["wordings"],))
+    for rule, mistake in _MISTAKES.items()
+    for of in [WRITTEN["lessons"][rule]]
 }
 """Rule -> test for episodes that needed it, and the text that teaches it."""
 
-SUPERSTITIONS: Final = (
-    "Buy the first product of the results at once: the shop sorts the best one to the top.",
-    "Always take the cheapest product, so that nobody complains of the price.",
-    "Read all reviews of every product that you open.",
-    "Paste the customer's whole sentence into the search, so that no word is lost.",
-    "Keep looking until a product is perfect in every way.",
-)
+SUPERSTITIONS: Final[tuple[str, ...]] = tuple(WRITTEN["superstitions"])
 """Plausible advice that lowers the reward."""
 
 

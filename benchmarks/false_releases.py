@@ -1,0 +1,149 @@
+"""Count false releases where tasks are not independent, or an endpoint's level moves.
+
+    python benchmarks/false_releases.py [RUNS]
+
+Skills that change nothing are tested for release. In the first worlds the level of the endpoint
+rises, falls or switches while episodes are played; both sides of a pair start together, or, for
+comparison, one side is played after the other, as an engine would that has no pairs. In the last
+world val tasks are four near copies of ten questions, and each skill has a luck of its own at each
+question; clusters are counted once, or, for comparison, their tasks are taken to be independent.
+"""
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
+from skillwright.core.seeds import derive_seed
+from skillwright.evaluation import (
+    AlphaLedger,
+    Draws,
+    ReleaseTest,
+    SkillDuel,
+    Terms,
+    wilson_interval,
+)
+
+TASKS = 40
+LEVELS: dict[str, Callable[[int], float]] = {
+    "still": lambda call: 0.5,
+    "rising": lambda call: 0.2 + 0.6 * min(1.0, call / 1200),
+    "falling": lambda call: 0.8 - 0.6 * min(1.0, call / 1200),
+    "switching": lambda call: 0.3 if (call // 150) % 2 else 0.7,
+}
+"""Success rate by number of episodes started since the test began."""
+
+
+@dataclass
+class MovingEngine:
+    """Starts episodes in order; the level at the start decides the chance of success."""
+
+    level: Callable[[int], float]
+    rng: random.Random
+    calls: int = 0
+
+    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
+        """Play episodes, whatever the skill."""
+        del skills
+        return [self._played(spec) for spec in specs]
+
+    def _played(self, spec: EpisodeSpec) -> EpisodeResult:
+        rate = self.level(self.calls)
+        self.calls += 1
+        return EpisodeResult(spec, reward=float(self.rng.random() < rate))
+
+
+@dataclass
+class CopiesEngine:
+    """Solves all copies of a question with one chance, .1 or .9, by skill and question."""
+
+    seed: int
+    copies: int
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+
+    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
+        """Play episodes."""
+        contexts = skills.contexts([spec.task for spec in specs])
+        return [
+            EpisodeResult(spec, reward=float(self.rng.random() < self._rate(spec, context.text)))
+            for spec, context in zip(specs, contexts, strict=True)
+        ]
+
+    def _rate(self, spec: EpisodeSpec, skill: str) -> float:
+        question = int(spec.task.id[1:]) // self.copies
+        return 0.9 if derive_seed("luck", self.seed, skill, question) % 2 else 0.1
+
+
+class OneAfterTheOther(SkillDuel):
+    """Plays all episodes of one side, then those of the other."""
+
+    def __init__(self, engine: MovingEngine, *rest: Any) -> None:
+        super().__init__(Sides(engine), *rest)
+
+
+@dataclass
+class Sides:
+    """Reorders the episodes of a request by skill."""
+
+    engine: MovingEngine
+
+    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
+        """Play the episodes of the incumbent first."""
+        contexts = skills.contexts([spec.task for spec in specs])
+        order = sorted(range(len(specs)), key=lambda at: (contexts[at].text != "old", at))
+        played = await self.engine.run([specs[at] for at in order], skills)
+        found = dict(zip(order, played, strict=True))
+        return [found[at] for at in range(len(specs))]
+
+
+def released(duel: SkillDuel, seed: int, clusters: dict[str, str] | None = None) -> bool:
+    """Test a skill that changes nothing."""
+    terms = Terms(seed=seed, clusters=clusters or {})
+    return asyncio.run(ReleaseTest().judge(duel, AlphaLedger(0.05, 1), terms)).accepted
+
+
+def duel_of(engine: MovingEngine | CopiesEngine, seed: int, kind: type[SkillDuel]) -> SkillDuel:
+    """Return a duel of two skills that differ in their texts only."""
+    tasks = [Task(f"t{number}", "world") for number in range(TASKS)]
+    return kind(engine, tasks, PlainSkill("old"), PlainSkill("new"), Draws(seed))
+
+
+def drift(level: str, runs: int, kind: type[SkillDuel] = SkillDuel) -> int:
+    """Return the false releases among ``runs`` tests at an endpoint whose level moves."""
+    return sum(
+        released(duel_of(MovingEngine(LEVELS[level], random.Random(seed)), seed, kind), seed)
+        for seed in range(runs)
+    )
+
+
+def copies(runs: int, *, counted_once: bool, each: int = 4) -> int:
+    """Return the false releases among ``runs`` tests on near copies."""
+    clusters = {f"t{at}": f"q{at // each}" for at in range(TASKS)} if counted_once else None
+    return sum(
+        released(duel_of(CopiesEngine(seed, each), seed, SkillDuel), seed, clusters)
+        for seed in range(runs)
+    )
+
+
+def main() -> None:
+    """Print the share of false releases, with 95% intervals."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    rows = [
+        (f"level {level}", drift(level, runs), drift(level, runs, OneAfterTheOther))
+        for level in LEVELS
+    ]
+    rows.append(("four copies", copies(runs, counted_once=True), copies(runs, counted_once=False)))
+    print(f"{runs} tests of a skill without effect at alpha 5%: released, without the remedy")
+    for name, with_it, without in rows:
+        low, high = wilson_interval(with_it, runs)
+        print(f"{name:16} {with_it / runs:5.1%} ({low:.1%} to {high:.1%}) {without / runs:6.1%}")
+
+
+if __name__ == "__main__":
+    main()

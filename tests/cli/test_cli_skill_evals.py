@@ -1,0 +1,148 @@
+"""From a skill's folder with ``evals/evals.json`` to a configuration and a measured score."""
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from mock_openai import MockOpenAI, replies
+from skillwright.config import load_config
+
+HEAD = "---\nname: notes\ndescription: Sums up {notes}.\n---\n\n"
+
+
+@pytest.fixture(autouse=True)
+def no_key(monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+@pytest.fixture
+def folder(cli, tmp_path):
+    """Write a skill's folder with evals."""
+    del cli
+
+    def write(document, name="evals.json"):
+        made = tmp_path / "skills" / "notes"
+        (made / "evals").mkdir(parents=True, exist_ok=True)
+        (made / "SKILL.md").write_text(f"{HEAD}# Notes\n\n- Name the owner.\n")
+        (made / "evals" / name).write_text(json.dumps(document))
+        return made
+
+    return write
+
+
+def cases(count, **more):
+    return {
+        "skill_name": "notes",
+        "evals": [
+            {"id": at, "prompt": f"Greet person {at}.", "must_include": f"person {at}", **more}
+            for at in range(count)
+        ],
+    }
+
+
+def test_few_cases_are_measured_several_times_and_what_they_can_prove_is_said(cli, folder):
+    made = folder(cases(5))
+    shown = cli("init", "skills/notes", "--offline").stdout
+    assert "5 cases, 5 assertions: 5 checked by rule" in shown
+    assert "how well the skill does on 5 cases; training it needs at least" in " ".join(
+        shown.split()
+    )
+    assert "skillwright eval notes.yaml" in shown
+    config = load_config("notes.yaml")
+    assert config.skill.init == "skills/notes"
+    assert config.run.name == "notes"
+    assert config.env.config == {"prompt": "{{ prompt }}", "scorer": "assertions"}
+    measured = cli("eval", "notes.yaml").stdout
+    assert "5 test tasks x 4" in measured
+    said = " ".join(measured.split())
+    assert "Of a reply's assertions, " in said
+    assert "only if at least 5 of them get better and none worse" in said
+    episodes = json.loads(cli("runs", "episodes", "notes", "--json").stdout)
+    assert "has 'person 0'" in json.dumps(episodes)
+    assert '"checks"' not in json.dumps(episodes)
+    assert "every test task 4 times" in cli("estimate", "notes.yaml", "--split", "test").stdout
+    refused = cli("train", "notes.yaml", code=2).stderr
+    assert "0 train and 0 val tasks" in refused
+    assert made.is_dir()
+
+
+def test_enough_cases_are_split_so_that_a_gain_can_be_proven(cli, folder):
+    folder(cases(30))
+    shown = cli("init", "skills/notes", "--offline").stdout
+    assert "the release test finds a true gain" in " ".join(shown.split())
+    assert "skillwright train notes.yaml" in shown
+    assert load_config("notes.yaml").env.data.ratio == "1:1:1"
+
+
+def test_a_model_judges_what_no_rule_checks_and_what_is_left_out_is_said(cli, folder):
+    document = cases(3, expectations=["Is friendly"])
+    document["evals"].append({"id": "f", "prompt": "Read.", "files": ["no.txt"], "assertions": "x"})
+    folder(document)
+    made = json.loads(cli("init", "skills/notes", "--json").stdout)
+    assert (made["cases"], made["usable"]) == (4, 3)
+    assert made["left_out"] == ["1 case left out (f: no.txt): a file is missing"]
+    scorer = load_config("notes.yaml").env.config["scorer"]
+    assert scorer["kind"] == "assertions"
+    assert scorer["model"]["backend"] == "openai_chat"
+    shown = cli("init", "skills/notes", "--offline", "--to", "b.yaml").stdout
+    assert "3 assertions left out: for a judge" in " ".join(shown.split())
+
+
+def test_the_skills_own_folder_is_no_place_for_runs(cli, folder, monkeypatch):
+    monkeypatch.chdir(folder(cases(3)))
+    assert "change to a folder above it" in " ".join(cli("init", ".", code=2).stderr.split())
+
+
+def test_a_file_of_evals_finds_its_skill_and_one_alone_needs_none(cli, folder, tmp_path):
+    folder(cases(3))
+    cli("init", "skills/notes/evals/evals.json", "--offline")
+    assert load_config("notes.yaml").skill.init == "skills/notes"
+    (tmp_path / "greetings.json").write_text(json.dumps({"cases": cases(3)["evals"]}))
+    cli("init", "greetings.json", "--offline")
+    assert load_config("greetings.yaml").skill.init == ""
+
+
+def test_queries_about_the_description_become_a_question(cli, folder):
+    queries = [{"query": f"Sum up notes {at}", "should_trigger": at % 2 == 0} for at in range(20)]
+    folder(queries)
+    shown = cli("init", "skills/notes", "--offline").stdout
+    assert "20 requests that should or should not open the skill" in shown
+    config = load_config("notes.yaml").env.config
+    assert config["answer"] == "should_trigger"
+    assert "description: Sums up (notes)." in config["prompt"]
+
+
+async def test_a_folder_is_measured_without_a_configuration(cli, folder, monkeypatch):
+    folder(cases(5))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mock")
+    async with MockOpenAI(replies(*["Hello person 1 and person 2!"] * 99)) as server:
+        there = f"models.target.base_url={server.base_url}"
+        words = ("eval", "--skill", "skills/notes", "--set", there)
+        shown = (await asyncio.to_thread(cli, *words)).stdout
+        prompts = json.dumps(server.bodies)
+    assert re.search(r"40% +\[", shown), shown
+    assert "Name the owner." in prompts
+    assert "must_include" not in prompts
+    assert "name: notes" not in prompts
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["eval"], "name a configuration, or a skill's folder with evals"),
+        (["eval", "--skill", "bare"], "has a skill and no evals; write evals/evals.json"),
+        (["init", "bare"], "has a skill and no evals; write evals/evals.json"),
+        (["init", "empty"], "is a folder without a SKILL.md"),
+        (["init", "skills/notes"], "holds no cases; write one such as"),
+    ],
+)
+def test_folders_that_cannot_be_measured_are_refused(refused, folder, tmp_path, words, said):
+    folder({"skill_name": "notes", "evals": []})
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "SKILL.md").write_text(HEAD + "x\n")
+    assert said in refused(*words)
+    assert not (tmp_path / "notes.yaml").exists()
