@@ -21,7 +21,7 @@ from skillwright.evaluation import (
     detectable_gain,
 )
 from skillwright.evaluation.gates import explore
-from skillwright.evaluation.gates.plan import Spending, held_back, tests_now
+from skillwright.evaluation.gates.plan import Spending, held_back, is_time_to_test
 from skillwright.evaluation.gates.release import RELEASE_SHARES, SignTest
 from skillwright.evaluation.gates.standing import Standing
 from skillwright.evaluation.verdict import Seen
@@ -112,7 +112,8 @@ def by_worth(run: Run) -> Outcome:
         if current is not initial and current is not released:
             standing = _Standings.of(ids, seen)
             mean = (run.cost - begun - tests) / max(len(verdicts), 1)
-            if tests_now(standing, Spending(run.left, mean, STEP_COST), is_last=is_last):
+            spending = Spending(run.left, mean, STEP_COST)
+            if is_time_to_test(standing, spending, is_last=is_last):
                 duel, before = SimulatedDuel(run, initial, current), run.cost
                 terms = Terms(
                     seed=run.number,
