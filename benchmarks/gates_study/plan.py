@@ -19,7 +19,7 @@ LOW, HIGH = "low beta(.5,5)", "high beta(5,.5)"
 NULL = "all useless"
 TASKS = (20, 40, 100, 200)
 BUDGETS = (1600, 3000)
-CURVE = (400, 800, 1600, 3000, 6000)
+CURVE = (400, 800, 1600, 3000)
 """Total costs of the figure."""
 
 GOALS = {  # least share of SkillOpt's unproven gain that is released and proven, by budget
@@ -42,6 +42,10 @@ PART = 100
 """Runs of one piece of work."""
 
 
+ROUNDS = (100, 300, 600, 1000)
+"""Runs of every cell and rule after each round of the plan."""
+
+
 @dataclass(frozen=True)
 class Work:
     """Runs of one cell under one rule, with numbers ``first`` to ``last`` - 1."""
@@ -58,18 +62,17 @@ def whole(runs: int) -> list[Work]:
     Args:
         runs: Maximum runs of a cell and rule.
     """
-    goals = [_cell(*key, budget) for key in GOALS for budget in BUDGETS]
+    goals = [_cell(*key, budget) for budget in BUDGETS for key in GOALS]
     null = [
         Cell(world, NULL, tasks, budget)
-        for world, tasks in [*product([MAIN], (40, 20, 100, 200)), *product(WORLDS, (40,))]
         for budget in BUDGETS
+        for world, tasks in [*product([MAIN], (40, 20, 100)), *product(WORLDS, (40,))]
     ]
     curves = [_cell(*key, budget) for key in SHOWN for budget in CURVE]
     kinds = [
         Cell(MAIN, mixture, 40, budget, edits=edits)
-        for edits in EDITS
+        for budget, edits in product(BUDGETS, EDITS)
         for mixture in ("mixed", "mostly harmful")
-        for budget in BUDGETS
     ]
     prices = [
         Cell(MAIN, mixture, 40, budget, optimizer=price)
@@ -86,26 +89,19 @@ def whole(runs: int) -> list[Work]:
         Cell(world, mixture, tasks, budget)
         for budget, world, mixture, tasks in product(BUDGETS, WORLDS, MIXTURES, TASKS)
     ]
-    return list(
-        _parts(
-            runs,
-            (goals, COMPARED, 300),
-            (null, (DEFAULT,), 600),
-            (goals, RULES, 200),
-            (kinds, (*COMPARED, ORACLE), 300),
-            (curves, RULES, 200),
-            (prices, COMPARED, 300),
-            ([_cell(*key, 1600) for key in SHOWN], (SMALL_CHUNKS,), 200),
-            (power, (POWER,), 200),
-            (others, COMPARED, 100),
-            (goals, COMPARED, 1000),
-            (others, (*COMPARED, ORACLE), 300),
-            (null, (DEFAULT,), 1000),
-            (kinds, COMPARED, 1000),
-            (curves, RULES, 1000),
-            (others, RULES, 1000),
-        )
-    )
+    sections = [
+        (goals, COMPARED),
+        (null, (DEFAULT,)),
+        (goals, RULES),
+        (curves, RULES),
+        (kinds, (*COMPARED, ORACLE)),
+        ([_cell(*key, 1600) for key in SHOWN], (SMALL_CHUNKS,)),
+        (power, (POWER,)),
+        (prices, COMPARED),
+        (others, COMPARED),
+    ]
+    rounds = [(*section, size) for size in ROUNDS for section in sections]
+    return list(_parts(runs, *rounds))
 
 
 def short() -> list[Work]:

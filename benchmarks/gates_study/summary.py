@@ -19,6 +19,7 @@ NOTHING = 1e-12  # gains up to this are none
 WORTH_A_RATIO = 0.004  # if SkillOpt's rule gains less than this, a ratio to it says nothing
 ENOUGH = 100  # proofs without which nothing is said about their intervals
 FALSE, FALSE_BOUND, NOT_BETTER = 0.05, 0.065, 0.02
+DOUBT_OVERSTATED = 3.0  # the belief's variance by the squared error of its gain, as measured
 COVERED, BIAS = (0.93, 0.97), 0.01
 
 TARGETS = {
@@ -89,6 +90,7 @@ def _proofs(columns: Mapping[str, Table]) -> Row:
     )
     known = ~np.isnan(low)
     covered = (low <= gain) & (gain <= high)
+    shrunken, moved = shrink(printed, high - low, believed, doubt)
     return {
         "proofs": int(there.sum()),
         "bias": float((printed - gain).mean()),
@@ -96,7 +98,28 @@ def _proofs(columns: Mapping[str, Table]) -> Row:
         "covered": float(covered[known].mean()) if known.any() else None,
         "belief_bias": float((believed - gain).mean()),
         "belief_covered": float((np.abs(believed - gain) <= 1.96 * doubt).mean()),
+        "shrunken_bias": float((shrunken - gain)[known].mean()) if known.any() else None,
+        "shrunken_covered": float((np.abs(shrunken - gain) <= moved)[known].mean())
+        if known.any()
+        else None,
     }
+
+
+def shrink(printed: Table, width: Table, believed: Table, doubt: Table) -> tuple[Table, Table]:
+    """Return printed gains shrunken towards what was believed before, and half of an interval.
+
+    The two are weighted by their variances. The draws of a release test decided nothing before, but
+    only a high result ends it early. The interval is as wide as the printed one.
+
+    Args:
+        printed: Gain in the draws of the release test.
+        width: Width of its 95% interval.
+        believed: Expected gain by the draws of the steps.
+        doubt: Standard deviation of that.
+    """
+    noise, prior = (width / (2 * 1.96)) ** 2, doubt**2 / DOUBT_OVERSTATED
+    weight = prior / np.maximum(prior + noise, 1e-12)
+    return weight * printed + (1 - weight) * believed, width / 2
 
 
 def _compared(ours: Table, theirs: Table) -> Row:

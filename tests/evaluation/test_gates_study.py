@@ -193,6 +193,14 @@ def test_printed_gains_are_compared_with_the_truth_where_something_is_proven(par
     assert proofs["belief_covered"] == 0.5
 
 
+def test_a_printed_gain_is_shrunken_by_its_noise_and_the_doubt_before_it(part):
+    shrink = part("gates_study.summary").shrink
+    printed, width, believed = np.array([0.4, 0.4]), np.array([0.392, 0.392]), np.array([0.2, 0.2])
+    shrunken, half = shrink(printed, width, believed, np.array([3**0.5 * 0.1, 0.0]))
+    assert shrunken == pytest.approx([0.3, 0.2])
+    assert half == pytest.approx([0.196, 0.196])
+
+
 def test_targets_name_the_cells_that_miss_them(part, cell):
     summary = part("gates_study.summary")
     fine = table(part, out=[1] * 8 + [0] * 392)
