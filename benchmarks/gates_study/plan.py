@@ -98,9 +98,12 @@ def whole(runs: int) -> list[Work]:
         ([_cell(*key, 1600) for key in SHOWN], (SMALL_CHUNKS,)),
         (power, (POWER,)),
         (prices, COMPARED),
-        (others, COMPARED),
     ]
-    rounds = [(*section, size) for size in ROUNDS for section in sections]
+    last = (others, COMPARED)
+    few, some, *many = ROUNDS
+    rounds = [(*section, few) for section in sections]
+    rounds += [(goals, COMPARED, some), (null, (DEFAULT,), some), (others, COMPARED, few)]
+    rounds += [(*section, size) for size in (some, *many) for section in (*sections, last)]
     return list(_parts(runs, *rounds))
 
 
