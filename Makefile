@@ -45,6 +45,7 @@ $(READY): $(TRAIN)
 demo: $(CORE) ## train a skill, then weights, on generated houses, offline; each half shows what it is worth
 	@echo "Part 1 of 2, text: train a skill (half a minute)"
 	@$(BIN)/skillwright demo --half text
+	@echo "These commands are in $(BIN); for a shell that finds them: source $(BIN)/activate"
 	@echo "Part 2 of 2, weights: train a policy (minutes; Ctrl-C leaves the result above whole)"
 	@$(MAKE) --no-print-directory $(TRAIN)
 	@$(BIN)/skillwright demo --half weights

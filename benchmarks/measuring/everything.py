@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/measuring/everything.py [NAME ...]
 
 Names choose some of them. Those that take an hour run by themselves: `rl_study.py` and
-`noisy_household.py`; of `gates.py` and `referee.py` the short form runs here.
+`noisy_household.py`; of `check.py`, `gates.py` and `referee.py` the short form runs here.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1]
 BY_THEMSELVES = ("lm_study", "noisy_household", "rl_study")
-OPTIONS = {"gates": ("--short",), "referee": ("--short",)}
+OPTIONS = {"check": ("--short",), "gates": ("--short",), "referee": ("--short",)}
 
 
 @dataclass(frozen=True, slots=True)

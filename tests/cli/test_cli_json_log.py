@@ -91,5 +91,5 @@ def test_a_warning_is_a_line():
 def test_the_guide_names_every_event():
     page = DOCS.read_text(encoding="utf-8")
     names = [event_name(kind) for kind in get_args(RlEvent)]
-    assert len(names) == 16
+    assert len(names) == 17
     assert not [name for name in names if f"`{name}`" not in page]

@@ -83,7 +83,9 @@ def test_a_model_judges_what_no_rule_checks_and_what_is_left_out_is_said(cli, fo
     folder(document)
     made = json.loads(cli("init", "skills/notes", "--json").stdout)
     assert (made["cases"], made["usable"]) == (4, 3)
-    assert made["left_out"] == ["1 case left out (f: no.txt): a file is missing"]
+    assert made["left_out"] == [
+        "1 case left out (f: no.txt): a file is missing; its path begins at 'skills/notes'"
+    ]
     scorer = load_config("notes.yaml").env.config["scorer"]
     assert scorer["kind"] == "assertions"
     assert scorer["model"]["backend"] == "openai_chat"

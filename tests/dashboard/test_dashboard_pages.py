@@ -1,6 +1,7 @@
 """Pages over a run: every view shows what the store holds, and nothing of it can act."""
 
 import csv
+import html
 import json
 import re
 import shutil
@@ -8,11 +9,14 @@ import shutil
 import pytest
 from starlette.testclient import TestClient
 
+from doors import ALL_RULES, Walker, doors_config, llms
 from paged import HOSTILE, TOKEN, played
 from skillwright.dashboard import html_report, make_app, markdown_report
 from skillwright.dashboard.app import form_key
 from skillwright.dashboard.facts import csv_text
 from skillwright.jobs.inspect import ExportRows, export_run, read_run
+from skillwright.jobs.run import NullCallback
+from skillwright.jobs.text import CheckPlan, run_check, start_check
 from skillwright.runs import RunStore
 
 RUN = "/runs/trained/"
@@ -29,6 +33,17 @@ def test_every_view_of_a_trained_run_is_shown(pages, view):
 def test_the_list_says_what_each_run_gained(pages, root):
     gain = read_run("trained", root).state.report.gains["best"].gain
     assert f"{gain:+.3f}" in pages.get("/").text
+
+
+async def test_a_check_shows_its_answer_and_both_skills(pages, root):
+    config = doors_config(root.parent, run={"name": "checked", "root": str(root)})
+    with start_check(config, ALL_RULES, "", CheckPlan("new.md", "no skill", "val")) as run:
+        report = await run_check(run, NullCallback(), llms(Walker()))
+    page = html.unescape(pages.get("/runs/checked/").text)
+    assert report.verdict.sentence in page
+    assert "old: no skill; new: new.md" in page
+    assert "Verdicts of the gate" not in page
+    assert "better" in pages.get("/").text
 
 
 def test_a_line_of_the_skill_leads_to_the_turns_that_it_was_written_from(pages):

@@ -66,7 +66,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, wanted, line):
     )
     done = run("resume", "runs/demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "released: runs/demo/best_skill.md" in done.stdout
+    assert "(runs/demo/best_skill.md)" in done.stdout
     assert story(tmp_path / "runs" / "demo") == wanted
 
 

@@ -221,7 +221,9 @@ async def test_a_command_that_was_stopped_is_given_again_and_ends_the_same(tmp_p
                 await evolve_bank(config, file, 2, StopAt(*MOMENTS[moment]), cast(walker, teacher))
             assert len(kept(file)[1]) == 1  # nothing is written down before the end
         report = await evolve_bank(config, file, 2, NullCallback(), cast(walker, teacher))
-        assert len(set(walker.calls)) == len(walker.calls)  # nobody was asked twice
+        # Only calls in flight when the process ended are made again.
+        in_flight = config.rollout.max_concurrent if name == "part" else 0
+        assert len(walker.calls) - len(set(walker.calls)) <= in_flight
         ends.append((kept(file), len(teacher.asked), [one.to_dict() for one in report.rounds],
                      report.release))  # fmt: skip
     assert ends[0] == ends[1]

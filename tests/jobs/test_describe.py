@@ -8,7 +8,7 @@ import yaml
 
 from bank_houses import Replies
 from skillwright.bank.formats.description import with_description
-from skillwright.core import DataError, UsageError
+from skillwright.core import DataError, ModelError, ModelTimeout, UsageError
 from skillwright.jobs.inspect import (
     DescribePlan,
     requests_in,
@@ -140,6 +140,15 @@ async def test_a_model_writes_and_chooses_where_there_is_one(tmp_path):
     found = await trained(folder, writer=llm, chooser=llm, make=make)
     assert found.is_proven, found
     assert (found.new, found.decided_by) == (better, "openai_chat:small")
+
+
+async def test_a_model_that_does_not_answer_is_an_error_and_no_zero(tmp_path):
+    def down(messages):
+        raise ModelTimeout("no route")
+
+    llm, make = model_of(down)
+    with pytest.raises(ModelError, match="openai_chat:small decided no request: no route"):
+        await trained(folder_of(tmp_path, HEAD), writer=llm, chooser=llm, make=make)
 
 
 HEADS = {

@@ -10,7 +10,7 @@ from doors import ALL_RULES, Coach, Walker, doors_config, doors_settings, look, 
 from skillwright.cli.app import app
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
-from skillwright.jobs.run import ACCEPTED_SHARE, Assumptions, Sizes, expected_turns, make_splits
+from skillwright.jobs.run import Assumptions, Sizes, expected_turns, make_splits
 from skillwright.jobs.text import EvalPlan, estimate, estimate_evaluation, expected_episodes
 from skillwright.models import HttpClient
 from somebodys import Documented, adapter_config
@@ -43,10 +43,10 @@ async def test_episodes_per_stage_are_those_of_a_run_that_was_made(tmp_path, gat
     # A clear gain is proven at the first look; two looks are expected.
     assert ("release test" in found) is (gate == "explore")
     if gate == "explore":
-        assert found["release test"].episodes == 2 * played["release"] == 192
-    # Two candidates of which one is accepted: one more than is assumed.
+        assert found["release test"].episodes == 1.5 * played["release"] == 72
+    # Two candidates of which one is accepted: one more than is assumed. Clear ones take few draws.
     judged = found["baseline"].episodes + found["gate"].episodes
-    assert judged == pytest.approx(played["gate"], rel=0.25)
+    assert judged == pytest.approx(played["gate"], rel=0.5 if gate == "explore" else 0.25)
     assert found["reflect"].calls == pytest.approx(asked["reflect"], abs=2)
 
 
@@ -64,10 +64,7 @@ async def test_the_episodes_are_those_that_are_expected_of_a_run(skill, sections
     splits = make_splits(config)
     sizes = Sizes(len(splits.train.tasks), len(splits.val.tasks), len(splits.test))
     expected = expected_episodes(config, sizes, starts_blank=not skill)
-    # The one difference: after a candidate that was refused, the gate reuses the skill in force.
-    decided = config.decisions(sizes.train) * config.evaluation.gate.expected_rollouts(sizes.val)
-    judged = round(decided * (1 + ACCEPTED_SHARE) / 2)
-    assert sum(stage.episodes for stage in found.values()) == expected - decided + judged
+    assert sum(stage.episodes for stage in found.values()) == expected
 
 
 async def test_longer_training_takes_more_of_what_it_repeats(tmp_path):

@@ -191,8 +191,8 @@ def test_a_file_without_results_is_refused_with_the_place(write, name, text, sai
         compare_runs(write(name, text), other)
 
 
-@pytest.mark.parametrize("text", ["85%", "0.85", " .85 "])
+@pytest.mark.parametrize("text", ["85%", "0.85", " .85 ", "0,85"])
 def test_a_share_is_read_as_people_write_it(write, text):
-    path = write("a.csv", f"id,score\nx,{text}\ny,1\n")
+    path = write("a.csv", f"id;score\nx;{text}\ny;1\n")
     found = compare_runs(path, write("b.csv", "id,score\nx,1\ny,1\n"), metric="soft")
     assert found.overall.first == pytest.approx(0.925)

@@ -22,7 +22,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from skillwright.bank import document_folder, write_agent_skills
 from skillwright.core import EpisodeResult, EpisodeSpec, Pair, Task
 from skillwright.core.jsonio import digest
-from skillwright.evaluation import AlphaLedger, PairedGate, ReleaseTest, StrictGate, Terms
+from skillwright.evaluation import (
+    AlphaLedger,
+    PairedGate,
+    ReleaseTest,
+    StrictGate,
+    Terms,
+    in_random_order,
+)
 from skillwright.jobs.inspect import Evidence, verify_skills
 from skillwright.jobs.inspect.evidence import (
     Measured,
@@ -97,10 +104,8 @@ async def proven(method, *, gain=0.16, seed=0):
 
 
 def scores_of(agent):
-    return [
-        TaskPairs(one, kind_of(one), tuple(old), tuple(new))
-        for one, (old, new) in agent.scores.items()
-    ]
+    order = in_random_order(agent.task_ids, TERMS.seed)  # the test's, for its signs
+    return [TaskPairs(one, kind_of(one), *map(tuple, agent.scores[one])) for one in order]
 
 
 def evidence_of(method, verdict, scores, text=TEXT, model="openai_chat:small"):

@@ -162,11 +162,16 @@ COMMANDS = (
         "Compare two runs, paired by task: the effect with its interval, and which tasks flipped.",
         _INSPECT,
     ),
-    ("runs", "runs:app", "Look at runs.", _INSPECT),
+    (
+        "runs",
+        "runs:app",
+        "Look into runs: episodes and what was prompted, decisions, costs; exports.",
+        _INSPECT,
+    ),
     (
         "view",
         "view:view",
-        "Show runs in a browser: tasks, verdicts, skills, episodes, costs; read-only, local.",
+        "Show runs in a browser: tasks, verdicts, skills, episodes, costs; local.",
         _INSPECT,
     ),
     (

@@ -22,6 +22,7 @@ from skillwright.jobs.inspect import (
     train_description,
     write_description,
 )
+from skillwright.jobs.run.preflight import ask_models
 from skillwright.models import ModelConfig
 
 out = make_console()
@@ -67,6 +68,8 @@ def describe(
         if folder.name == SKILL_FILE:
             folder = folder.parent
         plan = DescribePlan(folder, queries, settings, writer, chooser)
+        if writer is not None and chooser is not None:
+            asyncio.run(ask_models({"optimizer": writer, "target": chooser}))
         found = asyncio.run(train_description(plan))
         follows = write_description(found) if found.content and not dry_run else []
     written = bool(found.content) and not dry_run

@@ -171,7 +171,8 @@ def show_skill(evals: SkillEvals, llms: Llms | None, facts: Mapping[str, Any]) -
     if llms is not None and llms.needs_key:
         print_words(out, f"Before it runs: {llms.remark}.", "yellow")
     command = f"skillwright {facts['next']} {shlex.quote(facts['path'])}"
-    out.print(f"Next:  {command}", markup=False)
+    first = "" if facts["usable"] else "once a case can be scored,  "
+    out.print(f"Next:  {first}{command}", markup=False)
     if evals.skill is not None and facts["next"] == "eval":
         out.print(f"Without the skill:  {command} --set skill.init=", markup=False)
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from skillwright.jobs.inspect import RunSummary, StudySummary
 
 _OTHERS = {
-    "episodes": "List episodes of a run, the latest first; `runs view` shows one of them.",
+    "episodes": "List episodes of a run with question, answer and score, the latest first.",
     "view": "Show an episode turn by turn: prompt with skills, observations, actions, calls, "
     "reward.",
     "export": "Write a run's episodes or calls into a file: JSON lines, Parquet, OpenTelemetry.",
-    "show": "Show a run or study: status, decisions, scores and usage.",
+    "show": "Show a run or study: every decision with edits and reasons, scores and usage.",
 }
 
 
@@ -42,7 +42,11 @@ class _Runs(TyperGroup):
             self.add_command(LazyCommand(name, Command(place, summary, "Commands")))
 
 
-app = typer.Typer(help="Look at runs.", cls=_Runs, no_args_is_help=True)
+app = typer.Typer(
+    help="Look into runs: episodes and what was prompted, decisions, costs; exports.",
+    cls=_Runs,
+    no_args_is_help=True,
+)
 out = make_console()
 
 _TO_THE_MINUTE = len("2026-01-31 23:59")
@@ -50,7 +54,7 @@ _TO_THE_MINUTE = len("2026-01-31 23:59")
 
 @app.callback()
 def _group() -> None:
-    """Look at runs."""
+    """Look into runs: episodes and what was prompted, decisions, costs; exports."""
 
 
 @app.command("list")
@@ -89,7 +93,7 @@ def _runs_table(found: "Sequence[ListedRun | StudySummary]") -> Table:
     table.add_column("run", overflow="fold")
     table.add_column("job", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
-    for name in ("accepted", "episodes"):
+    for name in ("kept", "episodes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("result")
     for one in found:
@@ -103,7 +107,7 @@ def _runs_table(found: "Sequence[ListedRun | StudySummary]") -> Table:
             str(one.episodes),
             escape(one.result) + scripted,
         )
-    table.caption = "accepted: candidates, and steps decided"
+    table.caption = "kept: changes of the skill, of steps decided"
     return table
 
 

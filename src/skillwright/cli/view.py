@@ -47,7 +47,7 @@ def view(
         bool, typer.Option("--open/--no-open", help="Open the address in a browser.")
     ] = False,
 ) -> None:
-    """Show runs in a browser: tasks, verdicts, skills, episodes, costs; read-only, local."""
+    """Show runs in a browser: tasks, verdicts, skills, episodes, costs; local."""
     import uvicorn
 
     with exit_codes():

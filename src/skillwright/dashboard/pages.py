@@ -81,6 +81,7 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "facts": facts_of(summary, reader),
             "config": config_text(reader.folder),
             "gain": gain_of(summary),
+            "checked": summary.check,
             "status": status_of(summary),
             "pace": pace_of(summary, reader),
             "stopped": summary.stopped,

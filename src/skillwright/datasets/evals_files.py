@@ -270,7 +270,7 @@ def _file(found: Any, path: Path) -> tuple[str, str, str]:
     where = str(given.get("source") or name)
     file = next((one for one in (root / where, path.parent / where) if _exists(one)), None)
     if file is None:
-        return where, "", "a file is missing"
+        return where, "", f"a file is missing; its path begins at {str(root)!r}"
     if not is_inside(file, root):
         return where, "", f"a file lies outside {str(root)!r}"
     if not file.is_file():

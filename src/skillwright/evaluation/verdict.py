@@ -62,6 +62,7 @@ class Seen(JsonRecord):
         candidate: Draws of the candidate; for the first record of a run, of the initial skill.
         incumbent: New draws of the current skill.
         accepted: Whether the candidate became the current skill.
+        train: Sum and number of the scores of the current skill on the step's train batch.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN
@@ -69,6 +70,7 @@ class Seen(JsonRecord):
     candidate: Rewards
     incumbent: Rewards = field(default_factory=dict)
     accepted: bool = False
+    train: tuple[float, int] = (0.0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ async def test_weights_that_gain_are_kept_and_the_run_ends_with_them(tmp_path):
     assert steps[2].verdict.reason.startswith("Accepted as current")
     assert steps[4].before == steps[2].candidate
     assert report.state.release.accepted
-    assert report.state.ledger.made == 1  # steps spend nothing; the release test does
+    assert report.state.ledger.made == 0  # a proof leaves its alpha for the next claim
 
 
 async def test_draws_are_fresh_after_each_accepted_change_of_bank_or_weights(tmp_path):

@@ -42,7 +42,7 @@ SIGN: Final[Array] = np.array([0.0, *[1.0] * _GOOD, *[-1.0] * _BAD])
 IS_GOOD: Final = SIGN > 0
 IS_BAD: Final = SIGN < 0
 
-PRIOR_COUNTS: Final = (1.0, 0.4, 1.0)
+PRIOR_COUNTS: Final = (1.0, 0.5, 1.0)
 """How many edits that do nothing, mend and break the run has seen before it begins."""
 
 CONCENTRATION: Final = 1.5
@@ -53,7 +53,12 @@ AHEAD: Final = (10, 20, 40, 80, 160)
 """Numbers of further draws whose worth is computed: few draws alone often cannot turn a decision.
 """
 
+OFFSET_VARIANCE: Final = 0.01
+"""Prior variance of the difference in mean score between train and val tasks."""
+
 _FLOOR: Final = 1e-9
+_LEAST_ERROR: Final = 0.06  # of the mean, where train batches disagree with it
+_EDGES: Final = (0.02, 0.98)
 
 
 def _moves(to: Array) -> Array:
@@ -165,6 +170,8 @@ class Belief:
             `PRIOR_COUNTS`.
         gained: Expected gain of the current skill over the initial one.
         variance: Variance of that gain.
+        offset: How much more the current skill is expected to score on train than on val tasks.
+        offset_variance: Variance of that.
     """
 
     rates: Array
@@ -172,6 +179,8 @@ class Belief:
     counts: Array
     gained: float = 0.0
     variance: float = 0.0
+    offset: float = 0.0
+    offset_variance: float = OFFSET_VARIANCE
 
     @classmethod
     def of_draws(cls, drawn: Drawn) -> Self:
@@ -225,6 +234,30 @@ class Belief:
         """Return the belief after further draws of the current skill."""
         rates = _normal(self.rates * _likelihood("same", drawn))
         return replace(self, rates=rates)
+
+    def with_train(self, total: float, plays: int) -> Self:
+        """Return the belief after a train batch, which is played with the current skill anyway.
+
+        Train tasks are others, may be harder, and are those that the skill was written for. So the
+        difference to val is believed and learned too, and what it leaves open makes the batch count
+        for less: as few draws, spread over all val tasks.
+
+        Args:
+            total: Sum of the scores.
+            plays: Their number, above 0.
+        """
+        mean = total / plays
+        noise = max(mean * (1 - mean), 0.09) / plays
+        each = plays / (1 + self.offset_variance / noise) / len(self.rates)
+        counts = np.full(len(self.rates), each)
+        level = float(np.clip(mean - self.offset, *_EDGES))
+        error = max(self.error, _LEAST_ERROR)
+        part = self.offset_variance / (error**2 + self.offset_variance + noise)
+        return replace(
+            self.with_draws(Drawn(level * counts, counts)),
+            offset=self.offset + part * (mean - self.mean - self.offset),
+            offset_variance=self.offset_variance * (1 - part),
+        )
 
     def price(self, step_cost: float) -> float:
         """Return the gain per rollout that a new edit is expected to bring.

@@ -50,7 +50,7 @@ class Exploration:
 
     Without earlier draws in ``terms.seen``, it begins with one draw of each task on both sides, and
     leaves out tasks on which both sides have the same skill text, because there they share their
-    episodes.
+    episodes. If these draws decide, any gain in their sum is accepted.
 
     Args:
         duel: Draws the results.
@@ -90,8 +90,8 @@ class Exploration:
                 one: self._old.rewards[one] for one in self._task_ids if one in self._old.rewards
             }
             return Standing.of(self._task_ids, [Seen(self._old.rewards)])
-        standing = Standing.of(self._task_ids, self._terms.seen)
-        if standing.repeats is None and self._room(2 * REPEATS):
+        standing = Standing.of(self._task_ids, self._terms.seen).with_train(self._terms.train)
+        if standing.is_in_doubt and self._room(2 * REPEATS):
             await self._both(self._next(min(REPEATS, len(self._task_ids))))
             standing = standing.with_own(self._old.rewards)
         return standing
@@ -110,7 +110,14 @@ class Exploration:
             if not await self._candidate(self._next(size)) or self._repeats():
                 break
             weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
-        return self._nothing() if self._is_lost() else self._by_gain(standing, weighed)
+        if self._is_lost():
+            return self._nothing()
+        # Without a belief, draws of both sides that are all alike are compared task by task, so
+        # that a release test can account for the selection (`chosen_p_value`).
+        is_paired = not self._terms.seen and (done <= len(self._task_ids) or self._repeats())
+        if is_paired:
+            return self._by_sum(standing)
+        return self._by_gain(standing, weighed)
 
     async def _alike(self, standing: Standing) -> Verdict:
         """Draw all tasks once; where answers do not vary, more draws tell nothing."""
@@ -144,13 +151,12 @@ class Exploration:
         better, tasks = sum(gain > 0 for gain in moved.values()), max(len(means), 1)
         accepted = fsum(moved.values()) > _ROUNDING
         after = standing.after(self._new.rewards, accepted=accepted)
-        facts = (
-            f"{better} of {len(means)} tasks went better and {len(moved) - better} worse; the "
-            "agent answers alike each time, so one draw of each decides"
-        )
+        facts = f"{better} of {len(means)} tasks went better and {len(moved) - better} worse"
+        if standing.repeats:
+            facts += "; the agent answers alike each time, so one draw of each decides"
         return replace(
             self._decided(accepted, facts, after),
-            effect=round(fsum(moved.values()) / tasks, 6),
+            effect=round(self._share * fsum(moved.values()) / tasks, 6),
             incumbent_score=round(fsum(old for old, _ in means.values()) / tasks, 6),
             candidate_score=round(fsum(new for _, new in means.values()) / tasks, 6),
             better=better,
@@ -168,7 +174,7 @@ class Exploration:
             lost=self._new.lost,
             rollouts=self._rollouts,
             current=after.estimate,
-            seen=Seen(self._new.rewards, old, accepted),
+            seen=Seen(self._new.rewards, old, accepted, self._terms.train),
         )
 
     def _is_lost(self) -> bool:
@@ -184,7 +190,7 @@ class Exploration:
             f"{lost} of {drawn} draws were lost to failures of a model or an environment. The "
             "run's store has them; mend their cause before the next run."
         )
-        seen = Seen({}, self._old.rewards if self._terms.seen else {})
+        seen = Seen({}, self._old.rewards if self._terms.seen else {}, train=self._terms.train)
         return replace(verdict, lost=lost, rollouts=self._rollouts, seen=seen)
 
     # Draws.

@@ -76,6 +76,7 @@ class Terms:
             the optimizer's calls.
         repeats: Whether the agent answers alike each time; ``None`` if that is not known.
         rollouts: Maximum rollouts of the decision, for a budget; ``None`` for no limit.
+        train: Sum and number of the scores of the current skill on the step's train batch.
     """
 
     success_threshold: float = 1.0
@@ -87,6 +88,7 @@ class Terms:
     step_cost: float = STEP_COST
     repeats: bool | None = None
     rollouts: int | None = None
+    train: tuple[float, int] = (0.0, 0)
 
     def count(self, task_ids: Iterable[str]) -> int:
         """Return the number of clusters of these tasks, which is the size of the sample."""

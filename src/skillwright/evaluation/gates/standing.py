@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from skillwright.evaluation.gates.belief import Belief, Drawn
+from skillwright.evaluation.gates.belief import GRID, Belief, Drawn
 from skillwright.evaluation.verdict import Estimate, Rewards, Seen
 
 REPEATS: Final = 12
@@ -15,6 +15,11 @@ REPEATS: Final = 12
 
 FEW: Final = 8
 """Fewer repeated tasks tell nothing."""
+
+_TELLING: Final = 3.0
+"""Number of repeated tasks that must be expected to vary, if answers vary, before equal rewards
+show that they do not: where nearly all rewards are 0, equal ones tell little."""
+_MOST_REPEATS: Final = 2 * REPEATS
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Standing:
         own: Draws of the current skill itself.
         repeated: Tasks that one skill has drawn more than once.
         varied: Those whose rewards were not all equal.
+        expected: How many would be expected to vary, if answers vary.
     """
 
     task_ids: tuple[str, ...]
@@ -34,6 +40,7 @@ class Standing:
     own: Drawn
     repeated: int = 0
     varied: int = 0
+    expected: float = 0.0
 
     @classmethod
     def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> Self:
@@ -42,7 +49,8 @@ class Standing:
         drawn = drawn_of(task_ids, first.candidate)
         standing = cls(tuple(task_ids), Belief.of_draws(drawn), drawn)
         for one in later:
-            standing = standing.with_own(one.incumbent).after(one.candidate, accepted=one.accepted)
+            standing = standing.with_train(one.train).with_own(one.incumbent)
+            standing = standing.after(one.candidate, accepted=one.accepted)
         return standing
 
     @cached_property
@@ -53,9 +61,15 @@ class Standing:
     @property
     def repeats(self) -> bool | None:
         """Whether the agent answers alike each time; ``None`` if that is not known yet."""
-        if self.repeated < min(FEW, len(self.task_ids)):
-            return None
-        return self.varied == 0
+        if self.varied:
+            return False
+        enough = self.repeated >= min(FEW, len(self.task_ids))
+        return True if enough and self.expected >= min(_TELLING, self.repeated / 4) else None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether it is worth to draw the current skill again to find out."""
+        return self.repeats is None and self.repeated < _MOST_REPEATS
 
     @property
     def estimate(self) -> Estimate:
@@ -68,6 +82,10 @@ class Standing:
         belief = self.belief
         return Estimate(round(belief.gained, 6), round(belief.variance**0.5, 6))
 
+    def with_train(self, train: tuple[float, int]) -> Self:
+        """Return the standing after the scores of a train batch: their sum and number."""
+        return replace(self, belief=self.belief.with_train(*train)) if train[1] else self
+
     def with_own(self, rewards: Rewards) -> Self:
         """Return the standing after further draws of the current skill."""
         if not rewards:
@@ -76,12 +94,14 @@ class Standing:
         both = (new.counts > 0) & (self.own.counts > 0)
         before = self.own.sums[both] / self.own.counts[both]
         varied = int((before != new.sums[both] / new.counts[both]).sum())
+        may_vary = self.belief.rates @ (2 * GRID * (1 - GRID))
         return replace(
             self,
             belief=self.belief.with_draws(new),
             own=Drawn(self.own.sums + new.sums, self.own.counts + new.counts),
             repeated=self.repeated + int(both.sum()),
             varied=self.varied + varied,
+            expected=self.expected + float(may_vary[both].sum()),
         )
 
     def after(self, rewards: Rewards, *, accepted: bool) -> Self:

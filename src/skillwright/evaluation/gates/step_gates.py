@@ -28,7 +28,7 @@ from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 from skillwright.models.validation import Share
 
-_EXPECTED_DRAWS = 40
+_EXPECTED_DRAWS = 30
 
 
 @built_in
@@ -80,7 +80,7 @@ class ExploreGate(Gate):
     def expected_rollouts(self, tasks: int) -> int:
         """Return the mean number of rollouts of a decision on ``tasks``.
 
-        In simulated runs a decision takes 20 to 40, almost independent of the number of tasks.
+        In simulated runs a decision takes about 30, almost independent of the number of tasks.
         """
         return min(_EXPECTED_DRAWS, tasks * self.draws)
 

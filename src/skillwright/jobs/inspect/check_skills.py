@@ -279,7 +279,7 @@ def at_revision(path: Path, revision: str, config: RunConfig) -> NamedSkill:
         DataError: The revision has no such file.
     """
     folder, name = (path, SKILL_FILE) if path.is_dir() else (path.parent, path.name)
-    tried = f"--against {revision!r} is no file, folder or run"
+    tried = f"--against {revision!r} is no file, skill folder or run"
     if shutil.which("git") is None:
         raise ConfigError(f"{tried}, and git, which could read a revision, is not installed")
     top = _git(folder, "rev-parse", "--show-toplevel")

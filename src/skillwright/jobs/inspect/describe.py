@@ -44,6 +44,7 @@ from skillwright.core import (
     EpisodeResult,
     EpisodeSpec,
     Failure,
+    ModelError,
     Pair,
     Sampling,
     Task,
@@ -141,6 +142,7 @@ async def train_description(plan: DescribePlan) -> NewDescription:
     Raises:
         DataError: The folder or a file cannot be read, or no request should open the skill.
         UsageError: There are too few requests to prove anything.
+        ModelError: The model that chooses decided no request.
     """
     file = plan.folder / SKILL_FILE
     text = _raw(file)
@@ -164,11 +166,11 @@ async def train_description(plan: DescribePlan) -> NewDescription:
             sum(not one.opens for one in (*read, *held)),
             len(near),
             len(held),
-            notes=tuple(notes),
+            notes=tuple(dict.fromkeys(notes)),
         )
         if best == old.description:
             said = f"no candidate decides more of the {len(read)} requests that were read rightly"
-            return replace(found, notes=(*notes, f"{said} than {right:.0%}"))
+            return replace(found, notes=(*found.notes, f"{said} than {right:.0%}"))
         duel = _Descriptions(judge, held, (old.description, best))
         gate = PairedGate(draws=1 if plan.chooser is None else _DRAWS, metric="soft")
         verdict = await gate.judge(duel, AlphaLedger(ALPHA, 1), Terms(clusters=duel.clusters))
@@ -512,6 +514,11 @@ async def _best(
 ) -> tuple[str, float]:
     """Return the description that decides most of the requests rightly, and its share."""
     best, decided = old, await judge.all(old, read)
+    faults = [one for one in decided if isinstance(one, Failure)]
+    if len(faults) == len(read):
+        raise ModelError(f"{judge.name} decided no request: {faults[0].message}")
+    if faults:
+        notes.append(f"{len(faults)} of {len(read)} requests were not decided: {faults[0].message}")
     given = candidates.of_words()
     for number in range(_ROUNDS if candidates.plan.writer is not None else 4):
         if candidates.plan.writer is None:

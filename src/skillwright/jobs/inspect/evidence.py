@@ -27,10 +27,22 @@ from skillwright.core import (
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode, digest, dumps, text_digest
 from skillwright.core.seeds import derive_seed
 from skillwright.core.skill_file import SKILL_FILE
-from skillwright.evaluation import AlphaLedger, Decision, Gate, Look, ReleaseTest, Terms, Verdict
+from skillwright.evaluation import (
+    AlphaLedger,
+    Choice,
+    Decision,
+    Gate,
+    Look,
+    ReleaseTest,
+    Terms,
+    Verdict,
+)
 
 FORMAT: Final = "skillwright.evidence"
 VERSION: Final = 1
+
+SOME_JUDGED: Final = (Choice(0),)
+"""The judged candidates of a test that knows only that there were some."""
 
 Method = Literal["signs", "selection", "exact", "mean", "other"]
 
@@ -401,7 +413,7 @@ def method_of(settings: Mapping[str, Any], terms: Terms) -> Method:
     if "kind" in settings:
         methods: dict[str, Method] = {"paired": "exact", "strict": "mean", "open": "mean"}
         return methods.get(str(settings["kind"]), "other")
-    return "selection" if terms.judged else "signs"
+    return "signs" if terms.judged in ((), SOME_JUDGED) else "selection"
 
 
 def signs_seed(terms: Terms) -> int:
@@ -456,7 +468,11 @@ def differs(stored: Result, again: Verdict) -> str:
         return f"the test has {len(again.looks)} looks, and {len(stored.looks)} are stored"
     for number, (one, other) in enumerate(zip(stored.looks, again.looks, strict=True), start=1):
         far = abs((one.p_value or 0) - (other.p_value or 0)) > _P_CLOSE
-        if far or one.draws != other.draws or abs(one.alpha - other.alpha) > _CLOSE:
+        if (
+            far
+            or (one.draws, one.tasks) != (other.draws, other.tasks)
+            or abs(one.alpha - other.alpha) > _CLOSE
+        ):
             return f"look {number} differs"
     return ""
 

@@ -30,7 +30,7 @@ _IDS: Final = (
 )
 _SCORES: Final = (
     *("success", "passed", "pass", "correct", "solved", "is_correct", "score", "reward"),
-    *("accuracy", "grade", "result", "outcome", "hard", "exact_match", "pass_rate"),
+    *("accuracy", "acc", "grade", "result", "outcome", "hard", "exact_match", "pass_rate"),
 )
 _SCORE: Final = re.compile(r"(^|[/_. ])(score|value|passed|correct|success)$")
 _QUESTIONS: Final = ("question", "input", "inputs", "query")
@@ -98,7 +98,7 @@ def read_results(path: Path, option: str, chosen: str | None) -> ForeignResults:
     if path.stat().st_size > MOST_BYTES:
         raise DataError(f"{str(path)!r} has more than {MOST_BYTES // 10**6:,} MB; split it")
     if path.suffix.lower() in _TABLES:
-        results = _table(list(Table(path).rows()), "table", choose)
+        results = _table(list(Table(path).rows()), "a table", choose)
     elif path.suffix.lower() == ".eval":
         raise DataError(
             f"{str(path)!r} is a compressed log. Convert it with:  inspect log convert "
@@ -167,9 +167,9 @@ def _document(found: Any, choose: _Chooser) -> ForeignResults:
             return _benchmark(found["runs"], choose)
         for name in ("results", "rows", "data", "cases", "samples"):
             if isinstance(found.get(name), list):
-                return _table(found[name], "table", choose)
+                return _table(found[name], "a table", choose)
     if isinstance(found, list):
-        return _table(found, "table", choose)
+        return _table(found, "a table", choose)
     raise choose.refuse(
         "no results are known in it. Known are tables of attempts with an id and a score, logs "
         "of inspect_ai, outputs of promptfoo, eval_results_table.json of MLflow, and "
@@ -296,7 +296,8 @@ def score_of(value: Any, where: str, choose: _Chooser) -> float | None:
     if text == "p":  # inspect_ai: partially correct
         return 0.5
     share = text.endswith("%")
-    number = _number(text.removesuffix("%"))
+    # A comma is the decimal point of many languages; no score is in the thousands.
+    number = _number(text.removesuffix("%").replace(",", "."))
     if number is None:
         raise choose.refuse(f"{where} holds {value!r:.60}, which is no score")
     number = number / 100 if share else number

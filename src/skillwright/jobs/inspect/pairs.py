@@ -42,6 +42,7 @@ from skillwright.evaluation import (
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
 from skillwright.jobs.inspect.evidence import (
+    SOME_JUDGED,
     Evidence,
     Measured,
     Named,
@@ -143,12 +144,8 @@ async def find_evidence(
     Raises:
         NoEvidence: Some pairs are not in the store, or the gate decides differently.
     """
-    engine: Any = _StoredEngine(store)
     decided = replace(decided, terms=replace(decided.terms, clusters=clusters_of(tasks)))
-    duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
-    again = await decided.test.judge(duel, decided.ledger, decided.terms)
-    if problem := differs(Result.of(decided.verdict), again):
-        raise NoEvidence(f"the stored pairs do not lead to the stored verdict: {problem}")
+    decided, duel = await _drawn_again(decided, store, tasks)
     test = decided.test
     metric = Metric(test.metric, test.mixed_weight, decided.terms.success_threshold)
     by_id = {task.id: task for task in tasks}
@@ -160,6 +157,30 @@ async def find_evidence(
     )
 
 
+async def _drawn_again(
+    decided: Decided, store: RunStore, tasks: Sequence[Task]
+) -> tuple[Decided, _Noted]:
+    """Draw the stored pairs once more; whether the run took the agent for repeating is found out.
+
+    Raises:
+        NoEvidence: Some pairs are not in the store, or the gate decides differently.
+    """
+    problem = ""
+    for repeats in (None, False, True):
+        terms = replace(decided.terms, repeats=repeats)
+        engine: Any = _StoredEngine(store)
+        duel = _Noted(SkillDuel(engine, tasks, *decided.sides, decided.draws))
+        try:
+            again = await decided.test.judge(duel, decided.ledger, terms)
+        except NoEvidence as error:
+            problem = problem or str(error)
+            continue
+        if not (found := differs(Result.of(decided.verdict), again)):
+            return replace(decided, terms=terms), duel
+        problem = f"the stored pairs do not lead to the stored verdict: {found}"
+    raise NoEvidence(problem)
+
+
 async def _how(decided: Decided, scores: Sequence[TaskPairs]) -> Test:
     """Describe the test; leave the judged candidates out where they did not matter.
 
@@ -168,11 +189,15 @@ async def _how(decided: Decided, scores: Sequence[TaskPairs]) -> Test:
     """
     test, problem = decided.test, ""
     settings = test.model_dump(mode="json") if isinstance(test, Gate) else _settings(test)
-    plain = replace(decided.terms, judged=())
-    for terms in (plain, decided.terms) if decided.terms.judged else (plain,):
+    judged = decided.terms.judged
+    for known in ((), SOME_JUDGED, judged) if judged else ((),):
+        terms = replace(decided.terms, judged=known)
         seed, method = signs_seed(terms), method_of(settings, terms)
         one = Test(method, decided.ledger.share, seed, settings, terms)
-        problem = differs(Result.of(decided.verdict), await judge_scores(one, scores))
+        try:
+            problem = differs(Result.of(decided.verdict), await judge_scores(one, scores))
+        except NoEvidence as error:  # with other first draws
+            problem = str(error)
         if not problem:
             return one
     raise NoEvidence(f"the scores alone do not lead to the stored verdict: {problem}")
@@ -241,8 +266,10 @@ def _decided(
     source: Any,
 ) -> Decided:
     gate = config.evaluation.gate
-    texts = store.skill(before.best_version), store.skill(after.best_version)
-    versions = before.best_version, after.best_version
+    # A release test compares with the initial skill, other gates with the best one before.
+    old = 0 if kind == Kind.FINAL else before.best_version
+    versions = old, after.best_version
+    texts = store.skill(old), store.skill(after.best_version)
     names = (
         Named(f"version {versions[0]}", stripped_digest(texts[0])),
         Named(f"version {versions[1]}", stripped_digest(texts[1])),
@@ -250,7 +277,7 @@ def _decided(
     sides = (source(texts[0]), source(texts[1]))
     terms, seed = terms_of(config), config.run.seed
     if kind == Kind.FINAL and gate.release is not None and after.final is not None:
-        draws = release_draws(seed, before.ledger.made, None)
+        draws = release_draws(seed, len(before.tested), None)
         judged = replace(terms, judged=choices(before.verdicts))
         return Decided(sides, names, gate.release, draws, before.ledger, judged, after.final)
     record = after.steps[-1] if kind == Kind.STEP else after.epochs[-1]

@@ -153,8 +153,9 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     train, val, test = len(splits.train.tasks), len(splits.val.tasks), len(splits.test)
     looks = config.train.epochs - 1 if optimizer.updates_epoch else 0
     gate = evaluation.gate
-    # The incumbent's draws are played once for all candidates until one is accepted.
-    new = (1.0 + ACCEPTED_SHARE) / 2
+    # The incumbent's draws are played once for all candidates until one is accepted. A gate with a
+    # belief draws candidates alone.
+    new = 1.0 if gate.believes else (1.0 + ACCEPTED_SHARE) / 2
     starts_blank = not has_skill
     yield "baseline", val
     yield "train", config.train.epochs * trained_on_in_an_epoch(config, train)

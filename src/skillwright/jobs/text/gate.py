@@ -15,6 +15,7 @@ from skillwright.evaluation import (
     Verdict,
     choices,
     release_draws,
+    select_gate_score,
     selection_bias,
 )
 from skillwright.jobs.kinds import Kind
@@ -239,10 +240,25 @@ async def duel(
         # The baseline is draw 0. A decision may draw each task once more than the gate's maximum.
         first = 1 + (len(state.seen) - 1) * (run.gate.draws + 1)
         terms = replace(
-            terms, seen=state.seen, step_cost=step_cost(run), rollouts=rollouts_for_steps(run)
+            terms,
+            seen=state.seen,
+            step_cost=step_cost(run),
+            rollouts=rollouts_for_steps(run),
+            train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )
     draws = Draws(run.config.run.seed, first=first, step=place.step)
     return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms)
+
+
+def _trained_on(run: TrainParts, place: StepRef) -> tuple[float, int]:
+    """Return sum and number of the current skill's scores on a step's train batch."""
+    threshold, scores = run.config.env.success_threshold, []
+    for one in run.store.episodes(phase="train", step=place.step):
+        if one.reward is not None:
+            hard = float(one.reward >= threshold) if one.hard is None else one.hard
+            gate = run.gate
+            scores.append(select_gate_score(hard, one.reward, gate.metric, gate.mixed_weight))
+    return sum(scores), len(scores)
 
 
 def store_candidate(

@@ -369,6 +369,23 @@ class AdapterDuel:
             if task_id in drawn[number]
         ]
 
+    async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
+        """Draw the next ``n`` episodes of each task under the candidate alone.
+
+        An adapter that only rolls out whole splits draws all tasks.
+        """
+        if not self._rollouts.knows_items("val"):
+            task_ids = self._ids
+        numbers: dict[int, list[str]] = {}
+        for task_id in task_ids:
+            for number in self._count.take(task_id, n):
+                numbers.setdefault(number, []).append(task_id)
+        drawn: list[EpisodeResult] = []
+        for number, ids in numbers.items():
+            self._parts += 1
+            drawn += await self._play(1, number, ids, f"a{self._parts} alone")
+        return drawn
+
     async def _in_blocks(
         self, number: int, ids: Sequence[str]
     ) -> tuple[list[EpisodeResult], list[EpisodeResult]]:
