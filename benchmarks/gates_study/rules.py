@@ -29,6 +29,7 @@ from skillwright.evaluation.verdict import Seen
 ALPHA = 0.05
 NAN = math.nan
 LEAST_DRAWS = 5  # a step is begun if its candidate can be drawn that often
+FIRST_LOOK = 50  # most pairs before the first look of a release test
 STEP_COST = 2.0 * BATCH  # what a training assumes, whatever its optimizer costs
 
 
@@ -86,7 +87,8 @@ class _Standings(Standing):
         else:
             standing, later = Standing.of(task_ids, seen[:1]), seen[1:]
         for one in later:
-            standing = standing.with_own(one.incumbent).after(one.candidate, accepted=one.accepted)
+            standing = standing.with_train(one.train).with_own(one.incumbent)
+            standing = standing.after(one.candidate, accepted=one.accepted)
         cls._known = (tuple(seen), standing)
         return standing
 
@@ -129,10 +131,15 @@ def by_worth(run: Run) -> Outcome:
                 continue
         if is_last:
             break
-        candidate = run.propose(current)
+        train, candidate = run.train(current), run.propose(current)
         duel = SimulatedDuel(run, current, candidate)
-        room = run.left - held_back(run.tasks)
-        terms = Terms(seed=run.number, seen=seen, step_cost=STEP_COST, rollouts=room)
+        terms = Terms(
+            seed=run.number,
+            seen=seen,
+            step_cost=STEP_COST,
+            rollouts=run.left - held_back(run.tasks),
+            train=train,
+        )
         verdict = result_of(gate.judge(duel, ledger, terms))
         waves += duel.waves
         verdicts.append(verdict)
@@ -360,7 +367,7 @@ def oracle(run: Run) -> Outcome:
     ledger = gate.ledger(ALPHA, 1, second_release=True)
     while run.left - _tested_with(run, current) >= run.cell.step:
         candidate, steps = run.propose(current), steps + 1
-        if (candidate - current).sum() > 1e-9:
+        if run.gain(candidate) > run.gain(current):
             current = candidate
     before, out = run.cost, False
     if current is not run.initial:
@@ -373,7 +380,7 @@ def oracle(run: Run) -> Outcome:
 
 def _tested_with(run: Run, current: Rates) -> float:
     """Return rollouts with which a release test has a power of 90%, by a normal approximation."""
-    least = held_back(run.tasks)
+    least = 2 * min(run.tasks, FIRST_LOOK)
     gains = (current - run.initial)[: run.tasks]
     if gains.mean() <= 0:
         return least

@@ -35,8 +35,8 @@ MIXTURES = {  # shares of edits that are useless, useful, harmful
     "mostly harmful": (0.3, 0.1, 0.6),
     "all useless": (1.0, 0.0, 0.0),
 }
-BATCH = 20
-"""Train rollouts of a step."""
+TRAIN, BATCH = 40, 20
+"""Train tasks, and train rollouts of a step."""
 
 TASK_TYPES = 4
 USEFUL, HARMFUL = (0.05, 0.35), (0.05, 0.25)  # the share of tasks that an edit hits, uniform
@@ -85,7 +85,7 @@ class Run:
 
     def __init__(self, cell: Cell, number: int, rule: str) -> None:
         truth = cell.generator(number, "truth")
-        size = cell.tasks + OTHERS
+        size = cell.tasks + OTHERS + TRAIN
         self.cell, self.number = cell, number
         self.tasks = cell.tasks
         self.initial = draw_rates(cell.world, size, truth)
@@ -98,6 +98,11 @@ class Run:
     def left(self) -> int:
         """What is left of the budget, in rollouts."""
         return self.cell.budget - self.cost
+
+    def train(self, rates: Rates) -> tuple[float, int]:
+        """Return sum and number of the rewards of a step's train batch, which `propose` pays."""
+        batch = self._results.choice(rates[-TRAIN:], BATCH, replace=False)
+        return float((self._results.random(BATCH) < batch).sum()), BATCH
 
     def propose(self, rates: Rates) -> Rates:
         """Pay for a step, and return the rates of its candidate."""
@@ -117,7 +122,7 @@ class Run:
 
     def gain(self, rates: Rates) -> float:
         """Return the true gain of a skill over the initial one, on the further tasks."""
-        return float((rates - self.initial)[self.tasks :].mean())
+        return float((rates - self.initial)[self.tasks : -TRAIN].mean())
 
 
 Edit = Callable[[Rates, int, NDArray[np.int64], Rng], Rates]

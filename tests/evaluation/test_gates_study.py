@@ -104,7 +104,9 @@ def test_a_remembered_standing_is_that_of_all_that_was_seen(part, cell):
     rng = np.random.default_rng(1)
     ids = duels.task_ids(12)
     seen = tuple(
-        verdict.Seen({one: (float(rng.integers(2)), 1) for one in ids}, {}, bool(number % 2))
+        verdict.Seen(
+            {one: (float(rng.integers(2)), 1) for one in ids}, {}, bool(number % 2), (7.0, 20)
+        )
         for number in range(6)
     )
     for number in (2, 4, 6, 3):
