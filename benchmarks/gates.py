@@ -1,21 +1,23 @@
-"""What gates keep of the true gain, and how often they are wrong: simulated runs with known truth.
+"""What rules for accepting edits gain at equal total cost, in simulated runs of known truth.
 
-    nice python benchmarks/gates.py --jobs 2
+    nice python benchmarks/gates.py --parts parts.jsonl --results benchmarks/gates_results.json
 
-Runs are played through the project's own gate classes, by a `Duel` whose sides succeed by chance
-at known rates, and through two rules that know nothing of noise. See `docs/gates_study.md`. The
-whole takes about an hour of one core; `--short` takes seconds and holds generous bounds only. The
-last line is one JSON object; `--results` also writes what every cell says.
+A run has a budget in rollouts, for train rollouts, the optimizer's calls, validation draws and the
+release test, and takes as many steps as fit. The project's own gate classes decide, and rules of
+other programs. See `docs/gates_study.md`.
+
+Finished parts are kept in ``--parts``, so that a stopped study resumes there; ``--minutes`` stops
+it early. ``--short`` takes seconds and holds generous bounds only. The last line is one JSON
+object.
 """
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
-from itertools import groupby
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -24,23 +26,23 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 from gates_study.measure import measure  # noqa: E402
-from gates_study.plan import TASKS, Sizes, Work, parts, short, whole  # noqa: E402
-from gates_study.power import power_row  # noqa: E402
-from gates_study.rules import Outcome, play  # noqa: E402
+from gates_study.plan import Work, short, whole  # noqa: E402
+from gates_study.rules import play  # noqa: E402
 from gates_study.summary import (  # noqa: E402
     TARGETS,
     Row,
     Table,
-    brief,
     cell_summary,
     short_bounds,
     targets,
+    where,
 )
-from gates_study.worlds import MAIN, WORLDS, make_run  # noqa: E402
+from gates_study.worlds import Cell  # noqa: E402
 from measuring import Kind, at_least, report  # noqa: E402
 
-Tables = dict[str, Table]
 RESULTS = Path(__file__).with_name("gates_results.json")
+Parts = dict[Work, list[list[float]]]
+"""Finished work: outcomes by run."""
 
 
 def main() -> int:
@@ -49,19 +51,14 @@ def main() -> int:
     if arguments.measure:
         print(json.dumps(measure()))
         return 0
-    sizes = Sizes(arguments.decisive_runs, arguments.runs, arguments.proving_runs)
-    plan = short() if arguments.short else whole(sizes)
-    context = multiprocessing.get_context("fork")
-    with context.Pool(arguments.jobs) if arguments.jobs > 1 else nullcontext() as pool:
-        each = pool.imap if pool else map
-        rows = []
-        for row in simulate(parts(plan, sizes.part), each):
-            rows.append(row)
-            print("\n".join(_lines(row)), flush=True)
-        power = [row for row in each(_power, power_cells(sizes.usual, arguments.short)) if row]
+    plan = short() if arguments.short else whole(arguments.runs)
+    ends = time.monotonic() + 60 * arguments.minutes
+    done = simulate(plan, arguments.parts, lambda: time.monotonic() < ends)
+    rows = summarize(done)
+    print("\n".join(line for row in rows for line in _lines(row)))
     checks = short_bounds(rows) if arguments.short else targets(rows)
     if arguments.results:
-        write(arguments.results, rows, power, checks)
+        write(arguments.results, rows, checks)
     return report(
         [
             at_least(name, Kind.SHARE, [one["value"]], one["least"])
@@ -71,82 +68,87 @@ def main() -> int:
         ],
         targets=TARGETS,
         met=checks,
-        power=power,
         cells=len(rows),
         short=arguments.short,
     )
 
 
-def simulate(works: list[Work], each: Callable[..., Iterable[Tables]] = map) -> Iterator[Row]:
-    """Play all runs and summarize them, cell by cell in the order of the plan.
+def simulate(
+    plan: Sequence[Work], kept: Path | None = None, goes_on: Callable[[], bool] = lambda: True
+) -> Parts:
+    """Play what is not yet finished, part by part.
 
     Args:
-        works: What to play; the work of a cell stands together.
-        each: ``map``, or that of a pool of processes which keeps the order.
+        plan: The work, in order.
+        kept: File of finished parts, one JSON line each; they are read, and new ones are added.
+        goes_on: Is asked before each part.
     """
-    played = zip(works, each(_play, works), strict=True)
-    for cell, of_cell in groupby(played, key=lambda one: one[0].cell):
-        found: dict[str, list[Table]] = {}
-        for _, tables in of_cell:
-            for rule, table in tables.items():
-                found.setdefault(rule, []).append(table)
-        yield cell_summary(cell, {rule: np.concatenate(parts) for rule, parts in found.items()})
+    done = read_parts(kept) if kept else {}
+    for work in plan:
+        if work not in done:
+            if not goes_on():
+                break
+            outcomes = play(work.cell, work.rule, range(work.first, work.last))
+            done[work] = [[round(float(one), 5) for one in outcome] for outcome in outcomes]
+            if kept:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                line = json.dumps({**asdict(work), "outcomes": done[work]})
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(f"\n{line}")  # the line before may have been cut off
+    return {work: done[work] for work in plan if work in done}
 
 
-def power_cells(runs: int, is_short: bool) -> list[tuple[str, int, int]]:
-    """Return in which worlds, with how many tasks and how often the printed power is tried."""
-    if is_short:
-        return [(MAIN, 40, 60)]
-    return [(world, tasks, runs) for world in WORLDS for tasks in TASKS]
+def read_parts(path: Path) -> Parts:
+    """Read finished parts; a line that was cut off is left out."""
+    parts: Parts = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            part = json.loads(line)
+        except ValueError:
+            continue
+        work = Work(Cell(**part["cell"]), part["rule"], part["first"], part["last"])
+        parts[work] = part["outcomes"]
+    return parts
 
 
-def _power(cell: tuple[str, int, int]) -> Row | None:
-    return power_row(*cell)
+def summarize(done: Parts) -> list[Row]:
+    """Summarize finished parts by cell."""
+    cells: dict[Cell, dict[str, list[Table]]] = {}
+    for work in sorted(done, key=lambda one: one.first):
+        tables = cells.setdefault(work.cell, {}).setdefault(work.rule, [])
+        if work.first == sum(map(len, tables)):  # runs without a gap
+            tables.append(np.array(done[work], np.float64))
+    return [
+        cell_summary(cell, {rule: np.concatenate(tables) for rule, tables in rules.items()})
+        for cell, rules in cells.items()
+    ]
 
 
-def _play(work: Work) -> Tables:
-    outcomes: dict[str, list[Outcome]] = {rule: [] for rule in work.rules}
-    for number in range(work.first, work.last):
-        run = make_run(work.cell, number)
-        for rule in work.rules:
-            outcomes[rule].append(play(rule, run))
-    return {rule: np.array(of_rule) for rule, of_rule in outcomes.items()}
-
-
-def write(path: Path, rows: list[Row], power: list[Row], checks: dict[str, Row]) -> None:
-    """Write what every cell says, one per line."""
-    lines = ",\n".join(json.dumps(brief(row)) for row in rows)
-    rest = f'"power": {json.dumps(power)},\n"met": {json.dumps(checks)}'
-    path.write_text(f'{{"cells": [\n{lines}\n],\n{rest}}}\n', encoding="utf-8")
+def write(path: Path, rows: Sequence[Row], checks: dict[str, Row]) -> None:
+    """Write the summary of every cell, one per line."""
+    lines = ",\n".join(json.dumps(row) for row in sorted(rows, key=where))
+    path.write_text(f'{{"cells": [\n{lines}\n],\n"met": {json.dumps(checks)}}}\n', encoding="utf-8")
 
 
 def _lines(row: Row) -> Iterable[str]:
-    lost = f", {row['lost']:.0%} lost" if row["lost"] else ""
-    yield f"{row['world']}, {row['mixture']}, {row['tasks']} tasks, {row['steps']} steps{lost}"
+    yield where(row)
     for rule, one in row["rules"].items():
         low, high = one["not_better_95"]
         yield (
-            f"  {rule:16} rollouts {one['rollouts']:7.0f}, current {one['current']:+.4f}, "
-            f"released {one['released']:+.4f} (se {one['released_se']:.4f}) in {one['out']:.1%}, "
-            f"not better {one['not_better']:.1%} ({low:.1%} to {high:.1%}), "
-            f"worse {one['worse']:.1%}"
+            f"  {rule:16} released {one['released']:+.3f} (se {one['released_se']:.3f}, "
+            f"n {one['runs']}), current {one['current']:+.3f}, not better {one['not_better']:.1%} "
+            f"({low:.1%} to {high:.1%}), cost {one['cost']:.0f}, tests {one['tests']:.0f}, "
+            f"steps {one['steps']:.1f}"
         )
-        if "current_of_strict" in one:
-            ratios = [
-                f"{name} {one[f'{name}_of_strict']:.3f} (se {one[f'{name}_of_strict_se']:.3f})"
-                for name in ("current", "released")
-            ]
-            at = f"of strict at equal rollouts ({one['strict_draws']:.2f} draws)"
-            yield f"  {'':16} {at}: {', '.join(ratios)}"
+    if share := row.get("of_strict", {}).get("share"):
+        yield f"  share of strict {share:.2f} (se {row['of_strict']['share_se']:.2f})"
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    usual = Sizes()
-    parser.add_argument("--runs", type=int, default=usual.usual, help="runs of a cell")
-    parser.add_argument("--decisive-runs", type=int, default=usual.decisive, metavar="RUNS")
-    parser.add_argument("--proving-runs", type=int, default=usual.proving, metavar="RUNS")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--runs", type=int, default=1000, help="most runs of a cell and rule")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--parts", type=Path, help="file of finished parts, read and extended")
     parser.add_argument("--results", type=Path, help=f"write every cell there, as {RESULTS.name}")
     parser.add_argument("--short", action="store_true", help="a few cells with few runs")
     parser.add_argument("--measure", action="store_true", help="measure the fifth world's rates")

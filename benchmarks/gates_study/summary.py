@@ -1,4 +1,4 @@
-"""What simulated runs say: gains, errors and costs by cell and rule, and the targets."""
+"""Gains, errors and costs by cell and rule, and the targets."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,35 +7,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gates_study.rules import STRICT_DRAWS, Outcome
-from gates_study.worlds import MAIN, MIXTURES, Cell
+from gates_study.plan import BUDGETS, GOALS, NULL
+from gates_study.rules import BEFORE, DEFAULT, PROVING, SKILLOPT, Outcome
+from gates_study.worlds import Cell
 from skillwright.evaluation import wilson_interval
 
 Table = NDArray[np.float64]  # shape [runs, fields of Outcome]
 Row = dict[str, Any]
 
 NOTHING = 1e-12  # gains up to this are none
-WORTH_A_RATIO = 0.01  # where strict gains less than this, a ratio to it says nothing
+WORTH_A_RATIO = 0.004  # if SkillOpt's rule gains less than this, a ratio to it says nothing
+ENOUGH = 100  # proofs without which nothing is said about their intervals
+MANY = 300  # runs without which nothing is said about wrong releases of a cell
+FALSE, FALSE_BOUND, NOT_BETTER = 0.05, 0.065, 0.02
+DOUBT_OVERSTATED = 3.0  # the belief's variance by the squared error of its gain, as measured
+COVERED, BIAS = (0.93, 0.97), 0.01
 
-DECISIVE = {(40, 8): 0.9, (100, 8): 0.95, (40, 20): 0.97, (100, 20): 0.97}
-"""The least share of strict's gain that is released, by tasks and steps."""
-ONE_STEP_RULES = {7: "explore", 1: "explore, 4 release draws"}
-"""Whose release of one useful step counts, by the steps of the run.
-
-The alpha of `paired` is for seven decisions. In a run of one step alone the release test is most of
-the cost, so it is set to as many draws as `paired` has there.
-"""
-FALSE, FALSE_BOUND, NOT_BETTER, FOUND = 0.05, 0.065, 0.02, 0.6
 TARGETS = {
-    "current": "mixed world: true gain of current at least that of strict at equal rollouts",
-    "released": "mixed world: true gain of released at least .9 of it (40 tasks, 8 steps), .95 "
-    "(100 tasks, 8 steps), .97 (20 steps)",
+    "released": "proven gain of the default as a share of the unproven gain of SkillOpt's rule, at "
+    "equal total cost",
+    "before": "no cell in which the default releases less than the default before it, by more than "
+    "two standard errors of the difference",
     "false_releases": f"all edits useless: released in at most {FALSE:.0%} of runs in every cell, "
     f"upper 95% bound at most {FALSE_BOUND:.1%}",
     "not_better": f"every other cell: released and truly not better in at most {NOT_BETTER:.0%}",
-    "one_step": f"one step worth +15 points on 40 tasks: released in at least {FOUND:.0%} of runs, "
-    "at no more than the rollouts of `paired` with 4 draws; in a run of one step alone, with "
-    "release_draws: 4",
+    "coverage": "the interval printed with a proven gain holds the true gain in 93 to 97% of runs "
+    "of a world",
+    "bias": f"the printed gain is within {BIAS} of the true gain, on average over a world",
 }
 
 
@@ -50,152 +48,218 @@ def cell_summary(cell: Cell, tables: Mapping[str, Table]) -> Row:
         "world": cell.world,
         "mixture": cell.mixture,
         "tasks": cell.tasks,
-        "steps": cell.steps,
-        "lost": cell.lost,
-        "planned": cell.planned,
-        "rules": {rule: rule_summary(table, cell.steps) for rule, table in tables.items()},
+        "budget": cell.budget,
+        "optimizer": cell.optimizer,
+        "edits": cell.edits,
+        "rules": {rule: rule_summary(rule, table) for rule, table in tables.items()},
     }
-    if "explore" in tables:
-        row["rules"]["explore"] |= against_strict(tables)
+    if DEFAULT in tables:
+        for name, rule in (("strict", SKILLOPT), ("before", BEFORE)):
+            if rule in tables:
+                row[f"of_{name}"] = _compared(tables[DEFAULT], tables[rule])
     return row
 
 
-def rule_summary(table: Table, steps: int) -> Row:
-    """Summarize what runs under one rule end with."""
+def rule_summary(rule: str, table: Table) -> Row:
+    """Summarize the ends of runs under one rule."""
     columns = dict(zip(Outcome._fields, table.T, strict=True))
-    runs, out = len(table), columns["out"] > 0
-    not_better = out & (columns["released"] <= NOTHING)
+    runs, out, released = len(table), columns["out"] > 0, columns["released"]
+    not_better = out & (released <= NOTHING)
     row = {
         "runs": runs,
-        "rollouts": float(columns["rollouts"].mean()),
+        "released": float(released.mean()),
+        "released_se": _error(released),
         "current": float(columns["current"].mean()),
-        "current_se": _error(columns["current"]),
-        "released": float(columns["released"].mean()),
-        "released_se": _error(columns["released"]),
         "out": float(out.mean()),
         "not_better": float(not_better.mean()),
         "not_better_95": list(wilson_interval(int(not_better.sum()), runs)),
-        "worse": float((out & (columns["released"] < -NOTHING)).mean()),
-        "current_worse": float((columns["current"] < -NOTHING).mean()),
-        "accepts": float(columns["accepts"].mean()),
+        "cost": float(columns["cost"].mean()),
+        "tests": float(columns["tests"].mean()),
+        "steps": float(columns["steps"].mean()),
     }
     if not np.isnan(columns["waves"]).all():
-        row["waves_a_step"] = float(columns["waves"].mean() / steps)
-    tested = ~np.isnan(columns["error"])
-    if tested.any():
-        row["release"] = {
-            "tests": int(tested.sum()),
-            "waves": float(columns["release_waves"][tested].mean()),
-            "rollouts": float(columns["release_rollouts"][tested].mean()),
-            "error": float(columns["error"][tested].mean()),
-            "error_on_val": float(columns["error_on_val"][tested].mean()),
-            "error_if_released": float(columns["error"][out].mean()) if out.any() else None,
-            "covered": float(np.nanmean(columns["covered"][tested])),
-        }
+        row["waves"] = float(np.nanmean(columns["waves"]))
+    if rule in PROVING and not np.isnan(columns["printed"]).all():
+        row["proofs"] = _proofs(columns)
     return _rounded(row)
 
 
-def against_strict(tables: Mapping[str, Table]) -> Row:
-    """Compare explore's gains with those of strict at explore's mean rollouts, interpolated."""
-    rollouts, current, released = (
-        Outcome._fields.index(name) for name in ("rollouts", "current", "released")
+def _proofs(columns: Mapping[str, Table]) -> Row:
+    """Compare what is printed with proven gains to the truth."""
+    there = ~np.isnan(columns["printed"])
+    gain, printed, low, high, believed, doubt = (
+        columns[name][there] for name in ("released", "printed", "low", "high", "believed", "doubt")
     )
-    explore = tables["explore"]
-    strict = [tables[name] for m in STRICT_DRAWS if (name := strict_name(m)) in tables]
-    costs = [float(table[:, rollouts].mean()) for table in strict]
-    took = float(explore[:, rollouts].mean())
-    if not strict or (len(strict) < len(STRICT_DRAWS) and took > costs[-1]):
-        return {}  # strict was not played with as many rollouts
-    at = float(np.interp(took, costs, range(len(costs))))
-    low = min(int(at), len(costs) - 1)
-    high = min(low + 1, len(costs) - 1)
-    runs = min(len(explore), *map(len, strict))
-    theirs = (1 - at + low) * strict[low][:runs, current] + (at - low) * strict[high][
-        :runs, current
-    ]
-    row: Row = {"strict_draws": at + 1, "strict": float(theirs.mean())}
-    if theirs.mean() >= WORTH_A_RATIO:
-        for name, column in (("current", current), ("released", released)):
-            ours = explore[:runs, column]
-            ratio = ours.mean() / theirs.mean()
-            spread = _error(ours - ratio * theirs) / theirs.mean()
-            row |= {f"{name}_of_strict": float(ratio), f"{name}_of_strict_se": float(spread)}
-    return _rounded(row)
-
-
-def brief(row: Row) -> Row:
-    """Return a cell without what can be read elsewhere in it, for a file of all cells.
-
-    Rules without a release test release what is current. More draws of strict than three are kept
-    where they are needed: in the cells that decide.
-    """
-    decides = (row["tasks"], row["steps"]) in DECISIVE and row["mixture"] == "mixed"
-    most = len(STRICT_DRAWS) if decides and row["world"] == MAIN else 3
-    dropped = [strict_name(m) for m in STRICT_DRAWS[most:]]
-    return row | {
-        "rules": {
-            rule: result if "explore" in rule else {name: result[name] for name in _OF_OTHERS}
-            for rule, result in row["rules"].items()
-            if rule not in dropped
-        }
+    known = ~np.isnan(low)
+    covered = (low <= gain) & (gain <= high)
+    shrunken, moved = shrink(printed, high - low, believed, doubt)
+    return {
+        "proofs": int(there.sum()),
+        "bias": float((printed - gain).mean()),
+        "bias_se": _error(printed - gain),
+        "covered": float(covered[known].mean()) if known.any() else None,
+        "belief_bias": float((believed - gain).mean()),
+        "belief_covered": float((np.abs(believed - gain) <= 1.96 * doubt).mean()),
+        "shrunken_bias": float((shrunken - gain)[known].mean()) if known.any() else None,
+        "shrunken_covered": float((np.abs(shrunken - gain) <= moved)[known].mean())
+        if known.any()
+        else None,
     }
 
 
-_OF_OTHERS = ("runs", "rollouts", "current", "current_se", "out", "not_better", "worse")
+def shrink(printed: Table, width: Table, believed: Table, doubt: Table) -> tuple[Table, Table]:
+    """Return printed gains shrunken towards what was believed before, and half of an interval.
+
+    The two are weighted by their variances. The draws of a release test decided nothing before, but
+    only a high result ends it early. The interval is as wide as the printed one.
+
+    Args:
+        printed: Gain in the draws of the release test.
+        width: Width of its 95% interval.
+        believed: Expected gain by the draws of the steps.
+        doubt: Standard deviation of that.
+    """
+    noise, prior = (width / (2 * 1.96)) ** 2, doubt**2 / DOUBT_OVERSTATED
+    weight = prior / np.maximum(prior + noise, 1e-12)
+    return weight * printed + (1 - weight) * believed, width / 2
 
 
-def strict_name(draws: int) -> str:
-    """Return the name of the strict rule over a number of draws."""
-    return f"strict, {draws} draw{'s' * (draws > 1)}"
+def _compared(ours: Table, theirs: Table) -> Row:
+    """Compare the gains that two rules release in the same runs."""
+    runs, at = min(len(ours), len(theirs)), Outcome._fields.index("released")
+    a, b = ours[:runs, at], theirs[:runs, at]
+    row = {"runs": runs, "difference": float((a - b).mean()), "difference_se": _error(a - b)}
+    if b.mean() >= WORTH_A_RATIO:
+        share = a.mean() / b.mean()
+        row |= {"share": float(share), "share_se": _error(a - share * b) / float(b.mean())}
+    return _rounded(row)
 
 
 def targets(rows: Sequence[Row]) -> dict[str, Row]:
     """Return for every target whether it is met, and the numbers; missing cells do not meet it."""
-    mixed = {
-        (row["tasks"], row["steps"]): row["rules"]["explore"]
-        for row in rows
-        if (row["world"], row["mixture"], row["lost"]) == (MAIN, "mixed", 0)
-    }
-    ratios = {
-        name: {
-            f"{tasks} tasks, {steps} steps": _ratio(mixed.get((tasks, steps), {}), name, least)
-            for (tasks, steps), share in DECISIVE.items()
-            for least in [1.0 if name == "current" else share]
-        }
-        for name in ("current", "released")
-    }
-    null = [row for row in rows if row["mixture"] == "all useless"]
-    other = [row for row in rows if row["mixture"] in MIXTURES and row not in null]
-    steps = [row for row in rows if row["mixture"] == "one useful step"]
+    mine = [row for row in rows if DEFAULT in row["rules"]]
+    null = [row for row in mine if row["mixture"] == NULL]
+    other = [row for row in mine if row["mixture"] != NULL]
+    proofs = proofs_by_world(other)
+    low, high = COVERED
+    wide = [world for world, one in proofs.items() if not low <= one["covered"] <= high]
+    biased = [world for world, one in proofs.items() if abs(one["bias"]) > BIAS]
     return {
-        **{
-            name: {"ok": all(one["ok"] for one in cells.values()), "cells": cells}
-            for name, cells in ratios.items()
-        },
+        "released": _goals(rows),
+        "before": _not_below(other),
         "false_releases": _held(null, FALSE, FALSE_BOUND),
         "not_better": _held(other, NOT_BETTER, 1.0),
-        "one_step": _one_step(steps),
+        "coverage": {"ok": bool(proofs) and not wide, "cells": len(proofs), "missed": wide},
+        "bias": {"ok": bool(proofs) and not biased, "cells": len(proofs), "missed": biased},
     }
+
+
+def proofs_by_world(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return what was printed with proven gains of the default: means over the proofs of a world.
+
+    A world with fewer than `ENOUGH` proofs is left out.
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        one = row["rules"].get(DEFAULT, {}).get("proofs")
+        if one and row["mixture"] != NULL and one["covered"] is not None:
+            found.setdefault(row["world"], []).append(one)
+    pooled = {}
+    for world, proofs in found.items():
+        total = sum(one["proofs"] for one in proofs)
+        if total >= ENOUGH:
+            pooled[world] = {
+                name: sum(one[name] * one["proofs"] for one in proofs) / total
+                for name in proofs[0]
+                if name != "proofs"
+            }
+            pooled[world]["proofs"] = total
+    return pooled
+
+
+def goal_row(rows: Sequence[Row], key: tuple[str, int, str], budget: int) -> Row | None:
+    """Return the cell of a goal, with the optimizer's usual price and edits."""
+    for row in rows:
+        usual = (row["optimizer"], row["edits"]) == (20, "share")
+        same = (row["world"], row["tasks"], row["mixture"], row["budget"]) == (*key, budget)
+        if usual and same and DEFAULT in row["rules"]:
+            return row
+    return None
+
+
+def _goals(rows: Sequence[Row]) -> Row:
+    missed, cells = [], 0
+    for key, least in GOALS.items():
+        for budget, share in zip(BUDGETS, least, strict=True):
+            row = goal_row(rows, key, budget)
+            cells += row is not None
+            if row is None or not _reached(row, share):
+                missed.append(", ".join(map(str, (*key, budget))))
+    return {"ok": not missed, "cells": cells, "missed": missed}
+
+
+def _reached(row: Row, share: float | None) -> bool:
+    if share is None:
+        before = row.get("of_before", {"difference": -1.0, "difference_se": 0.0})
+        return bool(before["difference"] >= -before["difference_se"])
+    return bool(row.get("of_strict", {}).get("share", 0) >= share)
+
+
+def _not_below(rows: Sequence[Row]) -> Row:
+    compared = [(row, row["of_before"]) for row in rows if "of_before" in row]
+    below = [
+        {"where": where(row), **found}
+        for row, found in compared
+        if found["difference"] < -2 * found["difference_se"]
+    ]
+    return {"ok": bool(compared) and not below, "cells": len(compared), "below": below}
+
+
+def _held(rows: Sequence[Row], most: float, bound: float) -> Row:
+    """Say in which cells the default releases wrongly more often than allowed."""
+    found = [
+        {"where": where(row), **{name: row["rules"][DEFAULT][name] for name in _WRONG}}
+        for row in rows
+        if row["rules"][DEFAULT]["runs"] >= MANY
+    ]
+    above = [one for one in found if one["not_better"] > most or one["not_better_95"][1] > bound]
+    worst = max(found, key=lambda one: one["not_better"], default=None)
+    mean = float(np.mean([one["not_better"] for one in found])) if found else None
+    return {
+        "ok": bool(found) and not above,
+        "cells": len(found),
+        "mean": None if mean is None else round(mean, 4),
+        "worst": worst,
+        "above": above,
+    }
+
+
+_WRONG = ("runs", "not_better", "not_better_95")
 
 
 def short_bounds(rows: Sequence[Row]) -> dict[str, Row]:
     """Return what must hold of few runs of few cells: only a fault of the code misses it."""
-    explore = [(row["mixture"], row["rules"].get("explore", {})) for row in rows]
-    mixed = next(one for mixture, one in explore if mixture == "mixed")
-    null = [row["rules"] for row in rows if row["mixture"] == "all useless"]
-    steps = [one for mixture, one in explore if mixture == "one useful step"]
-    naive = min(one["out"] for rules in null for rule, one in rules.items() if rule != "explore")
+    null = next(row["rules"] for row in rows if row["mixture"] == NULL)
+    mixed = [row for row in rows if row["mixture"] != NULL]
+    behind = min(
+        row["of_before"]["difference"] / max(row["of_before"]["difference_se"], 1e-9)
+        for row in mixed
+    )
+    costs = [
+        row["rules"][rule]["cost"] / row["budget"]
+        for row in rows
+        for rule in row["rules"]
+        if rule != BEFORE
+    ]
     bounds = {
-        "current": (mixed["current_of_strict"], 0.85),
-        "released": (mixed["released_of_strict"], 0.7),
-        "not_false": (1 - max(one["explore"]["not_better_95"][0] for one in null), 1 - FALSE),
-        "better": (
-            1
-            - max(one["not_better_95"][0] for mixture, one in explore if mixture != "all useless"),
+        "default: true releases of useless edits": (1 - null[DEFAULT]["not_better_95"][0], 0.95),
+        "default: releases that are better": (
+            1 - max(row["rules"][DEFAULT]["not_better_95"][0] for row in mixed),
             1 - NOT_BETTER,
         ),
-        "one_step": (min(one["out"] for one in steps), 0.5),
-        "others_are_wrong": (naive, 0.3),
+        "default over the one before, standard errors": (behind, -2.0),
+        "SkillOpt's rule releases useless edits": (null[SKILLOPT]["out"], 0.5),
+        "budget left, least": (1 - max(costs), 0.0),
     }
     return {
         name: {"value": round(value, 4), "least": least, "ok": value >= least}
@@ -203,52 +267,12 @@ def short_bounds(rows: Sequence[Row]) -> dict[str, Row]:
     }
 
 
-def _ratio(explore: Row, name: str, least: float) -> Row:
-    value = explore.get(f"{name}_of_strict")
-    error = explore.get(f"{name}_of_strict_se")
-    return {"ratio": value, "se": error, "least": least, "ok": value is not None and value >= least}
-
-
-def _held(rows: Sequence[Row], most: float, bound: float) -> Row:
-    """Say in which cells explore released wrongly more often than allowed, and where most often."""
-    results = [(row["rules"]["explore"], row) for row in rows]
-    above = [
-        (explore, row)
-        for explore, row in results
-        if explore["not_better"] > most or explore["not_better_95"][1] > bound
-    ]
-    worst = max(results, key=lambda one: one[0]["not_better"], default=None)
-    return {
-        "ok": bool(results) and not above,
-        "cells": len(results),
-        "above": [_where(*one) for one in above],
-        "worst": worst and _where(*worst),
-        "mean": round(float(np.mean([one["not_better"] for one, _ in results])), 4)
-        if results
-        else None,
-    }
-
-
-def _where(explore: Row, row: Row) -> Row:
-    names = ("world", "mixture", "tasks", "steps", "lost")
-    figures = ("runs", "not_better", "not_better_95")
-    return {name: row[name] for name in names} | {name: explore[name] for name in figures}
-
-
-def _one_step(rows: Sequence[Row]) -> Row:
-    cells = {}
-    for row in rows:
-        rule = ONE_STEP_RULES[row["steps"]]
-        ours, theirs = row["rules"][rule], row["rules"]["paired, 4 draws"]
-        cells[f"{row['steps']} steps"] = {
-            "rule": rule,
-            "released": ours["out"],
-            "rollouts": ours["rollouts"],
-            "paired_released": theirs["out"],
-            "paired_rollouts": theirs["rollouts"],
-            "ok": ours["out"] >= FOUND and ours["rollouts"] <= theirs["rollouts"],
-        }
-    return {"ok": bool(cells) and all(cell["ok"] for cell in cells.values()), "cells": cells}
+def where(row: Row) -> str:
+    """Name a cell."""
+    usual = row["optimizer"] == 20
+    price = "" if usual else f", optimizer's calls {row['optimizer']} rollouts"
+    edits = "" if row["edits"] == "share" else f", {row['edits']} edits"
+    return f"{row['world']}, {row['mixture']}, {row['tasks']} tasks, {row['budget']}{price}{edits}"
 
 
 def _error(values: Table) -> float:
@@ -262,6 +286,6 @@ def _rounded(row: Row) -> Row:
         return round(value, 4) if isinstance(value, float) else value
 
     return {
-        name: short(value) if not isinstance(value, dict) else _rounded(value)
+        name: _rounded(value) if isinstance(value, dict) else short(value)
         for name, value in row.items()
     }

@@ -1,6 +1,10 @@
-"""What a simulated run is made of: tasks with known success rates, and edits with known effects."""
+"""Simulated worlds: tasks with known success rates, and edits with known effects.
+
+Edits act on the rates of the current skill, so a better skill leaves less to gain.
+"""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -9,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rates = NDArray[np.float64]
+Rng = np.random.Generator
 
-OTHERS = 300  # further tasks of the same kind: the true gain is the mean gain in rate on these
+OTHERS = 300
+"""Further tasks of the same kind; the true gain is the mean gain in rate on these."""
+
 MEASURED = Path(__file__).with_name("measured_rates.json")
 
 WORLDS = {
@@ -23,104 +30,153 @@ WORLDS = {
 MAIN = "beta(.6,.6)"
 
 MIXTURES = {  # shares of edits that are useless, useful, harmful
-    "all useless": (1.0, 0.0, 0.0),
-    "mostly useless": (0.8, 0.1, 0.1),
     "mixed": (0.5, 0.3, 0.2),
+    "mostly useless": (0.8, 0.1, 0.1),
     "mostly harmful": (0.3, 0.1, 0.6),
-    "one useful step": (0.0, 1.0, 0.0),  # the first edit gains +15 points, the others nothing
+    "all useless": (1.0, 0.0, 0.0),
 }
+TRAIN, BATCH = 40, 20
+"""Train tasks, and train rollouts of a step."""
+
+TASK_TYPES = 4
 USEFUL, HARMFUL = (0.05, 0.35), (0.05, 0.25)  # the share of tasks that an edit hits, uniform
 STRENGTH = (0.5, 1.0)  # how far a hit moves a rate towards 1 or 0, uniform
-ONE_STEP = 0.15
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One condition of the study."""
+    """One condition of the study.
 
-    world: str  # where success rates come from, a key of `WORLDS`
-    mixture: str  # what edits do, a key of `MIXTURES`
-    tasks: int  # validation tasks
-    steps: int  # candidates that a run judges
-    lost: float = 0.0  # the chance that an episode is lost to a fault
-    decisions: int = 0  # how many decisions the run's alpha is planned for; 0 means ``steps``
+    Attributes:
+        world: Source of success rates, a key of `WORLDS`.
+        mixture: Shares of the kinds of edits, a key of `MIXTURES`.
+        tasks: Validation tasks.
+        budget: Total cost that a run may not exceed, in rollouts.
+        optimizer: Cost of the optimizer's calls in a step, in rollouts.
+        edits: How an edit acts on rates, a key of `EDITS`.
+    """
+
+    world: str
+    mixture: str
+    tasks: int
+    budget: int
+    optimizer: int = 20
+    edits: str = "share"
 
     @property
-    def planned(self) -> int:
-        """Over how many decisions a gate that proves each step shares its alpha."""
-        return self.decisions or self.steps
+    def step(self) -> int:
+        """The cost of proposing a candidate, in rollouts."""
+        return BATCH + self.optimizer
 
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        faults = f", {self.lost:.0%} of episodes lost" if self.lost else ""
-        planned = f", alpha for {self.decisions}" if self.decisions else ""
-        sizes = f"{self.tasks} tasks, {self.steps} steps"
-        return f"{self.world}, {self.mixture}, {sizes}{planned}{faults}"
-
-    def generator(self, run: int, purpose: str) -> np.random.Generator:
-        """Return the random numbers of a run for one purpose; each purpose has its own."""
-        return np.random.default_rng([crc32(self.name.encode()), run, crc32(purpose.encode())])
+    def generator(self, number: int, purpose: str) -> Rng:
+        """Return the random numbers of a run for one purpose; budgets and prices share them."""
+        name = f"{self.world}, {self.mixture}, {self.tasks}, {self.edits}"
+        return np.random.default_rng([crc32(name.encode()), number, crc32(purpose.encode())])
 
 
-@dataclass(frozen=True)
-class Edit:
-    """What a candidate changes: rates of the tasks that it hits move towards 1 or 0."""
-
-    kind: int  # 0 changes nothing, 1 helps, -1 harms
-    hit: NDArray[np.bool_]  # which tasks it touches, shape ``[tasks + OTHERS]``
-    strength: float  # how far a rate moves, in [0, 1]
-
-    def of(self, rates: Rates) -> Rates:
-        """Return the rates after the edit."""
-        if self.kind == 0:
-            return rates
-        moved = rates * (1 - self.strength)
-        return np.where(self.hit, moved + self.strength if self.kind > 0 else moved, rates)
-
-
-@dataclass(frozen=True)
 class Run:
-    """A run whose truth is known; every rule sees the same edits of the same tasks."""
+    """A simulated run of known truth; it counts what it costs.
 
-    cell: Cell  # the condition
-    number: int  # which of its runs
-    rates: Rates  # success rates under the initial skill: validation tasks first, then `OTHERS`
-    edits: list[Edit]  # what each step proposes to do to the current skill
+    Args:
+        cell: The condition.
+        number: Number of the run. Under every rule it has the same tasks and the same edits.
+        rule: Name of the rule, which draws its own random results.
+    """
+
+    def __init__(self, cell: Cell, number: int, rule: str) -> None:
+        truth = cell.generator(number, "truth")
+        size = cell.tasks + OTHERS + TRAIN
+        self.cell, self.number = cell, number
+        self.tasks = cell.tasks
+        self.initial = draw_rates(cell.world, size, truth)
+        self.task_types = truth.integers(0, TASK_TYPES, size)
+        self.cost = 0
+        self._edits = cell.generator(number, "edits")
+        self._results = cell.generator(number, rule)
+
+    @property
+    def left(self) -> int:
+        """What is left of the budget, in rollouts."""
+        return self.cell.budget - self.cost
+
+    def train(self, rates: Rates) -> tuple[float, int]:
+        """Return sum and number of the rewards of a step's train batch, which `propose` pays."""
+        batch = self._results.choice(rates[-TRAIN:], BATCH, replace=False)
+        return float((self._results.random(BATCH) < batch).sum()), BATCH
+
+    def propose(self, rates: Rates) -> Rates:
+        """Pay for a step, and return the rates of its candidate."""
+        self.cost += self.cell.step
+        kind = int(self._edits.choice([0, 1, -1], p=MIXTURES[self.cell.mixture]))
+        edited = EDITS[self.cell.edits](rates, kind, self.task_types, self._edits)
+        return edited if kind else rates.copy()
+
+    def draw(self, rates: Rates, places: NDArray[np.int64]) -> Rates:
+        """Pay for rollouts of validation tasks, by their places, and return the rewards."""
+        self.cost += len(places)
+        return (self._results.random(len(places)) < rates[places]).astype(np.float64)
+
+    def draw_all(self, rates: Rates) -> Rates:
+        """Draw every validation task once."""
+        return self.draw(rates, np.arange(self.tasks))
 
     def gain(self, rates: Rates) -> float:
-        """Return the true gain of a skill over the initial one."""
-        return float((rates - self.rates)[self.cell.tasks :].mean())
-
-    def gain_on_val(self, rates: Rates) -> float:
-        """Return the gain of a skill on the validation tasks, from the rates, not from draws."""
-        return float((rates - self.rates)[: self.cell.tasks].mean())
-
-    def generator(self, rule: str) -> np.random.Generator:
-        """Return the random numbers of episodes under a rule."""
-        return self.cell.generator(self.number, rule)
+        """Return the true gain of a skill over the initial one, on the further tasks."""
+        return float((rates - self.initial)[self.tasks : -TRAIN].mean())
 
 
-def make_run(cell: Cell, number: int) -> Run:
-    """Make a run of a cell; equal numbers make equal runs."""
-    rng = cell.generator(number, "truth")
-    rates = draw_rates(cell.world, cell.tasks + OTHERS, rng)
-    edits = [_edit(cell, step, len(rates), rng) for step in range(cell.steps)]
-    return Run(cell, number, rates, edits)
+Edit = Callable[[Rates, int, NDArray[np.int64], Rng], Rates]
+"""Returns rates after an edit, by the rates before, its kind (1 helps, -1 harms), the tasks' types
+and random numbers; kind 0 draws the same random numbers and is discarded."""
 
 
-def _edit(cell: Cell, step: int, size: int, rng: np.random.Generator) -> Edit:
-    if cell.mixture == "one useful step":
-        # A hit task always succeeds from then on, so the share follows from the mean rate.
-        share = ONE_STEP / (1 - mean_rate(cell.world))
-        return Edit(1 if step == 0 else 0, rng.random(size) < share, 1.0)
-    kind = int(rng.choice([0, 1, -1], p=MIXTURES[cell.mixture]))
+def _moved(rates: Rates, kind: int, share: float | Rates) -> Rates:
+    return rates + (1 - rates) * share if kind > 0 else rates * (1 - share)
+
+
+def _on_a_share(rates: Rates, kind: int, types: NDArray[np.int64], rng: Rng) -> Rates:
     share = rng.uniform(*(USEFUL if kind > 0 else HARMFUL))
-    return Edit(kind, rng.random(size) < share, rng.uniform(*STRENGTH))
+    hit, strength = rng.random(rates.shape) < share, rng.uniform(*STRENGTH)
+    return _moved(rates, kind, np.where(hit, strength, 0.0))
 
 
-def draw_rates(world: str, size: int, rng: np.random.Generator) -> Rates:
-    """Draw success rates of so many tasks of a world."""
+def _on_all(rates: Rates, kind: int, types: NDArray[np.int64], rng: Rng) -> Rates:
+    known = np.clip(rates, 0.002, 0.998)
+    shift = kind * rng.uniform(0.2, 1.4) + rng.normal(0, 0.7, rates.shape)
+    return np.asarray(1 / (1 + (1 - known) / known * np.exp(-shift)), np.float64)
+
+
+def _small(rates: Rates, kind: int, types: NDArray[np.int64], rng: Rng) -> Rates:
+    return _moved(rates, kind, rng.uniform(0.02, 0.2))
+
+
+def _on_a_type(rates: Rates, kind: int, types: NDArray[np.int64], rng: Rng) -> Rates:
+    hit = types == rng.integers(TASK_TYPES)
+    return _moved(rates, kind, np.where(hit, rng.uniform(0.2, 0.8), 0.0))
+
+
+def _trade(rates: Rates, kind: int, types: NDArray[np.int64], rng: Rng) -> Rates:
+    better, worse = rng.permutation(TASK_TYPES)[:2]
+    small, large = sorted(rng.uniform(0.1, 0.8, 2))
+    up, down = (large, small) if kind > 0 else (small, large)
+    return np.where(
+        types == better,
+        rates + (1 - rates) * up,
+        np.where(types == worse, rates * (1 - down), rates),
+    )
+
+
+EDITS: dict[str, Edit] = {
+    "share": _on_a_share,  # a random share of the tasks, as the gate's own model assumes
+    "dense": _on_all,  # all tasks, some up and some down, on the logit scale
+    "small": _small,  # a small part of what is left to gain, on all tasks
+    "type": _on_a_type,  # one of four task types
+    "trade": _trade,  # one task type better, another one worse
+}
+
+
+def draw_rates(world: str, size: int, rng: Rng) -> Rates:
+    """Draw success rates of tasks of a world, shape ``[size]``."""
     shape = WORLDS[world]
     return rng.choice(measured_rates(), size) if shape is None else rng.beta(*shape, size)
 

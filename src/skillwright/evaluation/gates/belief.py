@@ -215,7 +215,7 @@ class Belief:
         """The expected rate of each task, shape ``[tasks]``."""
         return np.asarray(self.rates @ GRID, np.float64)
 
-    @property
+    @cached_property
     def within(self) -> float:
         """Variance of the gain of one pair of draws, of the current and the initial skill."""
         noise = GRID * (1 - GRID)
