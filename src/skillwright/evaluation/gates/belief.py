@@ -57,8 +57,6 @@ OFFSET_VARIANCE: Final = 0.01
 """Prior variance of the difference in mean score between train and val tasks."""
 
 _FLOOR: Final = 1e-9
-_LEAST_ERROR: Final = 0.06  # of the mean, where train batches disagree with it
-_EDGES: Final = (0.02, 0.98)
 
 
 def _moves(to: Array) -> Array:
@@ -239,8 +237,9 @@ class Belief:
         """Return the belief after a train batch, which is played with the current skill anyway.
 
         Train tasks are others, may be harder, and are those that the skill was written for. So the
-        difference to val is believed and learned too, and what it leaves open makes the batch count
-        for less: as few draws, spread over all val tasks.
+        difference to val is believed and learned too. The batch tells about the mean over the val
+        tasks only: a task moves by the doubt about its rate, so that what is known of single tasks
+        stays.
 
         Args:
             total: Sum of the scores.
@@ -248,14 +247,13 @@ class Belief:
         """
         mean = total / plays
         noise = max(mean * (1 - mean), 0.09) / plays
-        each = plays / (1 + self.offset_variance / noise) / len(self.rates)
-        counts = np.full(len(self.rates), each)
-        level = float(np.clip(mean - self.offset, *_EDGES))
-        error = max(self.error, _LEAST_ERROR)
-        part = self.offset_variance / (error**2 + self.offset_variance + noise)
+        surprise = mean - self.mean - self.offset
+        variance = self.error**2 + self.offset_variance + noise
+        part = self.offset_variance / variance
         return replace(
-            self.with_draws(Drawn(level * counts, counts)),
-            offset=self.offset + part * (mean - self.mean - self.offset),
+            self,
+            rates=_normal(self.rates * np.exp(surprise / variance / len(self.rates) * GRID)),
+            offset=self.offset + part * surprise,
             offset_variance=self.offset_variance * (1 - part),
         )
 
