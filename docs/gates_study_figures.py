@@ -76,7 +76,9 @@ def _tick(most: float) -> float:
     """Return a round distance of ticks, so that `TICKS` of them hold a number."""
     size = 10 ** math.floor(math.log10(most / TICKS))
     return next(
-        size * round_one for round_one in (1, 2, 3, 4, 5, 10) if size * round_one * TICKS >= most
+        size * round_one
+        for round_one in (1, 1.5, 2, 3, 4, 5, 10)
+        if size * round_one * TICKS >= most
     )
 
 

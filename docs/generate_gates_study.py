@@ -33,8 +33,9 @@ from gates_study.rules import (  # noqa: E402
     SKILLOPT,
     SMALL_CHUNKS,
 )
-from gates_study.summary import COVERED, ENOUGH, TARGETS, goal_row  # noqa: E402
+from gates_study.summary import COVERED, TARGETS, goal_row, proofs_by_world  # noqa: E402
 from gates_study.worlds import EDITS, MAIN, WORLDS  # noqa: E402
+from skillwright.evaluation import wilson_interval  # noqa: E402
 
 PAGE, FIGURES = HERE / "gates_study.md", HERE / "figures"
 RESULTS = HERE.parent / "benchmarks" / "gates_results.json"
@@ -91,7 +92,7 @@ def _sections(results: Row) -> Iterator[str]:
     yield from _power(cells)
     yield "\n## Printed intervals\n"
     yield from _intervals(cells)
-    yield "\n## Targets\n\n| target | cells | met |\n|---|---|---|"
+    yield "\n## Targets\n\n| target | cells or worlds | met |\n|---|---|---|"
     for name, words in TARGETS.items():
         yield f"| {words} | {_measured(results['met'][name])} |"
 
@@ -120,7 +121,7 @@ def _goals(cells: Sequence[Row]) -> Iterator[str]:
         if (row := goal_row(cells, key, budget))
     ]
     if numbers:
-        yield f"\n{_span(numbers, ',.0f')} runs in each cell; the oracle fewer."
+        yield f"\n{_span(numbers, ',.0f')} runs in each cell."
 
 
 def _goal(share: float | None) -> str:
@@ -147,21 +148,31 @@ def _rules(cells: Sequence[Row]) -> Iterator[str]:
 
 
 def _wrong(cells: Sequence[Row]) -> Iterator[str]:
-    yield _head("edits; cells; `explore`: mean, most (upper 95% bound); `strict`, mean")
+    yield _head("edits; cells; runs; `explore` (95% interval); most in a cell; before; `strict`")
     for mixture in dict.fromkeys(row["mixture"] for row in cells):
-        rows = [row for row in cells if row["mixture"] == mixture and DEFAULT in row["rules"]]
-        mine = [row["rules"][DEFAULT] for row in rows if row["rules"][DEFAULT]["runs"] >= 200]
+        rows = [row["rules"] for row in cells if row["mixture"] == mixture]
+        mine = [one[DEFAULT] for one in rows if DEFAULT in one]
         if not mine:
             continue
-        worst = max(mine, key=lambda one: one["not_better"])
-        theirs = [row["rules"][SKILLOPT]["not_better"] for row in rows if SKILLOPT in row["rules"]]
-        strict = f"{sum(theirs) / len(theirs):.1%}" if theirs else ""
-        mean = sum(one["not_better"] for one in mine) / len(mine)
+        runs, wrong = _counted(rows, DEFAULT)
+        low, high = wilson_interval(wrong, runs)
+        most = max(one["not_better"] for one in mine)
+        others = " | ".join(_share(*_counted(rows, rule)) for rule in (BEFORE, SKILLOPT))
         yield (
-            f"| {mixture} | {len(mine)} | {mean:.1%}, {worst['not_better']:.1%} "
-            f"({worst['not_better_95'][1]:.1%}) | {strict} |"
+            f"| {mixture} | {len(mine)} | {runs:,} | {wrong / runs:.1%} ({low:.1%} to {high:.1%}) "
+            f"| {most:.1%} | {others} |"
         )
-    yield "\nOf cells with at least 200 runs."
+
+
+def _counted(rows: Sequence[Row], rule: str) -> tuple[int, int]:
+    """Return the number of runs under a rule, and of those that release what is not better."""
+    found = [one[rule] for one in rows if rule in one]
+    runs = sum(one["runs"] for one in found)
+    return runs, round(sum(one["runs"] * one["not_better"] for one in found))
+
+
+def _share(runs: int, wrong: int) -> str:
+    return f"{wrong / runs:.1%}" if runs else ""
 
 
 def _edits(cells: Sequence[Row]) -> Iterator[str]:
@@ -280,31 +291,12 @@ def _intervals(cells: Sequence[Row]) -> Iterator[str]:
         "Of proven gains: estimated minus true gain, and the share of 95% intervals that hold the "
         f"true gain (wanted: within .01, {COVERED[0]:.0%} to {COVERED[1]:.0%}). *Printed* is the "
         "gain in the draws of the release test. *Believed* is the run's belief before it. "
-        "*Shrunken* weights both by their variances, with the printed interval around it. In "
-        "brackets the range over cells.\n"
+        "*Shrunken* weights both by their variances, with the printed interval around it.\n"
     )
     yield _head("world; proofs; printed; believed; shrunken")
-    for world in WORLDS:
-        proofs = [
-            one
-            for row in cells
-            if row["world"] == world
-            and (one := row["rules"].get(DEFAULT, {}).get("proofs"))
-            and row["mixture"] != NULL
-            and one["covered"] is not None
-        ]
-        total = sum(one["proofs"] for one in proofs)
-        if total < ENOUGH:
-            continue
-        said = [f"{world}", f"{total:,}"]
-        for bias, covered in _ESTIMATES:
-            mean, held = (
-                sum(one[name] * one["proofs"] for one in proofs) / total for name in (bias, covered)
-            )
-            many = [one[bias] for one in proofs if one["proofs"] >= ENOUGH]
-            cells_said = f" ({_span(many, '+.3f')})" if len(many) > 1 else ""
-            said.append(f"{mean:+.3f}{cells_said}, {held:.1%}")
-        yield "| " + " | ".join(said) + " |"
+    for world, one in proofs_by_world(cells).items():
+        said = [f"{one[bias]:+.3f}, {one[covered]:.1%}" for bias, covered in _ESTIMATES]
+        yield f"| {world} | {one['proofs']:,} | " + " | ".join(said) + " |"
 
 
 _ESTIMATES = (
@@ -315,8 +307,9 @@ _ESTIMATES = (
 
 
 def _measured(check: Row) -> str:
+    if not check["cells"]:
+        return "too few runs | "
     missed = check.get("missed", check.get("above", check.get("below", [])))
-    count = missed if isinstance(missed, int) else len(missed)
     said = f"{check['cells']}"
     if worst := check.get("worst"):
         low, high = worst["not_better_95"]
@@ -324,7 +317,7 @@ def _measured(check: Row) -> str:
             f", mean {check['mean']:.1%}, most {worst['not_better']:.1%} ({low:.1%} to {high:.1%}; "
             f"{worst['where']})"
         )
-    return f"{said} | {'yes' if check['ok'] else f'missed in {count}'}"
+    return f"{said} | {'yes' if check['ok'] else f'missed in {len(missed)}'}"
 
 
 def _where(row: Row) -> str:

@@ -361,11 +361,15 @@ def _z(gains: Rates) -> float:
 def oracle(run: Run) -> Outcome:
     """Accept by the true effect of each edit, without draws, and test as the default does.
 
-    It knows the power of its release test too, and stops when a test has a power of about 90%.
+    It knows the power of its release test too: it stops if a further step would leave too few
+    rollouts for a power of about 90%.
     """
     gate, current, steps = ExploreGate(), run.initial, 0
     ledger = gate.ledger(ALPHA, 1, second_release=True)
-    while run.left - _tested_with(run, current) >= run.cell.step:
+    least, step = 2 * min(run.tasks, FIRST_LOOK), run.cell.step
+    while run.left >= least + step:
+        if 0 <= run.left - max(_tested_with(run, current), least) < step:
+            break
         candidate, steps = run.propose(current), steps + 1
         if run.gain(candidate) > run.gain(current):
             current = candidate
@@ -380,15 +384,13 @@ def oracle(run: Run) -> Outcome:
 
 def _tested_with(run: Run, current: Rates) -> float:
     """Return rollouts with which a release test has a power of 90%, by a normal approximation."""
-    least = 2 * min(run.tasks, FIRST_LOOK)
     gains = (current - run.initial)[: run.tasks]
     if gains.mean() <= 0:
-        return least
+        return math.inf
     sides = (current[: run.tasks], run.initial[: run.tasks])
     noise = sum(float((rates * (1 - rates)).mean()) for rates in sides)
     wanted = (gains.mean() / 3.2) ** 2 - gains.var() / run.tasks
-    most = 2 * run.tasks * 8
-    return min(max(2 * noise / wanted, least), most) if wanted > 0 else most
+    return 2 * noise / wanted if wanted > 0 else math.inf
 
 
 def printed_power(run: Run) -> Outcome:

@@ -18,6 +18,7 @@ Row = dict[str, Any]
 NOTHING = 1e-12  # gains up to this are none
 WORTH_A_RATIO = 0.004  # if SkillOpt's rule gains less than this, a ratio to it says nothing
 ENOUGH = 100  # proofs without which nothing is said about their intervals
+MANY = 300  # runs without which nothing is said about wrong releases of a cell
 FALSE, FALSE_BOUND, NOT_BETTER = 0.05, 0.065, 0.02
 DOUBT_OVERSTATED = 3.0  # the belief's variance by the squared error of its gain, as measured
 COVERED, BIAS = (0.93, 0.97), 0.01
@@ -30,8 +31,9 @@ TARGETS = {
     "false_releases": f"all edits useless: released in at most {FALSE:.0%} of runs in every cell, "
     f"upper 95% bound at most {FALSE_BOUND:.1%}",
     "not_better": f"every other cell: released and truly not better in at most {NOT_BETTER:.0%}",
-    "coverage": "the interval printed with a proven gain holds the true gain in 93 to 97% of runs",
-    "bias": f"the printed gain is within {BIAS} of the true gain on average",
+    "coverage": "the interval printed with a proven gain holds the true gain in 93 to 97% of runs "
+    "of a world",
+    "bias": f"the printed gain is within {BIAS} of the true gain, on average over a world",
 }
 
 
@@ -138,22 +140,41 @@ def targets(rows: Sequence[Row]) -> dict[str, Row]:
     mine = [row for row in rows if DEFAULT in row["rules"]]
     null = [row for row in mine if row["mixture"] == NULL]
     other = [row for row in mine if row["mixture"] != NULL]
-    proofs = [
-        {"where": where(row), **row["rules"][DEFAULT]["proofs"]}
-        for row in other
-        if row["rules"][DEFAULT].get("proofs", {"proofs": 0})["proofs"] >= ENOUGH
-    ]
+    proofs = proofs_by_world(other)
     low, high = COVERED
-    wide = [one for one in proofs if not low <= (one["covered"] or 0) <= high]
-    biased = [one for one in proofs if abs(one["bias"]) > BIAS + 2 * one["bias_se"]]
+    wide = [world for world, one in proofs.items() if not low <= one["covered"] <= high]
+    biased = [world for world, one in proofs.items() if abs(one["bias"]) > BIAS]
     return {
         "released": _goals(rows),
         "before": _not_below(other),
         "false_releases": _held(null, FALSE, FALSE_BOUND),
         "not_better": _held(other, NOT_BETTER, 1.0),
-        "coverage": {"ok": bool(proofs) and not wide, "cells": len(proofs), "missed": len(wide)},
-        "bias": {"ok": bool(proofs) and not biased, "cells": len(proofs), "missed": len(biased)},
+        "coverage": {"ok": bool(proofs) and not wide, "cells": len(proofs), "missed": wide},
+        "bias": {"ok": bool(proofs) and not biased, "cells": len(proofs), "missed": biased},
     }
+
+
+def proofs_by_world(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return what was printed with proven gains of the default: means over the proofs of a world.
+
+    A world with fewer than `ENOUGH` proofs is left out.
+    """
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        one = row["rules"].get(DEFAULT, {}).get("proofs")
+        if one and row["mixture"] != NULL and one["covered"] is not None:
+            found.setdefault(row["world"], []).append(one)
+    pooled = {}
+    for world, proofs in found.items():
+        total = sum(one["proofs"] for one in proofs)
+        if total >= ENOUGH:
+            pooled[world] = {
+                name: sum(one[name] * one["proofs"] for one in proofs) / total
+                for name in proofs[0]
+                if name != "proofs"
+            }
+            pooled[world]["proofs"] = total
+    return pooled
 
 
 def goal_row(rows: Sequence[Row], key: tuple[str, int, str], budget: int) -> Row | None:
@@ -199,6 +220,7 @@ def _held(rows: Sequence[Row], most: float, bound: float) -> Row:
     found = [
         {"where": where(row), **{name: row["rules"][DEFAULT][name] for name in _WRONG}}
         for row in rows
+        if row["rules"][DEFAULT]["runs"] >= MANY
     ]
     above = [one for one in found if one["not_better"] > most or one["not_better_95"][1] > bound]
     worst = max(found, key=lambda one: one["not_better"], default=None)

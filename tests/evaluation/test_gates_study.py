@@ -203,8 +203,32 @@ def test_a_printed_gain_is_shrunken_by_its_noise_and_the_doubt_before_it(part):
     assert half == pytest.approx([0.196, 0.196])
 
 
+def test_proofs_are_pooled_by_world_and_few_say_nothing(part, cell):
+    summary = part("gates_study.summary")
+
+    def row(proofs, excess):
+        printed = table(
+            part,
+            released=[0.2] * proofs,
+            printed=0.2 + excess,
+            low=0.1,
+            high=0.3,
+            believed=0.2,
+            doubt=0.1,
+        )
+        return summary.cell_summary(cell(), {"explore": printed})
+
+    pooled = summary.proofs_by_world([row(150, 0.0), row(50, 0.04)])
+    assert pooled[cell().world]["proofs"] == 200
+    assert pooled[cell().world]["bias"] == pytest.approx(0.01)
+    assert pooled[cell().world]["covered"] == 1
+    assert summary.proofs_by_world([row(50, 0.0)]) == {}
+
+
 def test_targets_name_the_cells_that_miss_them(part, cell):
     summary = part("gates_study.summary")
+    few = summary.cell_summary(cell("all useless"), {"explore": table(part, out=[1] * 100)})
+    assert summary.targets([few])["false_releases"]["cells"] == 0  # too few runs to say
     fine = table(part, out=[1] * 8 + [0] * 392)
     many = table(part, out=[1] * 40 + [0] * 360)
     rows = [
