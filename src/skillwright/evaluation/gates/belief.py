@@ -27,8 +27,6 @@ Array = NDArray[np.float64]
 GRID: Final[Array] = np.sin(np.pi * (np.arange(13) + 0.5) / 26) ** 2
 """Success rates, dense near 0 and 1, where most tasks of real agents lie."""
 
-LOGITS: Final[Array] = np.log(GRID / (1 - GRID))
-
 DEPTH: Final = 0.75
 """Chance that an edit turns the result of a task that it mends or breaks."""
 
@@ -170,7 +168,6 @@ class Belief:
             `PRIOR_COUNTS`.
         gained: Expected gain of the current skill over the initial one.
         variance: Variance of that gain.
-        common: Variance of the mean score that all tasks share: the doubt about accepted edits.
         offset: How much more the current skill is expected to score on train than on val tasks.
         offset_variance: Variance of that.
     """
@@ -180,7 +177,6 @@ class Belief:
     counts: Array
     gained: float = 0.0
     variance: float = 0.0
-    common: float = 0.0
     offset: float = 0.0
     offset_variance: float = OFFSET_VARIANCE
 
@@ -203,12 +199,8 @@ class Belief:
     @property
     def error(self) -> float:
         """The standard deviation of that mean, for these val tasks."""
-        return sqrt(self._own_variance + self.common)
-
-    @property
-    def _own_variance(self) -> float:
         each = self.rates @ GRID**2 - self.expected**2
-        return max(float(each.sum()), 0.0) / len(self.rates) ** 2
+        return sqrt(max(float(each.sum()), 0.0)) / len(self.rates)
 
     @cached_property
     def expected(self) -> Array:
@@ -245,7 +237,9 @@ class Belief:
         """Return the belief after a train batch, which is played with the current skill anyway.
 
         Train tasks are others, may be harder, and are those that the skill was written for. So the
-        difference to val is believed and learned too (a Kalman filter of both).
+        difference to val is believed and learned too. The batch tells about the mean over the val
+        tasks only: a task moves by the doubt about its rate, so that what is known of single tasks
+        stays.
 
         Args:
             total: Sum of the scores.
@@ -253,23 +247,15 @@ class Belief:
         """
         mean = total / plays
         noise = max(mean * (1 - mean), 0.09) / plays
-        level = self.error**2
-        part = level / (level + self.offset_variance + noise)
-        learned = self.offset_variance / (level + self.offset_variance + noise)
-        surprise = mean - self.offset - self.mean
+        surprise = mean - self.mean - self.offset
+        variance = self.error**2 + self.offset_variance + noise
+        part = self.offset_variance / variance
         return replace(
             self,
-            rates=self._shifted(part * surprise),
-            common=max(level * (1 - part) - self._own_variance, 0.0),
-            offset=self.offset + learned * surprise,
-            offset_variance=self.offset_variance * (1 - learned),
+            rates=_normal(self.rates * np.exp(surprise / variance / len(self.rates) * GRID)),
+            offset=self.offset + part * surprise,
+            offset_variance=self.offset_variance * (1 - part),
         )
-
-    def _shifted(self, gain: float) -> Array:
-        """Return the rates after their mean moved by a small gain; tasks keep their differences."""
-        spread = self.rates @ (GRID * LOGITS) - self.expected * (self.rates @ LOGITS)
-        tilt = float(np.clip(gain / spread.mean(), -1.0, 1.0))
-        return _normal(self.rates * np.exp(tilt * LOGITS))
 
     def price(self, step_cost: float) -> float:
         """Return the gain per rollout that a new edit is expected to bring.
@@ -305,7 +291,6 @@ class Belief:
             self,
             rates=_normal(stay + mend @ _TO_MENDED + broke @ _TO_BROKEN),
             counts=counts,
-            common=self.common + weighed.error**2,
             gained=self.gained + weighed.gain,
             variance=self.variance + weighed.error**2,
         )
