@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from skillwright.evaluation import AlphaLedger, Decision, ExploreGate, ReleaseTest, Seen, Terms
-from skillwright.evaluation.gates.standing import Standing
+from skillwright.evaluation.gates.current import CurrentSkill
 
 LEDGER, TERMS = ExploreGate().ledger(0.05, 8), Terms()
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
@@ -47,7 +47,7 @@ def believed(duel, train=(0.0, 0), steps=1):
     """Return the belief after refused steps with these train batches and no draws."""
     base, again = first_seen(duel, HALF)
     refused = [Seen({}, train=train)] * steps
-    return Standing.of(duel.task_ids, [base, again, *refused]).belief
+    return CurrentSkill.of(duel.task_ids, [base, again, *refused]).belief
 
 
 def test_train_batches_tell_how_good_the_current_skill_is(drawn_duel):

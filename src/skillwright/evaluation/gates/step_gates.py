@@ -39,7 +39,7 @@ class ExploreGate(Gate):
     candidate is drawn on a few tasks at a time, while the expected improvement of the decision is
     worth the price of the draws: what the same rollouts would bring in a further step. It is
     compared with a belief about the current skill, in which all draws of the run are pooled and
-    shrunken, so that no lucky draw decides anything (`Belief`). If the agent answers alike each
+    shrunken, so that no single draw decides anything (`Belief`). If the agent answers alike each
     time, all tasks are drawn once, and any gain in their sum is accepted.
 
     The *released* skill changes only by `ReleaseTest`, on fresh draws. The gains of all steps add
