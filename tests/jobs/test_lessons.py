@@ -4,7 +4,18 @@ import re
 
 import pytest
 
-from doors import ALL_RULES, Coach, Walker, doors_config, llms, look, rule, trained, write_tasks
+from doors import (
+    ALL_RULES,
+    ALL_WRONG,
+    Coach,
+    Walker,
+    doors_config,
+    llms,
+    look,
+    rule,
+    trained,
+    write_tasks,
+)
 from skillwright.core import Completion, ConfigError, ModelError, RunError
 from skillwright.jobs.inspect import open_lessons, play_lessons
 from skillwright.jobs.run import NullCallback
@@ -39,10 +50,18 @@ class Contrary(Clever):
 async def run(tmp_path):
     """A run that accepted two changes, and refused one."""
     write_tasks(tmp_path / "tasks", train=18, val=72)
-    config = doors_config(tmp_path, rollout={"retries": 0, "give_up_after": None})
-    plan = [[rule("attic")], [f"{rule('cellar')}\n{rule('hall')}"], [rule("attic", 9)]]
+    config = doors_config(
+        tmp_path,
+        rollout={"retries": 0, "give_up_after": None},
+        evaluation={"gate": {"kind": "paired"}},
+    )
+    plan = [[rule("attic")], [f"{rule('cellar')}\n{rule('hall')}"], [ALL_WRONG]]
     path, report = await trained(config, Walker(), Coach(plan))
-    assert [one.action for one in report.state.steps] == ["accept", "accept", "reject"]
+    assert [one.action for one in report.state.steps] == [
+        "accept_new_best",
+        "accept_new_best",
+        "reject",
+    ]
     return path
 
 
@@ -134,6 +153,20 @@ def test_a_training_of_weights_has_no_lessons(tmp_path):
         (tmp_path / name).write_text(text)
     with pytest.raises(RunError, match="trains no skill document"):
         open_lessons(tmp_path, tmp_path.parent, None, OTHER)
+
+
+async def test_the_draws_of_a_candidate_that_was_drawn_alone_are_found(tmp_path):
+    plan = [[rule("attic")], [f"{rule('cellar')}\n{rule('hall')}"]]
+    path, report = await trained(doors_config(tmp_path), Walker(), Coach(plan))
+    assert [one.action for one in report.state.steps] == ["accept", "accept"]
+    played_alone = await played(path, Walker())
+    assert [one.accepted.where for one in played_alone.lessons] == ["step 1", "step 2"]
+    for one in played_alone.lessons:
+        assert one.gain.effect.pairs == one.accepted.verdict.pairs
+    # The candidate's episodes are the run's own; the skill before it is drawn now.
+    alone = played_alone.lessons[1].accepted.verdict.rollouts
+    assert alone == played_alone.lessons[1].accepted.verdict.pairs
+    assert played_alone.rollouts <= alone
 
 
 async def test_a_run_that_accepted_nothing_has_no_lessons(tmp_path):

@@ -1,8 +1,8 @@
 """Test whether the accepted edits of a skill help another model.
 
-Each was accepted on paired draws: the skill before and after it, on the same tasks with the same
-seeds. The other model plays the same pairs, in the folder ``lessons/<model>`` below the run's;
-commands on episodes accept that folder instead of a run.
+Each was accepted on draws of the skill after it, some of them paired with draws of the skill before
+it. The other model plays pairs on the same tasks with the same seeds, in the folder
+``lessons/<model>`` below the run's; commands on episodes accept that folder instead of a run.
 """
 
 import re
@@ -24,6 +24,7 @@ from skillwright.jobs.run.launch import find_run, known_secrets, make_run, reope
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, RunStarted, StageStarted
 from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
+from skillwright.jobs.text.gate import first_draw
 from skillwright.jobs.text.launch import Run
 from skillwright.jobs.text.state import EpochRecord, StepRecord, restore
 from skillwright.jobs.text.wiring import RunParts, assemble_session
@@ -279,11 +280,13 @@ def accepted_changes(config: RunConfig, store: RunStore) -> tuple[Accepted, ...]
     state = restore(config, store)
     records: list[StepRecord | EpochRecord] = [*state.steps, *state.epochs]
     parents = {one.version: one for one in store.skills()}
-    gate, accepts, found = config.evaluation.gate, 0, []
+    gate, accepts, decided, found = config.evaluation.gate, 0, 0, []
+    draws = gate.draws + gate.believes
     for record in sorted(records, key=_moment):
         verdict, after = record.verdict, record.skill_version
-        first = accepts * gate.draws if gate.redraws else 0
+        first = first_draw(gate, accepts, decided)
         accepts += sum(one.accepted for one in record.verdicts)
+        decided += sum(one.seen is not None for one in record.verdicts)
         before = None if after is None else parents[after].parent
         if verdict is None or not verdict.accepted or after is None or before is None:
             continue
@@ -294,7 +297,7 @@ def accepted_changes(config: RunConfig, store: RunStore) -> tuple[Accepted, ...]
                 after=after,
                 edits=_edits(store, record),
                 first=first,
-                draws=_common_draws(store, parents[before].hash, parents[after].hash, first),
+                draws=_draws(store, parents[after].hash, range(first, first + draws)),
                 verdict=verdict,
             )
         )
@@ -321,14 +324,14 @@ def _edits(store: RunStore, record: StepRecord | EpochRecord) -> tuple[str, ...]
     )
 
 
-def _common_draws(store: RunStore, before: str, after: str, first: int) -> dict[str, int]:
-    """Count the draws of each task, from number ``first``, that both sides have."""
-    drawn: dict[str, set[tuple[str, int]]] = {before: set(), after: set()}
-    for one in store.episodes(phase="gate"):
-        name = one.skill_version.split("+")[0]
-        if name in drawn and one.draw >= first:
-            drawn[name].add((one.task_id, one.draw))
-    return dict(Counter(task for task, _ in sorted(drawn[before] & drawn[after])))
+def _draws(store: RunStore, candidate: str, numbers: range) -> dict[str, int]:
+    """Count the candidate's draws of each task that have one of these numbers."""
+    drawn = {
+        (one.task_id, one.draw)
+        for one in store.episodes(phase="gate")
+        if one.skill_version.split("+")[0] == candidate and one.draw in numbers
+    }
+    return dict(Counter(task for task, _ in sorted(drawn)))
 
 
 async def _replayed(parts: RunParts, accepted: Accepted) -> list[Pair]:

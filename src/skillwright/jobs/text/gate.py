@@ -10,6 +10,7 @@ from skillwright.core.concurrency import both, together
 from skillwright.evaluation import (
     Decision,
     Draws,
+    Gate,
     ReleaseTest,
     SplitReport,
     Verdict,
@@ -229,6 +230,16 @@ def _judged(run: TrainParts, state: TrainState) -> int:
     return version
 
 
+def first_draw(gate: Gate, accepts: int, decided: int) -> int:
+    """Return the number of a decision's first draw, after so many accepts and decisions."""
+    if gate.believes:
+        # The baseline is draw 0. A decision may draw each task once more than the gate's maximum.
+        return 1 + decided * (gate.draws + 1)
+    # A skill that was accepted on some draws looks better on them than it is. So the gate draws
+    # fresh ones after each accept; until then, all candidates are judged on the same draws.
+    return accepts * gate.draws if gate.redraws else 0
+
+
 async def duel(
     run: TrainParts, state: TrainState, sides: tuple[str, str], place: StepRef
 ) -> Verdict:
@@ -237,13 +248,9 @@ async def duel(
     run.callback.on_event(
         StageStarted("gate", place.step, place.epoch, episodes=run.gate.expected_rollouts(val))
     )
-    # A skill that was accepted on some draws looks better on them than it is. So the gate draws
-    # fresh ones after each accept; until then, all candidates are judged on the same draws.
-    first = state.accepts * run.gate.draws if run.gate.redraws else 0
+    first = first_draw(run.gate, state.accepts, len(state.seen) - 1)
     terms = terms_of(run.config, run.bench.clusters)
     if run.gate.believes:
-        # The baseline is draw 0. A decision may draw each task once more than the gate's maximum.
-        first = 1 + (len(state.seen) - 1) * (run.gate.draws + 1)
         terms = replace(
             terms,
             seen=state.seen,
