@@ -231,7 +231,7 @@ def _judged(run: TrainParts, state: TrainState) -> int:
 
 
 def first_draw(gate: Gate, accepts: int, decided: int) -> int:
-    """Return the number of a decision's first draw, after so many accepts and decisions."""
+    """Return the number of the first draw of a decision, by earlier accepts and decisions."""
     if gate.believes:
         # The baseline is draw 0. A decision may draw each task once more than the gate's maximum.
         return 1 + decided * (gate.draws + 1)
