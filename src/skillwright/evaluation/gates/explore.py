@@ -183,6 +183,8 @@ class Exploration:
 
     def _nothing(self) -> Verdict:
         lost = self._old.lost + self._new.lost
+        if not lost and not self._room(1):
+            return undecided("the budget leaves no rollout for it. Resume with a larger one.")
         if not lost:
             return undecided("both sides have the same skill text on all held-out tasks.")
         drawn = self._old.scored + self._new.scored + lost
