@@ -43,7 +43,7 @@ async def test_the_example_makes_good_shoppers_offline(tmp_path):
         tables = report.test.tables
         assert report.state.final.accepted
         assert tables["initial"].overall.success_rate < 0.2
-        assert tables["best"].overall.success_rate > 0.4
+        assert report.test.judged["best"].interval.low > 0.2
         is_harmed = bool(read_rules(report.best_skill) & BAD_RULES)
         good += tables["best"].overall.success_rate >= 0.9 and not is_harmed
     # A step needs no proof, so a bad rule can enter beside a good one: once in eight seeds.
