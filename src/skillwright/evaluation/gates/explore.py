@@ -107,9 +107,10 @@ class Exploration:
             if done >= most or (done and worth <= 0) or not self._room(1):
                 break
             size = self._room(min(max(CHUNK, int(more * GROWTH)), most - done))
-            if not await self._candidate(self._next(size)) or self._repeats():
-                break
+            is_told = await self._candidate(self._next(size))
             weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
+            if not is_told or self._repeats():
+                break
         if self._is_lost():
             return self._nothing()
         # Without a belief, draws of both sides that are all alike are compared task by task, so
@@ -183,6 +184,8 @@ class Exploration:
 
     def _nothing(self) -> Verdict:
         lost = self._old.lost + self._new.lost
+        if not lost and self._terms.seen:
+            return undecided("the budget has no rollouts left for it. Resume with a larger budget.")
         if not lost:
             return undecided("both sides have the same skill text on all held-out tasks.")
         drawn = self._old.scored + self._new.scored + lost
