@@ -14,11 +14,21 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from skillwright.core import EpisodeResult, EpisodeSpec, PlainSkill, SkillSource, Task
-from skillwright.core.seeds import derive_seed
-from skillwright.evaluation import (
+sys.path[:0] = [str(Path(__file__).parent)]
+
+from measuring import Check, Kind, at_least, at_most, report  # noqa: E402
+from skillwright.core import (  # noqa: E402
+    EpisodeResult,
+    EpisodeSpec,
+    PlainSkill,
+    SkillSource,
+    Task,
+)
+from skillwright.core.seeds import derive_seed  # noqa: E402
+from skillwright.evaluation import (  # noqa: E402
     AlphaLedger,
     Draws,
     ReleaseTest,
@@ -28,6 +38,10 @@ from skillwright.evaluation import (
 )
 
 TASKS = 40
+ALPHA = 0.05
+FOOLED = ("level rising", "four copies")
+"""Worlds in which a test without the remedy releases far too often."""
+
 LEVELS: dict[str, Callable[[int], float]] = {
     "still": lambda call: 0.5,
     "rising": lambda call: 0.2 + 0.6 * min(1.0, call / 1200),
@@ -105,7 +119,7 @@ class Sides:
 def released(duel: SkillDuel, seed: int, clusters: dict[str, str] | None = None) -> bool:
     """Test a skill that changes nothing."""
     terms = Terms(seed=seed, clusters=clusters or {})
-    return asyncio.run(ReleaseTest().judge(duel, AlphaLedger(0.05, 1), terms)).accepted
+    return asyncio.run(ReleaseTest().judge(duel, AlphaLedger(ALPHA, 1), terms)).accepted
 
 
 def duel_of(engine: MovingEngine | CopiesEngine, seed: int, kind: type[SkillDuel]) -> SkillDuel:
@@ -131,8 +145,27 @@ def copies(runs: int, *, counted_once: bool, each: int = 4) -> int:
     )
 
 
-def main() -> None:
-    """Print the share of false releases, with 95% intervals."""
+def checks_of(rows: Sequence[tuple[str, int, int]], runs: int) -> list[Check]:
+    """Expect at most alpha, as far as the number of tests can tell, and more where it is known.
+
+    Args:
+        rows: World, false releases, and those without the remedy.
+        runs: Tests of each.
+    """
+    error = (ALPHA * (1 - ALPHA) / runs) ** 0.5
+    checks = [
+        at_most(f"{world}: released", Kind.SHARE, [found / runs], ALPHA + 3 * error)
+        for world, found, _ in rows
+    ]
+    return checks + [
+        at_least(f"{world}: released without the remedy", Kind.SHARE, [without / runs], 2 * ALPHA)
+        for world, _, without in rows
+        if world in FOOLED
+    ]
+
+
+def main() -> int:
+    """Print the share of false releases, with 95% intervals, and one JSON object."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     rows = [
         (f"level {level}", drift(level, runs), drift(level, runs, OneAfterTheOther))
@@ -143,7 +176,8 @@ def main() -> None:
     for name, with_it, without in rows:
         low, high = wilson_interval(with_it, runs)
         print(f"{name:16} {with_it / runs:5.1%} ({low:.1%} to {high:.1%}) {without / runs:6.1%}")
+    return report(checks_of(rows, runs), runs=runs)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

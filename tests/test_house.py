@@ -38,6 +38,11 @@ def test_every_declared_dependency_is_pinned_and_the_pins_are_what_is_tested():
     assert not drifted, "installed versions differ from constraints.txt; run make clean setup"
 
 
+def test_no_folder_of_tests_stands_in_for_a_package_that_is_not_installed():
+    """Pytest puts a test file's folder on the path; there `skillopt` would be importable."""
+    assert not [*(ROOT / "tests" / "plugins").glob("*.py")]
+
+
 def test_no_mark_of_unfinished_work_is_left_in_the_source():
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b")
     found = [

@@ -117,20 +117,31 @@ def test_what_is_released_worse_than_the_start_counts(part):
     ]
 
 
-@pytest.fixture
-def _forgotten(monkeypatch):
-    """Forget SkillOpt's package and variables: other tests have ours in its place."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    with mock.patch.dict("os.environ"):
-        yield
+PEERS = {"SkillOpt 0.2.0": "skillopt.prompts", "gepa 0.1.4": "gepa"}
+"""Modules that tell that a peer is installed."""
+
+
+def forget():
     for name in [one for one in sys.modules if one.partition(".")[0] == "skillopt"]:
         del sys.modules[name]
 
 
+@pytest.fixture
+def _forgotten(monkeypatch):
+    """Forget SkillOpt's package and variables: other tests have ours in its place."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    forget()
+    with mock.patch.dict("os.environ"):
+        yield
+    forget()
+
+
 @pytest.mark.usefixtures("_forgotten")
-@pytest.mark.parametrize("name", ["SkillOpt 0.2.0", "gepa 0.1.4"])
+@pytest.mark.parametrize("name", PEERS)
 def test_a_peer_learns_within_its_budget(part, tmp_path, name):
     worlds, trainers = part("referee_study.worlds"), part("referee_study.trainers")
+    sys.path.append(str(trainers.PEERS))
+    pytest.importorskip(PEERS[name], reason=f"{name} is not installed")
     bench = worlds.Bench(worlds.Rules(5))
     trained = trainers.TRAINERS[name](bench, 400, 5, tmp_path)
     assert bench.value(trained.released) > bench.value("")

@@ -21,9 +21,9 @@ from skillwright.evaluation import (
     detectable_gain,
 )
 from skillwright.evaluation.gates import explore
+from skillwright.evaluation.gates.current import CurrentSkill
 from skillwright.evaluation.gates.plan import Spending, held_back, is_time_to_test
 from skillwright.evaluation.gates.release import RELEASE_SHARES, SignTest
-from skillwright.evaluation.gates.standing import Standing
 from skillwright.evaluation.verdict import Seen
 
 ALPHA = 0.05
@@ -73,31 +73,31 @@ def _unproven(run: Run, current: Rates, steps: int, waves: float = NAN) -> Outco
 # The project's gates.
 
 
-class _Standings(Standing):
-    """Continues from the last known standing of a run, instead of rebuilding it for each step."""
+class _CurrentSkills(CurrentSkill):
+    """Continues from the last known state of a run, instead of rebuilding it for each step."""
 
-    _known: tuple[tuple[Seen, ...], Standing] | None = None
+    _known: tuple[tuple[Seen, ...], CurrentSkill] | None = None
 
     @classmethod
-    def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> Standing:  # type: ignore[override]
-        """Return the standing after all that was seen."""
+    def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> CurrentSkill:  # type: ignore[override]
+        """Return what is known after all that was seen."""
         known = cls._known
         if known and len(known[0]) <= len(seen) and all(map(_is, known[0], seen)):
-            standing, later = known[1], seen[len(known[0]) :]
+            current, later = known[1], seen[len(known[0]) :]
         else:
-            standing, later = Standing.of(task_ids, seen[:1]), seen[1:]
+            current, later = CurrentSkill.of(task_ids, seen[:1]), seen[1:]
         for one in later:
-            standing = standing.with_train(one.train).with_own(one.incumbent)
-            standing = standing.after(one.candidate, accepted=one.accepted)
-        cls._known = (tuple(seen), standing)
-        return standing
+            current = current.with_train(one.train).with_own(one.incumbent)
+            current = current.after(one.candidate, accepted=one.accepted)
+        cls._known = (tuple(seen), current)
+        return current
 
 
 def _is(one: Seen, other: Seen) -> bool:
     return one is other
 
 
-explore.Standing = _Standings  # type: ignore[misc]
+explore.CurrentSkill = _CurrentSkills  # type: ignore[misc]
 
 
 def by_worth(run: Run) -> Outcome:
@@ -112,22 +112,22 @@ def by_worth(run: Run) -> Outcome:
         room = run.left - held_back(run.tasks)
         is_last = room < run.cell.step + LEAST_DRAWS
         if current is not initial and current is not released:
-            standing = _Standings.of(ids, seen)
+            known = _CurrentSkills.of(ids, seen)
             mean = (run.cost - begun - tests) / max(len(verdicts), 1)
             spending = Spending(run.left, mean, STEP_COST)
-            if is_time_to_test(standing, spending, is_last=is_last):
+            if is_time_to_test(known, spending, is_last=is_last):
                 duel, before = SimulatedDuel(run, initial, current), run.cost
                 terms = Terms(
                     seed=run.number,
                     judged=choices(verdicts),
-                    repeats=standing.repeats,
+                    repeats=known.repeats,
                     rollouts=run.left,
                 )
                 verdict = result_of(gate.release.judge(duel, ledger, terms))
                 tests += run.cost - before
                 if not verdict.accepted:
                     break
-                released, proof = current, _proof(verdict, standing)
+                released, proof = current, _proof(verdict, known)
                 continue
         if is_last:
             break
@@ -166,9 +166,9 @@ def in_small_chunks(run: Run) -> Outcome:
         explore.GROWTH = usual
 
 
-def _proof(verdict: Verdict, standing: Standing) -> Outcome:
+def _proof(verdict: Verdict, known: CurrentSkill) -> Outcome:
     low, high = verdict.interval or (NAN, NAN)
-    believed, printed = standing.gain, NAN if verdict.effect is None else verdict.effect
+    believed, printed = known.gain, NAN if verdict.effect is None else verdict.effect
     return Outcome(0, 0, 1, 0, 0, 0, NAN, printed, low, high, believed.mean, believed.error)
 
 

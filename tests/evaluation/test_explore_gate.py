@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from skillwright.evaluation import AlphaLedger, Decision, ExploreGate, ReleaseTest, Seen, Terms
-from skillwright.evaluation.gates.standing import Standing, drawn_of
+from skillwright.evaluation.gates.current import CurrentSkill, drawn_of
 
 LEDGER, TERMS = ExploreGate().ledger(0.05, 8), Terms()
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
@@ -47,7 +47,7 @@ def believed(duel, train=(0.0, 0), steps=1):
     """Return the belief after refused steps with these train batches and no draws."""
     base, again = first_seen(duel, HALF)
     refused = [Seen({}, train=train)] * steps
-    return Standing.of(duel.task_ids, [base, again, *refused]).belief
+    return CurrentSkill.of(duel.task_ids, [base, again, *refused]).belief
 
 
 def test_train_batches_tell_how_good_the_current_skill_is(drawn_duel):
@@ -192,7 +192,7 @@ async def test_every_draw_of_a_candidate_that_answers_alike_counts(drawn_duel, t
     duel = drawn_duel(tasks(*[TIE] * tasks_won, *[MISS] * (12 - tasks_won)))
     seen = first_seen(duel, HALF[:12])
     verdict = await judged(duel, terms=Terms(seen=seen, step_cost=50_000), draws=16)
-    belief = Standing.of(duel.task_ids, seen).belief
+    belief = CurrentSkill.of(duel.task_ids, seen).belief
     gain = belief.weigh(drawn_of(duel.task_ids, verdict.seen.candidate)).gain
     assert verdict.effect == pytest.approx(gain, abs=1e-6)
 

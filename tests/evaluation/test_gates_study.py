@@ -98,7 +98,7 @@ def test_no_rule_exceeds_its_budget(part, cell, budget):
             assert outcome.out or outcome.released == 0
 
 
-def test_a_remembered_standing_is_that_of_all_that_was_seen(part, cell):
+def test_a_remembered_current_skill_is_that_of_all_that_was_seen(part, cell):
     rules, duels = part("gates_study.rules"), part("gates_study.duel")
     verdict = importlib.import_module("skillwright.evaluation.verdict")
     rng = np.random.default_rng(1)
@@ -110,8 +110,8 @@ def test_a_remembered_standing_is_that_of_all_that_was_seen(part, cell):
         for number in range(6)
     )
     for number in (2, 4, 6, 3):
-        found = rules._Standings.of(ids, seen[:number])
-        wanted = rules.Standing.of(ids, seen[:number])
+        found = rules._CurrentSkills.of(ids, seen[:number])
+        wanted = rules.CurrentSkill.of(ids, seen[:number])
         assert np.array_equal(found.belief.rates, wanted.belief.rates)
         assert (found.gain, found.own.total) == (wanted.gain, wanted.own.total)
 

@@ -5,14 +5,14 @@ import pytest
 
 from skillwright.evaluation import Seen
 from skillwright.evaluation.gates.belief import Belief, Drawn
+from skillwright.evaluation.gates.current import CurrentSkill
 from skillwright.evaluation.gates.plan import Spending, held_back, is_time_to_test, proven_gain
-from skillwright.evaluation.gates.standing import Standing
 
 TASKS = [f"t{number}" for number in range(40)]
 
 
-def standing(*accepted_rates, base=0.3):
-    """Return a standing whose accepted candidates solved these shares of 20 drawn tasks."""
+def current(*accepted_rates, base=0.3):
+    """Return a current skill whose accepted candidates solved these shares of 20 drawn tasks."""
     rng = np.random.default_rng(0)
     first = Seen({one: (float(rng.random() < base), 1) for one in TASKS})
     later = [
@@ -21,11 +21,11 @@ def standing(*accepted_rates, base=0.3):
         )
         for rate in accepted_rates
     ]
-    return Standing.of(TASKS, [first, *later])
+    return CurrentSkill.of(TASKS, [first, *later])
 
 
 def test_a_gain_of_many_steps_is_tested_when_little_is_left_to_gain():
-    rich, poor = standing(0.6, 0.8, 1.0, 1.0), standing()
+    rich, poor = current(0.6, 0.8, 1.0, 1.0), current()
     assert rich.gain.mean > 0.3
     assert poor.gain.mean == 0
     last = Spending(left=100, step=60, step_cost=40)
@@ -35,13 +35,13 @@ def test_a_gain_of_many_steps_is_tested_when_little_is_left_to_gain():
 
 
 def test_more_pairs_prove_more_and_few_prove_nothing():
-    known = standing(0.6, 0.8)
+    known = current(0.6, 0.8)
     values = [proven_gain(known, 0.15, pairs) for pairs in (39, 40, 80, 160, 1000)]
     assert values == sorted(values)
     assert values[0] == 0 < values[1]
     assert values[-1] <= 0.15
     assert proven_gain(known, -0.1, 500) == 0
-    assert (held_back(20), held_back(40), held_back(5000)) == (40, 80, 80)
+    assert (held_back(20), held_back(40), held_back(5000)) == (40, 80, 100)
 
 
 def test_all_or_no_successes_leave_a_belief_between_0_and_1():
@@ -81,9 +81,11 @@ def test_a_first_edit_that_mends_everything_is_believed():
 
 def test_repeated_draws_tell_whether_answers_vary():
     rewards = {one: (float(n % 2), 1) for n, one in enumerate(TASKS)}
-    fresh = Standing.of(TASKS, [Seen(rewards)])
+    fresh = CurrentSkill.of(TASKS, [Seen(rewards)])
     assert fresh.repeats is None
-    same = Standing.of(TASKS, [Seen(rewards), Seen({}, {one: rewards[one] for one in TASKS[:12]})])
+    same = CurrentSkill.of(
+        TASKS, [Seen(rewards), Seen({}, {one: rewards[one] for one in TASKS[:12]})]
+    )
     assert same.repeats is True
     other = {**{one: rewards[one] for one in TASKS[:12]}, "t0": (1.0, 1)}
-    assert Standing.of(TASKS, [Seen(rewards), Seen({}, other)]).repeats is False
+    assert CurrentSkill.of(TASKS, [Seen(rewards), Seen({}, other)]).repeats is False

@@ -43,15 +43,25 @@ class Read(NamedTuple):
     name: str
 
 
+def name_of(node: ast.expr) -> str:
+    """Return the last name of an expression: ``data`` of ``data`` and of ``self.data``."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
 def reads_in(tree: ast.AST, me: str = "self") -> Iterator[Read]:
     """Find what is read in a file, ``me`` being what ``self`` is called there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+            owner = name_of(node.value)
             yield Read(me if owner == "self" else owner, node.attr)
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             # An environment is handed its section as a mapping.
-            yield Read(getattr(node.value, "id", ""), str(node.slice.value))
+            if isinstance(node.slice, ast.Constant):
+                yield Read(name_of(node.value), str(node.slice.value))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            match node.func.attr, node.args:
+                case "get", [ast.Constant(value=key), *_]:
+                    yield Read(name_of(node.func.value), str(key))
         elif isinstance(node, ast.MatchClass):
             owner = getattr(node.cls, "id", "")
             yield from (Read(owner, name) for name in node.kwd_attrs)
@@ -93,7 +103,13 @@ def test_every_key_has_a_reader(key, reads):
     [
         ("x = run.config.train.patience", True),
         ("match train:\n    case train(patience=p): pass", True),
+        ("x = train['patience']", True),
+        ("x = self.train['patience']", True),
+        ("x = train.get('patience') or 5", True),
         ("run.config.train.patience = 5", False),
+        ("train['patience'] = 5", False),
+        ("x = somebody.get('patience')", False),
+        ("x = train.pop('patience')", False),
         ("x = somebody.patience", False),
         ("x = 'train.patience'", False),
     ],

@@ -98,6 +98,7 @@ def test_every_kind_of_event_is_folded_in():
         (Kind.TEST, report.to_dict()),
         (Kind.CONFIRMED, confirmed.to_dict()),
         (Kind.FINISHED, {"ran_out_of_patience": True}),
+        (Kind.RESTORED, {"version": 0}),
     )
     assert state.baseline == table
     assert state.steps == (step(1, ACCEPT, 1),)
@@ -106,8 +107,10 @@ def test_every_kind_of_event_is_folded_in():
     assert state.memory.entries == (ENTRY,)
     assert (state.sealed, state.finished, state.ran_out_of_patience) == (False, True, True)
     assert (state.report, state.confirmation, state.final) == (report, confirmed, REJECT)
+    assert (state.best_version, state.restored_from) == (0, 1)
     assert {kind.value for kind in Kind} == {
         "baseline", "step", "epoch", "final", "test_opened", "test", "confirmed", "finished",
+        "restored",
     }  # fmt: skip
 
 

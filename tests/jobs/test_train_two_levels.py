@@ -28,7 +28,7 @@ from samples import heavy, once
 from skillwright.core import ConfigError, ModelError, skill_hash
 from skillwright.core.skill import slow_update_field
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
-from skillwright.evaluation.gates.standing import Standing
+from skillwright.evaluation.gates.current import CurrentSkill
 from skillwright.jobs.inspect import read_run
 from skillwright.jobs.run import (
     EpisodeFinished,
@@ -132,9 +132,9 @@ async def test_the_belief_about_the_current_skill_is_rebuilt_from_the_store(tmp_
     drawn = sum(count for one in seen[1:] for _, count in (*one.candidate.values(),))
     again = sum(count for _, count in seen[1].incumbent.values())
     assert drawn + again == len(episodes(path, "gate")) - len(baseline)
-    standing = Standing.of(list(seen[0].candidate), seen)
+    current = CurrentSkill.of(list(seen[0].candidate), seen)
     last = report.state.steps[2].verdict
-    assert standing.estimate == last.current
+    assert current.estimate == last.current
     assert f"current {last.current}" in last.reason
 
 

@@ -112,8 +112,12 @@ async def test_8_10_two_concurrent_runs_in_one_process(tmp_path):
 async def test_8_10_a_run_that_scores_zero_resumes(tmp_path):
     plan = [["Be kind."], ["Be quick."], [], []]
     whole, report = await trained(a_run(tmp_path / "whole"), Walker(), Elder(plan), skill=ALL_WRONG)
-    scores = {step.verdict.incumbent_score for step in report.state.steps if step.verdict}
-    assert scores == {0.0}
+    assert report.state.baseline.overall.success_rate == 0.0
+    drawn = [score for seen in report.state.seen for score in seen.candidate.values()]
+    assert {total for total, _ in drawn} == {0.0}
+    beliefs = [step.verdict.incumbent_score for step in report.state.steps if step.verdict]
+    assert beliefs
+    assert all(0 < later < 0.1 for later in beliefs)  # shrunken: 24 zeros are not proof of never
     with pytest.raises(PowerCut):
         await trained(a_run(tmp_path / "cut"), Walker(), CutAt(plan, "Step 2:"), skill=ALL_WRONG)
     path = tmp_path / "cut" / "runs" / "doors"

@@ -71,7 +71,10 @@ async def test_7_1_01_repeats_are_an_option(tmp_path):
 async def test_7_1_01_an_accepted_skill_does_not_keep_the_luck_it_was_accepted_with(tmp_path):
     plan = [[rule("attic"), rule("hall")], ["Be quick."]]
     path, report = await trained(doors_config(tmp_path), Walker(), Coach(plan))
-    assert [step.accepted for step in report.state.steps] == [True, False]
+    first, second = (step.verdict for step in report.state.steps)
+    assert first.accepted
+    scores = [total for total, _ in first.seen.candidate.values()]
+    assert second.incumbent_score < sum(scores) / len(scores)  # it was drawn at its best
     assert gate_draws(path, step=1).isdisjoint(gate_draws(path, step=2))
 
 
@@ -138,8 +141,9 @@ async def test_7_1_03_a_slow_update_is_measured_by_default(tmp_path):
     with look(path) as store:
         (verdict,) = store.verdicts()
         played = [e for e in store.episodes(phase="gate") if e.step is not None]
-    assert (verdict.origin, verdict.body["pairs"]) == ("slow_update", 24)
-    assert len(played) >= 24
+    assert verdict.origin == "slow_update"
+    assert verdict.body["rollouts"] == len(played) > 0
+    assert verdict.body["interval"][1] < 0  # it is harm beyond doubt
 
 
 async def test_7_1_03_a_later_candidate_meets_the_measured_soft_score_of_a_slow_update(tmp_path):

@@ -109,11 +109,7 @@ def init(  # noqa: PLR0913 - each is an option
     with exit_codes():
         evals = find_evals(file, encoding)
         if evals is not None:
-            if given := [one for one in (answer, columns, scorer) if one is not None]:
-                raise ConfigError(
-                    f"{given[0]!r}: --answer, --columns and --scorer are for rows; the evals of a "
-                    "skill are scored by their assertions"
-                )
+            _refuse_row_options(answer, columns, scorer)
             llms = _llms(model, base_url, offline=offline) or (None if offline else _NEEDS_KEY)
             facts = init_skill(evals, llms, _free(to or Path(f"{skill_name(evals.name)}.yaml")))
     if evals is not None:
@@ -144,6 +140,14 @@ def init(  # noqa: PLR0913 - each is an option
     if made["unlearnable"]:
         print_words(out, _UNLEARNABLE, "yellow")
     print_words(out, f"Next:  skillwright train {shlex.quote(str(to))}")
+
+
+def _refuse_row_options(*options: str | None) -> None:
+    if given := [one for one in options if one is not None]:
+        raise ConfigError(
+            f"{given[0]!r}: --answer, --columns and --scorer are for rows; the evals of a skill are "
+            "scored by their assertions"
+        )
 
 
 def _decided(

@@ -62,7 +62,9 @@ async def test_a_training_run_is_written_in_their_names(tmp_path):
     assert (out / "skills" / "skill_v0002.md").read_text() == (out / "best_skill.md").read_text()
     first, second = json.loads((out / "history.json").read_text())
     assert (first["action"], second["action"]) == ("accept", "reject")
-    assert first["current_score"] == second["current_score"] == 1.0
+    expected = first["candidate_gate_score"]
+    assert first["current_score"] == second["current_score"] == expected
+    assert max(summary["baseline_selection_hard"], second["candidate_gate_score"]) < expected < 1
     assert "take door 9" in (out / "steps" / "step_0002" / "candidate_skill.md").read_text()
     state = json.loads((out / "runtime_state.json").read_text())
     assert (state["last_completed_step"], state["best_step"]) == (2, 1)

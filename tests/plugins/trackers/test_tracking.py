@@ -11,7 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from doors import ALL_RULES, ALL_WRONG, Coach, Walker, doors_config, llms, look, resumed, story
+from doors import (
+    ALL_RULES,
+    ALL_WRONG,
+    Coach,
+    Walker,
+    doors_config,
+    llms,
+    look,
+    resumed,
+    rule,
+    story,
+)
 from skillwright.cli.words import is_worth_saying
 from skillwright.core import ConfigError, ModelError
 from skillwright.core.secrets import Redactor
@@ -45,9 +56,9 @@ def tracked_config(folder, **sections):
     return doors_config(folder, run=run, **sections)
 
 
-async def trained(config, *, target=None, callback=None, make_report=None):
+async def trained(config, *, target=None, callback=None, make_report=None, plan=PLAN):
     """Train in a new run; return its folder and the report."""
-    made = llms(target or Walker(), Coach(PLAN))
+    made = llms(target or Walker(), Coach(plan))
     with start_run(config, "") as run:
         seen = callback or NullCallback()
         return run.folder.path, await run_training(run, seen, made, make_report)
@@ -85,8 +96,16 @@ async def test_every_step_is_sent_with_its_gain_and_what_was_used(tmp_path, kept
     (calls_1, calls_2), (total,) = points(kept, "calls"), points(kept, "total/calls")
     assert 0 < calls_1[1] < calls_2[1] < total[1]
     assert points(kept, "alpha_left")[0] == (1, 0.05)
-    assert points(kept, "release/alpha_left")[0][1] < 0.05
+    assert points(kept, "release/alpha_left") == [(2, 0.05)]  # a proof leaves it
     assert points(kept, "test/released/success_rate") == [(2, 1.0)]
+
+
+async def test_a_release_test_without_a_proof_is_sent_with_what_it_left_of_alpha(tmp_path, kept):
+    config = tracked_config(tmp_path, evaluation={"alpha": 0.01})
+    _, report = await trained(config, plan=[[rule("attic")], []])
+    assert not report.state.final.accepted
+    ((_, left),) = points(kept, "release/alpha_left")
+    assert left == pytest.approx(0.01 - report.state.final.alpha)
 
 
 async def test_skills_and_verdicts_are_sent_as_texts(tmp_path, kept):

@@ -82,8 +82,8 @@ def _likelihood(name: str, drawn: "Drawn") -> Array:
 
     A graded reward counts as a part of a success, which overstates its noise.
     """
-    won, lost = _LOGS[name]
-    logs = np.outer(drawn.sums, won) + np.outer(drawn.counts - drawn.sums, lost)
+    solved, failed = _LOGS[name]
+    logs = np.outer(drawn.sums, solved) + np.outer(drawn.counts - drawn.sums, failed)
     return np.asarray(np.exp(logs), np.float64)
 
 

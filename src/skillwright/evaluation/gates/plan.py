@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import erf, exp, sqrt
 from typing import Final
 
-from skillwright.evaluation.gates.standing import Standing
+from skillwright.evaluation.gates.current import CurrentSkill
 
-LEAST_PAIRS: Final = 40
+LEAST_PAIRS: Final = 50
 """Pairs that are held back for the release test, or one per task if there are fewer."""
 
 _STEPS_AHEAD: Final = (1, 2, 3, 5, 8, 12)
@@ -40,15 +40,15 @@ class Spending:
     step_cost: float
 
 
-def proven_gain(standing: Standing, gain: float, pairs: float) -> float:
+def proven_gain(current: CurrentSkill, gain: float, pairs: float) -> float:
     """Return the expected proven gain of a release test.
 
     Args:
-        standing: The standing of the run, for the noise and the doubt about the gain.
+        current: What is known about the current skill, for the noise and the doubt about the gain.
         gain: The expected gain of the tested skill.
         pairs: Pairs of draws that the test can make.
     """
-    belief, tasks = standing.belief, len(standing.task_ids)
+    belief, tasks = current.belief, len(current.task_ids)
     if gain <= 0 or pairs < min(tasks, LEAST_PAIRS):
         return 0.0
     doubt = sqrt(belief.variance + (_MISFIT * belief.gained) ** 2)
@@ -62,22 +62,22 @@ def proven_gain(standing: Standing, gain: float, pairs: float) -> float:
     return max(value / sum(chances), 0.0)
 
 
-def is_time_to_test(standing: Standing, spending: Spending, *, is_last: bool) -> bool:
+def is_time_to_test(current: CurrentSkill, spending: Spending, *, is_last: bool) -> bool:
     """Tell whether a run should test its release now.
 
     Args:
-        standing: The standing of the run.
+        current: What is known about the current skill.
         spending: What is left of the budget.
         is_last: Whether no further step fits into the budget.
     """
-    belief, left = standing.belief, spending.left
-    if left / 2 < min(len(standing.task_ids), LEAST_PAIRS):
+    belief, left = current.belief, spending.left
+    if left / 2 < min(len(current.task_ids), LEAST_PAIRS):
         return False
     if is_last:
         return True
     each = spending.step * belief.price(spending.step_cost)
     later = max(
-        proven_gain(standing, belief.gained + n * each, (left - n * spending.step) / 2)
+        proven_gain(current, belief.gained + n * each, (left - n * spending.step) / 2)
         for n in _STEPS_AHEAD
     )
-    return proven_gain(standing, belief.gained, left / 2) >= later
+    return proven_gain(current, belief.gained, left / 2) >= later

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.core import Pair, StepDuel
+from skillwright.core import Duel, Pair, StepDuel
 from skillwright.evaluation.gates.base import Gate, built_in
 from skillwright.evaluation.gates.judging import (
     USUAL,
@@ -39,7 +39,7 @@ class ExploreGate(Gate):
     candidate is drawn on a few tasks at a time, while the expected improvement of the decision is
     worth the price of the draws: what the same rollouts would bring in a further step. It is
     compared with a belief about the current skill, in which all draws of the run are pooled and
-    shrunken, so that no lucky draw decides anything (`Belief`). If the agent answers alike each
+    shrunken, so that no single draw decides anything (`Belief`). If the agent answers alike each
     time, all tasks are drawn once, and any gain in their sum is accepted.
 
     The *released* skill changes only by `ReleaseTest`, on fresh draws. The gains of all steps add
@@ -111,7 +111,7 @@ class PairedGate(Gate):
     max_worse_tasks: NonNegativeInt | None = None
     """Reject a candidate with more worse tasks than this; unset, no limit."""
 
-    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw every task ``draws`` times and test the gain; draw nothing if too few tasks."""
         alpha = ledger.share
         asked = duel.task_ids
@@ -186,7 +186,7 @@ class StrictGate(MeasuredGate):
     """Draw both sides anew after an accept; if false, first scores are kept for the whole run,
     also after an empty region was added to a skill."""
 
-    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Compare mean scores once."""
         del ledger
         pairs = self.scores(terms).of(await duel.draw(duel.task_ids, n=1))
@@ -219,7 +219,7 @@ class OpenGate(MeasuredGate):
 
     accepts_all: ClassVar[bool] = True
 
-    async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
+    async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Compare a candidate with the best skill, as the strict gate does."""
         strict = StrictGate(metric=self.metric, mixed_weight=self.mixed_weight)
         return await strict.judge(duel, ledger, terms)

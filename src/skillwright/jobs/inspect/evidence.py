@@ -91,7 +91,8 @@ class Measured(JsonRecord):
         tasks: The val tasks, by content.
         ids: The SHA-256 of the JSON list of the task ids, in the order of ``scores``.
         model: The agent.
-        settings: The version of Skillwright, and the configuration of the run.
+        settings: The version of Skillwright, and the configuration of the run, without ``env``,
+            ``run.name`` and ``run.root``, so that the folders of a machine change nothing.
     """
 
     __pydantic_config__ = REFUSE_UNKNOWN

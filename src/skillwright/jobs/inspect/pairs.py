@@ -207,12 +207,13 @@ def _measured(config: RunConfig, store: RunStore, tasks: Sequence[Task]) -> Meas
     env = config.env.model_dump(mode="json", exclude={"data"})
     name = PurePosixPath(config.env.name).name  # without the folders of a machine
     agent = next((one.agent for one in store.episodes() if one.split == "val"), "")
+    rest = config.model_dump(mode="json", exclude={"env": True, "run": {"name", "root"}})
     return Measured(
         Named(name, digest({**env, "name": name})),
         Named("val", tasks_digest(tasks)),
         "",
         Named(agent, digest(config.models.target.model_dump(mode="json"))),
-        Named(f"skillwright {__version__}", digest(config.model_dump(mode="json"))),
+        Named(f"skillwright {__version__}", digest(rest)),
     )
 
 

@@ -26,10 +26,10 @@ from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import epoch_ended, scores_of
 from skillwright.jobs.text.replies import Account, account_of_calls
 from skillwright.jobs.text.spending import (
+    current_skill,
     replayed,
     rollouts_for_steps,
     rollouts_left,
-    standing,
     step_cost,
 )
 from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, TrainState
@@ -151,7 +151,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
     draws = release_draws(run.config.run.seed, len(state.tested), place.step)
-    known = standing(run, state)
+    known = current_skill(run, state)
     terms = replace(
         terms_of(run.config, run.bench.clusters),
         judged=choices(state.verdicts),

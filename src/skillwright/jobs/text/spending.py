@@ -7,19 +7,19 @@ from skillwright.jobs.text.state import TrainState
 from skillwright.jobs.text.wiring import TrainParts, skills_confirmed, skills_tested
 
 if TYPE_CHECKING:  # they import numpy, which only a judging run needs
-    from skillwright.evaluation.gates.standing import Standing
+    from skillwright.evaluation.gates.current import CurrentSkill
 
 LEAST_DRAWS = 5
 """Draws of a candidate without which a step is not begun."""
 
 
-def standing(run: TrainParts, state: TrainState) -> "Standing | None":
+def current_skill(run: TrainParts, state: TrainState) -> "CurrentSkill | None":
     """Return what is known about the current skill; ``None`` for a gate without a belief."""
     if not run.gate.believes or not state.seen:
         return None
-    from skillwright.evaluation.gates.standing import Standing
+    from skillwright.evaluation.gates.current import CurrentSkill
 
-    return Standing.of(list(state.seen[0].candidate), state.seen)
+    return CurrentSkill.of(list(state.seen[0].candidate), state.seen)
 
 
 def step_cost(run: TrainParts) -> float:
@@ -85,7 +85,7 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
 
     if run.budget.rollouts_left() is None or not state.steps:
         return "step"
-    again, known = _replayed_next(run, state), standing(run, state)
+    again, known = _replayed_next(run, state), current_skill(run, state)
     left = rollouts_left(run, state, again)
     if left is None or known is None:
         return "step"

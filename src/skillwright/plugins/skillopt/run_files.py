@@ -1,7 +1,7 @@
 """Write a finished run in the format of SkillOpt's run directory.
 
 Unknown values are ``null``. Keys have SkillOpt's names, so ``*_hard`` is the success rate, whatever
-the gate's metric.
+the gate's metric. With gate `explore` a step's scores are the expected ones of its verdict.
 
 Source: SkillOpt (microsoft/SkillOpt), the run directory and ``summary.json`` of its trainer.
 """

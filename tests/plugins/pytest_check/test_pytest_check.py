@@ -62,5 +62,5 @@ def test_the_plug_in_imports_nothing_that_a_session_does_not_need():
 
 
 def test_the_entry_point_names_the_plug_in():
-    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())
+    project = tomllib.loads(Path(__file__).parents[3].joinpath("pyproject.toml").read_text())
     assert project["project"]["entry-points"]["pytest11"] == {"skillwright": MODULE}

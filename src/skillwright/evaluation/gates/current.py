@@ -24,7 +24,7 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Standing:
+class CurrentSkill:
     """What is known about the current skill.
 
     Attributes:
@@ -45,14 +45,14 @@ class Standing:
 
     @classmethod
     def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> Self:
-        """Rebuild the standing of a run; ``seen`` begins with the initial skill's draws."""
+        """Rebuild it from what a run has seen, the initial skill's draws first."""
         first, *later = seen
         drawn = drawn_of(task_ids, first.candidate)
-        standing = cls(tuple(task_ids), Belief.of_draws(drawn), drawn)
+        current = cls(tuple(task_ids), Belief.of_draws(drawn), drawn)
         for one in later:
-            standing = standing.with_train(one.train).with_own(one.incumbent)
-            standing = standing.after(one.candidate, accepted=one.accepted)
-        return standing
+            current = current.with_train(one.train).with_own(one.incumbent)
+            current = current.after(one.candidate, accepted=one.accepted)
+        return current
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -84,11 +84,11 @@ class Standing:
         return Estimate(round(belief.gained, 6), round(belief.variance**0.5, 6))
 
     def with_train(self, train: tuple[float, int]) -> Self:
-        """Return the standing after the scores of a train batch: their sum and number."""
+        """Return what is known after the scores of a train batch: their sum and number."""
         return replace(self, belief=self.belief.with_train(*train)) if train[1] else self
 
     def with_own(self, rewards: Rewards) -> Self:
-        """Return the standing after further draws of the current skill."""
+        """Return what is known after further draws of the current skill."""
         if not rewards:
             return self
         new = drawn_of(self.task_ids, rewards)
@@ -106,7 +106,7 @@ class Standing:
         )
 
     def after(self, rewards: Rewards, *, accepted: bool) -> Self:
-        """Return the standing after a decision on a candidate with these draws."""
+        """Return what is known after a decision on a candidate with these draws."""
         if not rewards:
             return self
         drawn = drawn_of(self.task_ids, rewards)
