@@ -18,6 +18,7 @@ from rl_world import lanes_settings
 from served import served
 from skillwright.bank import Add, BankStore, Refine, Retire
 from skillwright.cli.app import LazyCommand, app
+from skillwright.cli.versions import show
 from skillwright.cli.words import PlainConsole, PlainFormatter, make_console
 from skillwright.config.yaml_files import dump_yaml, read_layers
 from skillwright.core import BankSkill, SkillKind, SkillStatus
@@ -95,6 +96,7 @@ def world(tmp_path, monkeypatch):
     (tmp_path / "evil.csv").write_text(f'text,"{EVIL}"\n{rows}', encoding="utf-8")
     (tmp_path / "evil.md").write_text(f"# Skills\n\n## {EVIL}\n- {EVIL} https://a.b/c\n", "utf-8")
     shutil.copy(tmp_path / "bank.sqlite", tmp_path / "other.sqlite")
+    evil_skill_folder(tmp_path / "shop")
     return tmp_path
 
 
@@ -113,6 +115,20 @@ def evil_bank(path):
         store.commit([Add(skill)], reason=f"because {EVIL}")
         store.commit([Refine("t001", principle=f"Twice {EVIL}", reason=EVIL)], reason=EVIL)
         store.reject([Retire("t001", f"bad {EVIL}")], reason=f"refused {EVIL}")
+
+
+def evil_skill_folder(folder):
+    """Write an Agent Skill whose text and requests are hostile."""
+    (folder / "evals").mkdir(parents=True)
+    text = f"---\nname: shop\ndescription: Helps.\n---\n\nBuy. {EVIL}\n"
+    (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    asked = [
+        {"query": f"buy a chair {EVIL} {number}", "should_trigger": True}
+        if number % 2
+        else {"query": f"will it rain on day {number}", "should_trigger": False}
+        for number in range(24)
+    ]
+    (folder / "evals" / "trigger.json").write_text(dumps(asked), encoding="utf-8")
 
 
 async def say_evil(body):
@@ -188,6 +204,23 @@ QUOTES = {
     "view": [(f"view {EVIL}", True)],
     "skill blame": [("skill blame evil", False), (f"skill blame {EVIL}", True)],
     "skill diff": [("skill diff evil evil", False), (f"skill diff {EVIL} evil", True)],
+    "skill log": [("skill log evil", False), (f"skill log {EVIL}", True)],
+    "skill show": [
+        ("skill show evil@0 --json", True),
+        (f"skill show evil@{EVIL}", True),
+    ],
+    "skill restore": [("skill restore evil@0", False), (f"skill restore {EVIL}", True)],
+    "skill describe": [
+        ("skill describe shop", False),
+        ("skill describe shop --json", False),
+        (f"skill describe {EVIL}", True),
+    ],
+    "check": [
+        ("check skill.md --config evil.yaml", False),
+        (f"check {EVIL} --config evil.yaml", True),
+        (f"check skill.md --against {EVIL} --config evil.yaml", True),
+        ("check evil --model evil.yaml", False),
+    ],
     "skill export": [
         ("skill export evil.md --to agents", True),
         ("skill export evil.md --to agents --name mine --json", True),
@@ -242,7 +275,7 @@ def test_every_command_is_fed():
 
 def words_of(command):
     """Split a command line, in which the hostile text is one word."""
-    return [EVIL.join(word.split("@")) for word in command.replace(EVIL, "@").split()]
+    return [word.replace("\0", EVIL) for word in command.replace(EVIL, "\0").split()]
 
 
 @pytest.mark.parametrize("command", QUOTES)
@@ -256,6 +289,10 @@ def test_no_command_writes_what_a_terminal_obeys(world, lanes, hear, command):
         "bank stats",
         "skill blame",
         "skill ablate",
+        "skill log",
+        "skill show",
+        "skill restore",
+        "check",
     ) or command.startswith("runs "):
         assert "EVIL" in hear("eval", "evil.yaml")
     if command == "bank approve":
@@ -266,6 +303,18 @@ def test_no_command_writes_what_a_terminal_obeys(world, lanes, hear, command):
         assert said
         if quotes:
             assert "EVIL" in said, line
+
+
+def test_a_version_is_shown_to_a_terminal_without_them(world, hear, capsys, monkeypatch):
+    assert "EVIL" in hear("eval", "evil.yaml")
+    version = f"{world / 'runs' / 'evil'}@0"
+    show(version)
+    assert FORBIDDEN.findall(capsys.readouterr().out)  # a pipe gets the text as it is
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    show(version)
+    said = capsys.readouterr().out
+    assert "EVIL" in said
+    assert FORBIDDEN.findall(said) == []
 
 
 def test_an_endpoint_that_refuses_with_an_escape_sequence_is_quoted_without_it(world, hear):

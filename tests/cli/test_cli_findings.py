@@ -102,12 +102,12 @@ def test_studies_are_among_the_runs_that_are_known(cli, refused, write_config):
     assert "study 2/2" in listed
 
 
-def test_a_gain_without_an_interval_is_shown_with_its_unit():
+def test_a_gain_is_shown_with_its_unit_and_with_its_interval_or_why_there_is_none():
     report = SplitReport.of("test", {"initial": episodes(0, 5), "best": episodes(5, 0)})
     same = {"initial": episodes(0, 1), "best": episodes(1, 0)}
     one = SplitReport.of("test", same)
     lines = [*tables.gain_lines(report), *tables.gain_lines(one)]
-    assert lines[0].startswith("released over initial: [bold]+1.000[/] mean reward (95% interval")
+    assert lines[0].startswith("released over initial: [bold]+1.000[/] mean reward (95%: ")
     assert "(no interval: " in lines[1]
 
 

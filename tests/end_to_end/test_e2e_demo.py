@@ -50,9 +50,9 @@ def test_harmful_edits_were_proposed_and_none_is_in_effect_in_what_is_released(d
         step for step, edits in by_step.items() if any(harm_in(one.edit.content) for one in edits)
     ]
     assert len(harmful) >= 2
-    verdicts = {one.verdict for step in harmful for one in by_step[step]}
-    assert verdicts & {"reject", "undecided"}
-    # One that came in beside useful edits may stand, overridden by a later sentence.
+    for step in harmful:  # one that came in beside useful edits may stand, overridden later
+        alone = all(harm_in(one.edit.content) for one in by_step[step])
+        assert not alone or by_step[step][0].verdict in {"reject", "undecided"}
     assert not harm_in_effect(report.best_skill)
 
 

@@ -184,7 +184,7 @@ async def test_a_budget_without_a_rollout_left_is_named(drawn_duel):
     duel = drawn_duel(tasks(*[MISS, TIE] * 20))
     verdict = await judged(duel, terms=Terms(seen=first_seen(duel, HALF), rollouts=0))
     assert (verdict.decision, duel.asked) == (Decision.UNDECIDED, [])
-    assert "the budget has no rollouts left" in verdict.reason
+    assert "the budget leaves no rollouts" in verdict.reason
 
 
 @pytest.mark.parametrize("tasks_won", range(0, 12, 2))
@@ -261,6 +261,29 @@ async def test_lost_draws_tell_nothing_and_more_than_half_of_them_decide_nothing
     assert verdict.decision is Decision.UNDECIDED
     assert "draws were lost to failures of a model or an environment" in verdict.reason
     assert verdict.alpha is None
+
+
+async def test_an_endpoint_that_goes_down_is_asked_until_the_engine_can_tell(drawn_duel):
+    duel = drawn_duel(tasks(*[WIN] * 40))
+    seen, plain = first_seen(duel, HALF), duel.draw
+    [fault] = await drawn_duel(tasks((0.0, None))).draw_candidate(["t0"], 1)
+
+    async def draw(task_ids, n):
+        pairs = await plain(task_ids, n)
+        kept = 2 if len(duel.asked) == 1 else 0
+        return pairs[:kept] + [replace(one, candidate=fault) for one in pairs[kept:]]
+
+    duel.draw = draw
+    verdict = await judged(duel, terms=Terms(seen=seen))
+    assert verdict.decision is Decision.UNDECIDED
+    assert verdict.lost - len(duel.asked[0][0]) >= 20  # by then the engine has stopped the run
+
+
+async def test_a_budget_that_leaves_no_draw_is_named(drawn_duel):
+    duel = drawn_duel(tasks(*[WIN] * 40))
+    verdict = await judged(duel, terms=Terms(seen=first_seen(duel, HALF), rollouts=0))
+    assert (verdict.decision, verdict.rollouts, duel.asked) == (Decision.UNDECIDED, 0, [])
+    assert "the budget leaves no rollouts for it. Resume with a larger budget." in verdict.reason
 
 
 async def test_where_everything_is_lost_nothing_is_decided(drawn_duel):

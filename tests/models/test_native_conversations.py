@@ -190,12 +190,12 @@ async def test_a_hostile_call_is_answered_and_the_conversation_goes_on(play, kin
     assert max(len(json.dumps(body)) for body in server.bodies) < 300_000
 
 
-async def test_a_reply_without_a_name_is_answered_as_a_call_that_cannot_be_read(play):
+async def test_a_call_without_a_name_is_answered_as_tau_bench_answers_it(play):
     server, result = await play(
         Turn("Hm.", ({"id": "call_h", "name": "", "arguments": "{}"}, LOOK)), FAREWELL
     )
     assert server.refused == []
-    assert observations(result)[0] == "Error: could not parse tool call (it has no name)"
+    assert observations(result)[0] == "Unknown action "
 
 
 async def test_unread_arguments_get_the_environments_own_error_under_the_calls_id(play):

@@ -145,8 +145,8 @@ def init(  # noqa: PLR0913 - each is an option
 def _refuse_row_options(*options: str | None) -> None:
     if given := [one for one in options if one is not None]:
         raise ConfigError(
-            f"{given[0]!r}: --answer, --columns and --scorer are for rows; the evals of a skill are "
-            "scored by their assertions"
+            f"{given[0]!r}: --answer, --columns and --scorer are for rows; the evals of a skill "
+            "are scored by their assertions"
         )
 
 

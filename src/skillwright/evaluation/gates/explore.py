@@ -22,6 +22,10 @@ instead of 3.1 with `CHUNK` alone, at an equal gain per rollout (simulated)."""
 MAX_LOST_SHARE = 0.5
 """Share of lost draws above which nothing is decided."""
 
+MOST_LOST = 40
+"""Lost draws of the candidate that end a decision. It is twice `rollout.give_up_after`, so that an
+endpoint that is down stops the run, and leaves no candidate undecided."""
+
 _ROUNDING = 1e-9
 
 
@@ -107,9 +111,10 @@ class Exploration:
             if done >= most or (done and worth <= 0) or not self._room(1):
                 break
             size = self._room(min(max(CHUNK, int(more * GROWTH)), most - done))
-            is_told = await self._candidate(self._next(size))
+            await self._candidate(self._next(size))
+            await self._insist()
             weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
-            if not is_told or self._repeats():
+            if self._is_lost() or self._repeats():
                 break
         if self._is_lost():
             return self._nothing()
@@ -125,6 +130,7 @@ class Exploration:
         missing = [one for one in self._task_ids if one not in self._new.rewards]
         if missing and (size := self._room(len(missing))):
             await self._candidate(missing[:size])
+            await self._insist()
         return self._nothing() if self._is_lost() else self._by_sum(current)
 
     def _by_gain(self, current: CurrentSkill, weighed: Weighed) -> Verdict:
@@ -184,8 +190,8 @@ class Exploration:
 
     def _nothing(self) -> Verdict:
         lost = self._old.lost + self._new.lost
-        if not lost and self._terms.seen:
-            return undecided("the budget has no rollouts left for it. Resume with a larger budget.")
+        if not lost and not self._room(1):
+            return undecided("the budget leaves no rollouts for it. Resume with a larger budget.")
         if not lost:
             return undecided("both sides have the same skill text on all held-out tasks.")
         drawn = self._old.scored + self._new.scored + lost
@@ -226,13 +232,20 @@ class Exploration:
         self._rollouts += sum(1 if _is_shared(pair) else 2 for pair in pairs)
         return pairs
 
-    async def _candidate(self, task_ids: Sequence[str]) -> bool:
-        """Draw the candidate alone; return whether any draw has a score."""
-        before = self._new.scored
+    async def _candidate(self, task_ids: Sequence[str]) -> None:
+        """Draw the candidate alone."""
         results = await self._duel.draw_candidate(task_ids, n=1)
         self._new.add(map(self._metric.scored, results))
         self._rollouts += len(results)
-        return self._new.scored > before
+
+    async def _insist(self) -> None:
+        """Go on drawing where most draws are lost: an endpoint that is down stops the run."""
+        most = self._draws * len(self._task_ids)
+        while self._is_lost() and self._new.lost < MOST_LOST:
+            size = self._room(min(CHUNK, most - self._new.scored - self._new.lost))
+            if not size:
+                break
+            await self._candidate(self._next(size))
 
 
 def _is_shared(pair: Pair) -> bool:
