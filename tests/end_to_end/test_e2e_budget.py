@@ -35,6 +35,7 @@ def write(folder, server, budget):
     }
     settings["rollout"] = {"max_concurrent": SLOTS}
     settings["budget"] = budget
+    settings["evaluation"] = {"gate": {"kind": "paired"}}  # its decisions need no budget's rest
     path = folder / "run.yaml"
     path.write_text(json.dumps(settings), encoding="utf-8")
     return str(path), folder / "runs" / "doors"

@@ -32,17 +32,22 @@ def settings(tmp_path, **more):
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_the_example_makes_a_good_shopper_offline(tmp_path, seed):
-    config = load_config(
-        ROOT / "examples" / "webshop.yaml", [f"run.root={tmp_path}", f"run.seed={seed}"]
-    )
-    with start_run(config, "") as run:
-        report = await run_training(run, NullCallback())
-    tables = report.test.tables
-    assert tables["initial"].overall.success_rate < 0.4
-    assert tables["best"].overall.success_rate >= 0.8
-    assert not read_rules(report.best_skill) & BAD_RULES
+async def test_the_example_makes_good_shoppers_offline(tmp_path):
+    good = 0
+    for seed in (1, 2, 3):
+        config = load_config(
+            ROOT / "examples" / "webshop.yaml", [f"run.root={tmp_path}", f"run.seed={seed}"]
+        )
+        with start_run(config, "") as run:
+            report = await run_training(run, NullCallback())
+        tables = report.test.tables
+        assert report.state.final.accepted
+        assert tables["initial"].overall.success_rate < 0.2
+        assert report.test.judged["best"].interval.low > 0.2
+        is_harmed = bool(read_rules(report.best_skill) & BAD_RULES)
+        good += tables["best"].overall.success_rate >= 0.9 and not is_harmed
+    # A step needs no proof, so a bad rule can enter beside a good one: once in eight seeds.
+    assert good >= 2
 
 
 @pytest.mark.parametrize("harm", SUPERSTITIONS[:3])

@@ -178,6 +178,9 @@ async def test_a_budget_ends_a_decision_inside_its_draws(drawn_duel):
     verdict = await judged(duel, terms=terms)
     assert verdict.rollouts == 7
     assert verdict.decision is not Decision.UNDECIDED
+    verdict = await judged(duel, terms=replace(terms, rollouts=0))
+    assert verdict.decision is Decision.UNDECIDED
+    assert "the budget leaves no rollout" in verdict.reason
 
 
 async def test_a_budget_without_a_rollout_left_is_named(drawn_duel):

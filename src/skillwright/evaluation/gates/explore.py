@@ -239,7 +239,7 @@ class Exploration:
         self._rollouts += len(results)
 
     async def _insist(self) -> None:
-        """Go on drawing where most draws are lost: an endpoint that is down stops the run."""
+        """Keep drawing where most draws are lost: an endpoint that is down stops the run."""
         most = self._draws * len(self._task_ids)
         while self._is_lost() and self._new.lost < MOST_LOST:
             size = self._room(min(CHUNK, most - self._new.scored - self._new.lost))
