@@ -28,6 +28,7 @@ from skillwright.jobs.text.history import epoch_ended, scores_of
 from skillwright.jobs.text.replies import Account, account_of_calls
 from skillwright.jobs.text.spending import (
     current_skill,
+    replayed,
     rollouts_for_steps,
     rollouts_left,
     step_cost,
@@ -156,7 +157,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
         terms_of(run.config, run.bench.clusters),
         judged=choices(state.verdicts),
         repeats=None if known is None else known.repeats,
-        rollouts=rollouts_left(run),
+        rollouts=rollouts_left(run, state, replayed(run, draws)),
     )
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     if verdict.accepted and (copied := run.bench.memorized(sides[1], run.store.skill(0))):
@@ -250,15 +251,15 @@ async def duel(
     )
     first = first_draw(run.gate, state.accepts, len(state.seen) - 1)
     terms = terms_of(run.config, run.bench.clusters)
+    draws = Draws(run.config.run.seed, first=first, step=place.step)
     if run.gate.believes:
         terms = replace(
             terms,
             seen=state.seen,
             step_cost=step_cost(run),
-            rollouts=rollouts_for_steps(run),
+            rollouts=rollouts_for_steps(run, state, replayed(run, draws)),
             train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )
-    draws = Draws(run.config.run.seed, first=first, step=place.step)
     return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms)
 
 
