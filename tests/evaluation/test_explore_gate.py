@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from skillwright.evaluation import AlphaLedger, Decision, ExploreGate, ReleaseTest, Seen, Terms
-from skillwright.evaluation.gates.current import CurrentSkill
+from skillwright.evaluation.gates.current import CurrentSkill, drawn_of
 
 LEDGER, TERMS = ExploreGate().ledger(0.05, 8), Terms()
 WIN, LOSS, TIE, MISS, LOST = (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0), (None, 1.0)
@@ -181,6 +181,23 @@ async def test_a_budget_ends_a_decision_inside_its_draws(drawn_duel):
     verdict = await judged(duel, terms=replace(terms, rollouts=0))
     assert verdict.decision is Decision.UNDECIDED
     assert "the budget leaves no rollout" in verdict.reason
+
+
+async def test_a_budget_without_a_rollout_left_is_named(drawn_duel):
+    duel = drawn_duel(tasks(*[MISS, TIE] * 20))
+    verdict = await judged(duel, terms=Terms(seen=first_seen(duel, HALF), rollouts=0))
+    assert (verdict.decision, duel.asked) == (Decision.UNDECIDED, [])
+    assert "the budget leaves no rollouts" in verdict.reason
+
+
+@pytest.mark.parametrize("tasks_won", range(0, 12, 2))
+async def test_every_draw_of_a_candidate_that_answers_alike_counts(drawn_duel, tasks_won):
+    duel = drawn_duel(tasks(*[TIE] * tasks_won, *[MISS] * (12 - tasks_won)))
+    seen = first_seen(duel, HALF[:12])
+    verdict = await judged(duel, terms=Terms(seen=seen, step_cost=50_000), draws=16)
+    belief = CurrentSkill.of(duel.task_ids, seen).belief
+    gain = belief.weigh(drawn_of(duel.task_ids, verdict.seen.candidate)).gain
+    assert verdict.effect == pytest.approx(gain, abs=1e-6)
 
 
 # Agents that answer alike each time.

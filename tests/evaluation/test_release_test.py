@@ -88,6 +88,24 @@ async def test_a_budget_ends_a_test_with_its_last_affordable_look(drawn_duel):
     assert "39 rollouts left, and the release test begins with 40" in none.reason
 
 
+async def test_a_budget_below_the_first_part_tests_the_tasks_that_it_allows(drawn_duel):
+    duel = drawn_duel(tasks(*[WIN] * 60, ties=40))
+    verdict = await judged(duel, terms=Terms(rollouts=80))
+    assert (verdict.accepted, verdict.rollouts) == (True, 80)
+    assert duel.asked == [(in_order(duel)[:40], 1)]
+    assert [(one.alpha, one.tasks) for one in verdict.looks] == [(0.03, 40)]
+
+
+@pytest.mark.parametrize("terms", [{"rollouts": 100}, {}])
+async def test_one_draw_of_an_unknown_agent_cannot_tell_that_its_answers_vary(drawn_duel, terms):
+    kept = (Choice(8, accepted=True),) * 8
+    duel = drawn_duel(tasks(*[WIN] * 8, ties=32))
+    verdict = await judged(duel, terms=Terms(judged=kept, **terms), draws=1 if not terms else 16)
+    assert not verdict.accepted
+    assert sorted(drawn(duel).values()) == [1] * 40
+    assert "chance could have kept of 8 judged candidates" in verdict.reason
+
+
 async def test_tasks_of_a_cluster_have_one_sign(drawn_duel):
     results = tasks(*[WIN] * 12, ties=12)
     copies = {f"t{number}": f"c{number % 4}" for number in range(12)}

@@ -439,3 +439,44 @@ async def test_a_budget_of_rollouts_is_never_exceeded_and_ends_with_a_test(tmp_p
     assert report.state.final is not None
     assert report.test is not None
     assert not report.state.ran_out_of_patience
+
+
+class StopAfter:
+    """A callback that cancels a task after so many played episodes."""
+
+    def __init__(self, count):
+        self.task, self._left = None, count
+
+    def on_event(self, event):
+        self._left -= isinstance(event, EpisodeFinished)
+        if not self._left:
+            self.task.cancel()
+
+
+def steady_plan():
+    return Veteran([*ROOM_BY_ROOM[:3], *[["Be quick."]] * 77])
+
+
+@pytest.mark.parametrize("count", [84, 132, 156])
+async def test_a_run_with_a_budget_that_was_interrupted_decides_as_without(tmp_path, count):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    whole, _ = await trained(with_budget(tmp_path / "a", 200), Walker(), steady_plan())
+    stop = StopAfter(count)
+    config = with_budget(tmp_path / "b", 200)
+    stop.task = asyncio.create_task(trained(config, Walker(), steady_plan(), callback=stop))
+    with pytest.raises(asyncio.CancelledError):
+        await stop.task
+    path = tmp_path / "b" / "runs" / "doors"
+    await resumed(path, Walker(), steady_plan())
+    assert story(path) == story(whole)
+
+
+async def test_after_a_proof_between_two_epochs_training_continues(tmp_path, monkeypatch):
+    plan = "skillwright.evaluation.gates.plan.is_time_to_test"
+    monkeypatch.setattr(plan, lambda known, spending, *, is_last: True)
+    told = Veteran([[], [ALL_RULES], [], []])
+    _, report = await trained(with_budget(tmp_path, 300, epochs=2), Walker(), told)
+    assert report.state.steps[1].accepted
+    assert report.state.final.accepted
+    assert (report.state.tested, report.state.last_step) == ((1,), 4)

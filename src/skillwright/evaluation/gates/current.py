@@ -20,6 +20,7 @@ _TELLING: Final = 3.0
 """Number of repeated tasks that must be expected to vary, if answers vary, before equal rewards
 show that they do not: where nearly all rewards are 0, equal ones tell little."""
 _MOST_REPEATS: Final = 2 * REPEATS
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class CurrentSkill:
         new = drawn_of(self.task_ids, rewards)
         both = (new.counts > 0) & (self.own.counts > 0)
         before = self.own.sums[both] / self.own.counts[both]
-        varied = int((before != new.sums[both] / new.counts[both]).sum())
+        varied = int((np.abs(before - new.sums[both] / new.counts[both]) > _ROUNDING).sum())
         may_vary = self.belief.rates @ (2 * GRID * (1 - GRID))
         return replace(
             self,

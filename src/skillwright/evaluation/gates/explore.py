@@ -113,9 +113,9 @@ class Exploration:
             size = self._room(min(max(CHUNK, int(more * GROWTH)), most - done))
             await self._candidate(self._next(size))
             await self._insist()
+            weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
             if self._is_lost() or self._repeats():
                 break
-            weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
         if self._is_lost():
             return self._nothing()
         # Without a belief, draws of both sides that are all alike are compared task by task, so

@@ -112,6 +112,15 @@ def _rounds(task_ids: Sequence[str], first: int, most: int) -> list[_Round]:
     return rounds
 
 
+def _within(rounds: list[_Round], task_ids: Sequence[str], terms: Terms) -> list[_Round]:
+    """Return the rounds, or a single one of fewer tasks if the budget does not allow the first."""
+    first, n = rounds[0], len(task_ids)
+    if terms.rollouts is None or terms.affords(2 * len(first.tasks) * first.draws, 0):
+        return rounds
+    room = min(terms.rollouts // 2, n)
+    return rounds if room < min(_LEAST_PART, n) else [_Round(task_ids[:room], 1, 1, room)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     """One look of a release test at all draws so far.
@@ -197,16 +206,17 @@ class ReleaseTest:
         was_chosen = bool(terms.judged) or terms.weights > 1
         is_unknown = was_chosen and terms.repeats is None
         rounds = _rounds(task_ids, min(2 if is_unknown else 1, self.draws), self.draws)
+        rounds = _within(rounds, task_ids, terms)
         test = SignTest(terms.count(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
         asked = rounds[0].asked(task_ids, pairs)
         spent: float | None = None
+        repeats = was_chosen and terms.repeats is True
         looks: tuple[Look, ...] = ()
         for number, (now, after) in enumerate(zip_longest(rounds, rounds[1:])):
             if not terms.affords(2 * len(asked) * now.draws, 2 * len(pairs)):
                 break
             pairs += metric.of(await duel.draw(asked, n=now.draws))
-            repeats = was_chosen and terms.repeats is True
             if is_unknown and not number:
                 repeats = share_varying_within(pairs) < _REPEATING
             asked = [] if after is None else after.asked(task_ids, pairs)

@@ -27,6 +27,7 @@ from skillwright.jobs.text.history import epoch_ended, scores_of
 from skillwright.jobs.text.replies import Account, account_of_calls
 from skillwright.jobs.text.spending import (
     current_skill,
+    replayed,
     rollouts_for_steps,
     rollouts_left,
     step_cost,
@@ -155,7 +156,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
         terms_of(run.config, run.bench.clusters),
         judged=choices(state.verdicts),
         repeats=None if known is None else known.repeats,
-        rollouts=rollouts_left(run),
+        rollouts=rollouts_left(run, state, replayed(run, draws)),
     )
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     if verdict.accepted and (copied := run.bench.memorized(sides[1], run.store.skill(0))):
@@ -241,17 +242,18 @@ async def duel(
     # fresh ones after each accept; until then, all candidates are judged on the same draws.
     first = state.accepts * run.gate.draws if run.gate.redraws else 0
     terms = terms_of(run.config, run.bench.clusters)
+    draws = Draws(run.config.run.seed, first=first, step=place.step)
     if run.gate.believes:
         # The baseline is draw 0. A decision may draw each task once more than the gate's maximum.
         first = 1 + (len(state.seen) - 1) * (run.gate.draws + 1)
+        draws = replace(draws, first=first)
         terms = replace(
             terms,
             seen=state.seen,
             step_cost=step_cost(run),
-            rollouts=rollouts_for_steps(run),
+            rollouts=rollouts_for_steps(run, state, replayed(run, draws)),
             train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )
-    draws = Draws(run.config.run.seed, first=first, step=place.step)
     return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms)
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
+from skillwright.evaluation import Draws, release_draws
 from skillwright.jobs.text.state import TrainState
 from skillwright.jobs.text.wiring import TrainParts, skills_confirmed, skills_tested
 
@@ -29,23 +30,52 @@ def step_cost(run: TrainParts) -> float:
     return 2.0 * _batch(run)
 
 
-def rollouts_left(run: TrainParts) -> int | None:
-    """Return the rollouts that a budget leaves before the sealed test; ``None`` without one."""
+def replayed(run: TrainParts, draws: Draws) -> int:
+    """Return how many episodes of an interrupted decision are stored; a resumed run replays them.
+
+    They are added to what the budget leaves, so that it decides as if it had not been interrupted.
+    """
+    stored = run.store.episodes(phase=draws.phase, step=draws.step)
+    return sum(one.draw >= draws.first and one.reward is not None for one in stored)
+
+
+def _replayed_next(run: TrainParts, state: TrainState) -> int:
+    """Return how many episodes of the next step and the next release test are stored."""
+    step, seed = state.last_step + 1, run.config.run.seed
+    parts = (
+        Draws(seed, phase="train", step=step),
+        Draws(seed, phase="gate", step=step),
+        release_draws(seed, len(state.tested), state.last_step),
+    )
+    return sum(replayed(run, draws) for draws in parts)
+
+
+def rollouts_left(run: TrainParts, state: TrainState, replayed: int = 0) -> int | None:
+    """Return the rollouts that a budget leaves before the sealed test; ``None`` without one.
+
+    Args:
+        run: The run.
+        state: Whether the sealed test is still to be played.
+        replayed: Rollouts so far that do not count.
+    """
     left = run.budget.rollouts_left()
     if left is None:
         return None
+    left += replayed
     evaluation, sizes = run.config.evaluation, run.bench.sizes
     blank = not run.store.skill(0).strip()
     sealed = (sizes.test or 0) * skills_tested(run.config, starts_blank=blank)
     kept = skills_confirmed(run.config, starts_blank=blank) * evaluation.confirm_tasks
-    return max(int(left) - (sealed if evaluation.test else 0) - kept, 0)
+    if not evaluation.test or state.report is not None:
+        sealed = 0
+    return max(int(left) - sealed - (0 if state.finished else kept), 0)
 
 
-def rollouts_for_steps(run: TrainParts) -> int | None:
+def rollouts_for_steps(run: TrainParts, state: TrainState, replayed: int = 0) -> int | None:
     """Return the rollouts that a budget leaves for steps; the least release test is held back."""
     from skillwright.evaluation.gates.plan import held_back
 
-    left = rollouts_left(run)
+    left = rollouts_left(run, state, replayed)
     return None if left is None else max(left - held_back(run.bench.sizes.val or 0), 0)
 
 
@@ -53,12 +83,15 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
     """Return what a run with a budget should do next: a step, a release test, or its end."""
     from skillwright.evaluation.gates.plan import Spending, is_time_to_test
 
-    left, known = rollouts_left(run), current_skill(run, state)
+    if run.budget.rollouts_left() is None or not state.steps:
+        return "step"
+    again, known = _replayed_next(run, state), current_skill(run, state)
+    left = rollouts_left(run, state, again)
     if left is None or known is None:
         return "step"
     if state.failed_to_prove:
         return "end"
-    is_last = (rollouts_for_steps(run) or 0) < _batch(run) + LEAST_DRAWS
+    is_last = (rollouts_for_steps(run, state, again) or 0) < _batch(run) + LEAST_DRAWS
     decided = max(len(state.seen) - 1, 1)
     mean = _batch(run) + sum(one.rollouts for one in state.verdicts) / decided
     is_new = state.skill_version not in (0, *state.tested)

@@ -217,6 +217,7 @@ async def _live_epoch(
     todo = range(max(state.last_step, before) + 1, last + 1)
     batches = []
     if todo:
+        state = await _tested_before(run, state, folder)
         if _is_over(run, state):
             return state
         size = run.config.train.batch_size
