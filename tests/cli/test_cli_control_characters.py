@@ -96,7 +96,7 @@ def world(tmp_path, monkeypatch):
     (tmp_path / "evil.csv").write_text(f'text,"{EVIL}"\n{rows}', encoding="utf-8")
     (tmp_path / "evil.md").write_text(f"# Skills\n\n## {EVIL}\n- {EVIL} https://a.b/c\n", "utf-8")
     shutil.copy(tmp_path / "bank.sqlite", tmp_path / "other.sqlite")
-    evil_skill_folder(tmp_path / "shop")
+    evil_skill_folder(tmp_path / "chairs")
     return tmp_path
 
 
@@ -120,7 +120,7 @@ def evil_bank(path):
 def evil_skill_folder(folder):
     """Write an Agent Skill whose text and requests are hostile."""
     (folder / "evals").mkdir(parents=True)
-    text = f"---\nname: shop\ndescription: Helps.\n---\n\nBuy. {EVIL}\n"
+    text = f"---\nname: chairs\ndescription: Helps.\n---\n\nBuy. {EVIL}\n"
     (folder / "SKILL.md").write_text(text, encoding="utf-8")
     asked = [
         {"query": f"buy a chair {EVIL} {number}", "should_trigger": True}
@@ -211,8 +211,8 @@ QUOTES = {
     ],
     "skill restore": [("skill restore evil@0", False), (f"skill restore {EVIL}", True)],
     "skill describe": [
-        ("skill describe shop", False),
-        ("skill describe shop --json", False),
+        ("skill describe chairs", False),
+        ("skill describe chairs --json", False),
         (f"skill describe {EVIL}", True),
     ],
     "check": [
