@@ -25,6 +25,7 @@ from doors import (
     write_tasks,
 )
 from samples import heavy, once
+from skillwright.cli.tables import _endings
 from skillwright.core import ConfigError, ModelError, skill_hash
 from skillwright.core.skill import slow_update_field
 from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
@@ -439,6 +440,8 @@ async def test_a_budget_of_rollouts_is_never_exceeded_and_ends_with_a_test(tmp_p
     assert report.state.final is not None
     assert report.test is not None
     assert not report.state.ran_out_of_patience
+    assert report.state.cut_by_budget == 80
+    assert any("the budget paid for" in line for line in _endings(report.state))
 
 
 class StopAfter:

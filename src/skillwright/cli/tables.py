@@ -116,6 +116,11 @@ def _endings(state: TrainState) -> Iterator[str]:
     if state.ran_out_of_patience:
         idle = counted(state.idle_steps, "step")
         yield f"[yellow]stopped early[/]: nothing was kept in {idle}"
+    if state.cut_by_budget:
+        yield (
+            f"[yellow]stopped early[/]: the budget paid for {state.last_step} of "
+            f"{state.cut_by_budget} steps; a new run with a larger one goes further"
+        )
     if state.two_levels:
         return
     if state.final is not None:

@@ -191,7 +191,7 @@ class Exploration:
     def _nothing(self) -> Verdict:
         lost = self._old.lost + self._new.lost
         if not lost and not self._room(1):
-            return undecided("the budget leaves no rollouts for it. Resume with a larger budget.")
+            return undecided("the budget leaves no rollouts for it. Train with a larger budget.")
         if not lost:
             return undecided("both sides have the same skill text on all held-out tasks.")
         drawn = self._old.scored + self._new.scored + lost

@@ -235,7 +235,7 @@ class ReleaseTest:
             spent = verdict.alpha
         return undecided(
             f"the budget has {terms.rollouts} rollouts left, and the release test begins with "
-            f"{2 * len(asked)}. Resume with a larger budget."
+            f"{2 * len(asked)}. Train with a larger budget."
         )
 
     def _outcome(self, look: "_Look", test: "SignTest", terms: Terms) -> tuple[Verdict, bool]:

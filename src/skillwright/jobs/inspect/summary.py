@@ -74,6 +74,7 @@ class RunSummary(ListedRun):
                 "steps": state.steps if state else [],
                 "epochs": state.epochs if state else [],
                 "ran_out_of_patience": state.ran_out_of_patience if state else False,
+                "cut_by_budget": state.cut_by_budget if state else 0,
                 "best_version": state and state.best_version,
                 "current_version": state and state.skill_version,
                 "release": state.release_text if state else "",

@@ -177,6 +177,7 @@ class TrainState:
         report: The test report.
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
+        cut_by_budget: How many steps were planned, if the budget paid for fewer; else 0.
         memorized: A sentence on tasks whose answers the released skill holds, or "".
         drift: A sentence on an endpoint whose level moved during the run, or "".
         restored_from: The version that was released by its proof, where a person restored another.
@@ -203,6 +204,7 @@ class TrainState:
     confirmation: Confirmation | None = None
     finished: bool = False
     ran_out_of_patience: bool = False
+    cut_by_budget: int = 0
     memorized: str = ""
     drift: str = ""
     restored_from: int | None = None
@@ -367,7 +369,9 @@ class TrainState:
         if kind == Kind.FINISHED:
             impatient = payload.get("ran_out_of_patience", False)
             said = {name: payload.get(name, "") for name in ("memorized", "drift")}
-            return replace(self, finished=True, ran_out_of_patience=impatient, **said)
+            cut = payload.get("cut_by_budget", 0)
+            state = replace(self, ran_out_of_patience=impatient, cut_by_budget=cut, **said)
+            return replace(state, finished=True)
         version, proven = int(payload["version"]), self.proven_version
         left = None if version == proven else proven
         return replace(self, best_version=version, restored_from=left)

@@ -110,9 +110,11 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     state = await judge_last(run, state)
     state = await open_sealed(run, state)
     _publish(run.store, state, folder)
-    is_cut = _is_impatient(run, state) and state.last_step < run.steps
-    impatient = {"ran_out_of_patience": True} if is_cut else {}
-    return _report(run.store, _finished(run, state, impatient))
+    how: dict[str, Any] = {}
+    if state.last_step < run.steps:
+        is_impatient = _is_impatient(run, state)
+        how = {"ran_out_of_patience": True} if is_impatient else {"cut_by_budget": run.steps}
+    return _report(run.store, _finished(run, state, how))
 
 
 def _finished(run: TrainParts, state: TrainState, how: Mapping[str, Any]) -> TrainState:
