@@ -17,6 +17,7 @@ from skillwright.dashboard import banks, pages
 from skillwright.dashboard.heat_map import heat_map
 from skillwright.dashboard.reading import Filter, RunReader, plain, reading
 from skillwright.dashboard.site import Site, signed, templates
+from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.inspect import (
     EpisodeQuery,
     FlipList,
@@ -100,7 +101,7 @@ def markdown_report(folder: Path) -> str:
         raise RunError(summary.problem)
     parts = [f"## {summary.name}: {summary.result}", _gain_line(summary)]
     with reading(folder) as reader:
-        verdicts = reader.store.verdicts()
+        verdicts = [one for one in reader.store.verdicts() if one.origin != RELEASE_PHASE]
         parts.append(
             f"{sum(one.body['decision'] == 'accept' for one in verdicts)} of {len(verdicts)} "
             f"candidates were kept; {summary.episodes:,} episodes, {summary.failures} faults."
