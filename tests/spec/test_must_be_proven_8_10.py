@@ -127,7 +127,7 @@ async def test_8_10_a_run_that_scores_zero_resumes(tmp_path):
 
 async def test_8_10_where_everything_is_rejected_the_initial_skill_comes_out(tmp_path):
     skill = f"# Doors\t\r\n\n{ALL_RULES}   \n\n\n"
-    plan = [[ALL_WRONG], ["Be kind."], [ALL_WRONG], []]
+    plan = [[ALL_WRONG], [ALL_WRONG, "Be kind."], [ALL_WRONG], []]
     path, report = await trained(
         a_run(tmp_path / "run"), Walker(), Elder(plan, ALL_WRONG), skill=skill
     )
