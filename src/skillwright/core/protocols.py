@@ -70,6 +70,11 @@ class Pair:
         return self.candidate.task_id
 
     @property
+    def is_shared(self) -> bool:
+        """Whether one episode serves both sides, because their prompts are equal."""
+        return bool(self.candidate.key) and self.candidate.key == self.incumbent.key
+
+    @property
     def gain(self) -> float | None:
         """Candidate's minus incumbent's reward, or ``None`` if either episode failed."""
         if self.candidate.reward is None or self.incumbent.reward is None:

@@ -92,6 +92,14 @@ class DrawCount:
         self._next[task_id] += n
         return range(first, first + n)
 
+    def take_each(self, task_ids: Sequence[str], n: int) -> list[tuple[str, int]]:
+        """Return the next ``n`` draws of each task, as task ids and numbers, in order.
+
+        Raises:
+            ValueError: A task is not part of the duel.
+        """
+        return [(task_id, number) for task_id in task_ids for number in self.take(task_id, n)]
+
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
@@ -165,8 +173,7 @@ class SkillDuel:
         await self._open()
         pairs = [
             (self._draws.spec(self._tasks[task_id], number), self._draws.order(task_id, number))
-            for task_id in task_ids
-            for number in self._count.take(task_id, n)
+            for task_id, number in self._count.take_each(task_ids, n)
         ]
         starts = [(spec, side) for spec, order in pairs for side in order]
         listed = _Listed([self._given[side][spec.task.id] for spec, side in starts])
@@ -187,8 +194,7 @@ class SkillDuel:
         await self._open()
         specs = [
             self._draws.spec(self._tasks[task_id], number)
-            for task_id in task_ids
-            for number in self._count.take(task_id, n)
+            for task_id, number in self._count.take_each(task_ids, n)
         ]
         listed = _Listed([self._given[1][spec.task.id] for spec in specs])
         return await self._engine.run(specs, listed)

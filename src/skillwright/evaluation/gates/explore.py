@@ -85,7 +85,7 @@ class Exploration:
         """Draw both sides until the current skill is known; ``None`` if nothing can be compared."""
         if not self._terms.seen:
             pairs = await self._both(self._task_ids)
-            differ = [pair.task_id for pair in pairs if not _is_shared(pair)]
+            differ = [pair.task_id for pair in pairs if not pair.is_shared]
             self._share = len(differ) / len(self._task_ids)
             self._task_ids = [one for one in self._task_ids if one in set(differ)]
             if not self._old.rewards or not differ:
@@ -103,7 +103,6 @@ class Exploration:
     async def _by_worth(self, current: CurrentSkill) -> Verdict:
         belief, most = current.belief, self._draws * len(self._task_ids)
         price = belief.price(self._terms.step_cost) / self._share
-        size = CHUNK
         weighed = belief.weigh(drawn_of(self._task_ids, self._new.rewards))
         while True:
             done = self._new.scored + self._new.lost
@@ -228,8 +227,8 @@ class Exploration:
     async def _both(self, task_ids: Sequence[str]) -> list[Pair]:
         pairs = self._metric.of(await self._duel.draw(task_ids, n=1))
         self._old.add(pair.incumbent for pair in pairs)
-        self._new.add(pair.candidate for pair in pairs if not _is_shared(pair))
-        self._rollouts += sum(1 if _is_shared(pair) else 2 for pair in pairs)
+        self._new.add(pair.candidate for pair in pairs if not pair.is_shared)
+        self._rollouts += sum(1 if pair.is_shared else 2 for pair in pairs)
         return pairs
 
     async def _candidate(self, task_ids: Sequence[str]) -> None:
@@ -246,7 +245,3 @@ class Exploration:
             if not size:
                 break
             await self._candidate(self._next(size))
-
-
-def _is_shared(pair: Pair) -> bool:
-    return bool(pair.candidate.key) and pair.candidate.key == pair.incumbent.key

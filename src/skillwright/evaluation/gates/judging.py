@@ -267,7 +267,7 @@ def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
     seen: defaultdict[str, set[float]] = defaultdict(set)
     for pair in pairs:
         old, new = pair.incumbent.reward, pair.candidate.reward
-        if pair.candidate.key and pair.candidate.key == pair.incumbent.key:
+        if pair.is_shared:
             seen[pair.task_id] = {0.0}
         elif old is not None and new is not None:
             seen[pair.task_id] |= {old, new}
@@ -276,12 +276,7 @@ def varying_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
 
 def changeable_tasks(task_ids: Sequence[str], pairs: Sequence[Pair]) -> list[str]:
     """Return the tasks that have a scored pair of two episodes, in order; see `varying_tasks`."""
-    scored = {
-        pair.task_id
-        for pair in pairs
-        if pair.gain is not None
-        and not (pair.candidate.key and pair.candidate.key == pair.incumbent.key)
-    }
+    scored = {pair.task_id for pair in pairs if pair.gain is not None and not pair.is_shared}
     return [task_id for task_id in task_ids if task_id in scored]
 
 

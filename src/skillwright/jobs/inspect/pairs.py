@@ -227,7 +227,7 @@ def _pairs(task: Task, pairs: Sequence[Pair]) -> TaskPairs:
         task.task_type,
         tuple(pair.incumbent.reward for pair in pairs),
         tuple(pair.candidate.reward for pair in pairs),
-        bool(pairs) and all(p.candidate.key and p.candidate.key == p.incumbent.key for p in pairs),
+        bool(pairs) and all(pair.is_shared for pair in pairs),
     )
 
 

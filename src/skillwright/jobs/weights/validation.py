@@ -311,11 +311,7 @@ class WeightsDuel:
         """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
         played: tuple[list[EpisodeResult], list[EpisodeResult]] = ([], [])
         for part in blocks(task_ids, _BLOCKS):
-            specs = [
-                self.draws.spec(self._tasks[task_id], number)
-                for task_id in part
-                for number in self._count.take(task_id, n)
-            ]
+            specs = self._specs(part, n)
             for side in self.draws.order("block", specs[0].task.id, specs[0].draw):
                 played[side].extend(await self._play(specs, self.sides[side]))
         self._load(self.sides[1])  # callers continue with the candidate's weights
@@ -323,12 +319,13 @@ class WeightsDuel:
 
     async def draw_candidate(self, task_ids: Sequence[str], n: int) -> list[EpisodeResult]:
         """Draw the next ``n`` episodes of each task under the candidate alone."""
-        specs = [
+        return await self._play(self._specs(task_ids, n), self.sides[1])
+
+    def _specs(self, task_ids: Sequence[str], n: int) -> list[EpisodeSpec]:
+        return [
             self.draws.spec(self._tasks[task_id], number)
-            for task_id in task_ids
-            for number in self._count.take(task_id, n)
+            for task_id, number in self._count.take_each(task_ids, n)
         ]
-        return await self._play(specs, self.sides[1])
 
     def _load(self, version: Version) -> None:
         if self._loaded != version.iteration:

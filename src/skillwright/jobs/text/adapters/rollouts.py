@@ -347,10 +347,7 @@ class AdapterDuel:
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         """Draw the next ``n`` pairs of each task, in order of ``task_ids``."""
-        numbers: dict[int, list[str]] = {}
-        for task_id in task_ids:
-            for number in self._count.take(task_id, n):
-                numbers.setdefault(number, []).append(task_id)
+        numbers = self._numbered(task_ids, n)
         if self._rollouts.player.overlaps:
             both = [self._play(side, *one) for one in numbers.items() for side in (0, 1)]
             everything = await together(both)
@@ -376,15 +373,18 @@ class AdapterDuel:
         """
         if not self._rollouts.knows_items("val"):
             task_ids = self._ids
-        numbers: dict[int, list[str]] = {}
-        for task_id in task_ids:
-            for number in self._count.take(task_id, n):
-                numbers.setdefault(number, []).append(task_id)
         drawn: list[EpisodeResult] = []
-        for number, ids in numbers.items():
+        for number, ids in self._numbered(task_ids, n).items():
             self._parts += 1
             drawn += await self._play(1, number, ids, f"a{self._parts} alone")
         return drawn
+
+    def _numbered(self, task_ids: Sequence[str], n: int) -> dict[int, list[str]]:
+        """Return the tasks of the next ``n`` draws of each, by number."""
+        numbers: dict[int, list[str]] = {}
+        for task_id, number in self._count.take_each(task_ids, n):
+            numbers.setdefault(number, []).append(task_id)
+        return numbers
 
     async def _in_blocks(
         self, number: int, ids: Sequence[str]
