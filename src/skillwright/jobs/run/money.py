@@ -193,8 +193,9 @@ class Budget:
         Money, tokens and minutes are divided by what a rollout of this run has cost so far, the
         optimizer's calls included.
         """
-        bounds, played = self._bounds, self._played()
-        if not bounds.is_set or not played:
+        bounds = self._bounds
+        played = self._played() if bounds.is_set else 0
+        if not played:
             return None
         bill = self._store.bill()
         minutes = (self._before_s + self._clock() - self._started) / _MINUTE_S

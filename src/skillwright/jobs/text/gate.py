@@ -257,7 +257,7 @@ async def duel(
             terms,
             seen=state.seen,
             step_cost=step_cost(run),
-            rollouts=rollouts_for_steps(run, state, replayed(run, draws)),
+            rollouts=rollouts_for_steps(run, rollouts_left(run, state, replayed(run, draws))),
             train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )
     return await run.gate.judge(run.bench.duel(*sides, draws), state.ledger, terms)

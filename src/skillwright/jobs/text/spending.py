@@ -71,11 +71,10 @@ def rollouts_left(run: TrainParts, state: TrainState, replayed: int = 0) -> int 
     return max(int(left) - sealed - (0 if state.finished else kept), 0)
 
 
-def rollouts_for_steps(run: TrainParts, state: TrainState, replayed: int = 0) -> int | None:
-    """Return the rollouts that a budget leaves for steps; the least release test is held back."""
+def rollouts_for_steps(run: TrainParts, left: int | None) -> int | None:
+    """Return which of the rollouts left may go to steps; the least release test is held back."""
     from skillwright.evaluation.gates.plan import held_back
 
-    left = rollouts_left(run, state, replayed)
     return None if left is None else max(left - held_back(run.bench.sizes.val or 0), 0)
 
 
@@ -83,15 +82,15 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
     """Return what a run with a budget should do next: a step, a release test, or its end."""
     from skillwright.evaluation.gates.plan import Spending, is_time_to_test
 
-    if run.budget.rollouts_left() is None or not state.steps:
+    if not run.config.budget.is_set or not state.steps:
         return "step"
-    again, known = _replayed_next(run, state), current_skill(run, state)
-    left = rollouts_left(run, state, again)
+    left = rollouts_left(run, state, _replayed_next(run, state))
+    known = current_skill(run, state)
     if left is None or known is None:
         return "step"
     if state.failed_to_prove:
         return "end"
-    is_last = (rollouts_for_steps(run, state, again) or 0) < _batch(run) + LEAST_DRAWS
+    is_last = (rollouts_for_steps(run, left) or 0) < _batch(run) + LEAST_DRAWS
     decided = max(len(state.seen) - 1, 1)
     mean = _batch(run) + sum(one.rollouts for one in state.verdicts) / decided
     is_new = state.skill_version not in (0, *state.tested)

@@ -18,6 +18,7 @@ from skillwright.config.readers import mode_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, skill_hash
 from skillwright.core.jsonio import encode
+from skillwright.datasets import BatchSpec
 from skillwright.datasets.clusters import clusters_line
 from skillwright.evaluation import (
     RELEASE_PHASE,
@@ -159,8 +160,9 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
         raise ConfigError(f"run {folder.name!r} has nothing to prove: {why_not_again(state)}")
     state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
-    impatient = {"ran_out_of_patience": True} if state.ran_out_of_patience else {}
-    return _report(run.store, _finished(run, state, impatient))
+    stopped = {name: getattr(state, name) for name in ("ran_out_of_patience", "cut_by_budget")}
+    how = {name: value for name, value in stopped.items() if value}
+    return _report(run.store, _finished(run, state, how))
 
 
 def release_version(
@@ -217,19 +219,16 @@ async def _live_epoch(
     each, last = run.config.train.accumulation, epoch * run.steps_per_epoch
     before = last - run.steps_per_epoch
     todo = range(max(state.last_step, before) + 1, last + 1)
-    batches = []
-    if todo:
-        state = await _tested_before(run, state, folder)
-        if _is_over(run, state):
-            return state
-        size = run.config.train.batch_size
-        batches = await run.bench.batches(epoch, run.steps_per_epoch * each, size)
+    batches: list[BatchSpec] = []
     for step in todo:
+        state, goes = await _before_step(run, state, folder)
+        if not goes:
+            return state
+        if not batches:
+            size = run.config.train.batch_size
+            batches = await run.bench.batches(epoch, run.steps_per_epoch * each, size)
         first = (step - 1 - before) * each
         now = batches[first : first + each]
-        state = await _tested_before(run, state, folder)
-        if _is_over(run, state):
-            return state
         state = await take_step(run, state, now, StepRef(step, epoch))
         _publish(run.store, state, folder)
     if run.config.optimizer.updates_epoch and state.last_epoch < epoch:
@@ -238,21 +237,21 @@ async def _live_epoch(
     return state
 
 
-async def _tested_before(run: TrainParts, state: TrainState, folder: RunFolder) -> TrainState:
-    """Test the release of a run with a budget, if a test now is worth more than after a step."""
-    test = run.gate.release if run.gate.believes else None
-    if test is None or next_move(run, state) != "test":
-        return state
-    state = await run_release_test(run, state, test)
-    _publish(run.store, state, folder)
-    return state
+async def _before_step(
+    run: TrainParts, state: TrainState, folder: RunFolder
+) -> tuple[TrainState, bool]:
+    """Return the state before a step, and whether patience and the budget allow the step.
 
-
-def _is_over(run: TrainParts, state: TrainState) -> bool:
-    """Tell whether patience or the budget allows no further step."""
-    if _is_impatient(run, state):
-        return True
-    return run.gate.believes and next_move(run, state) != "step"
+    The release of a run with a budget is tested first if a test now is worth more than a later one.
+    """
+    move, test = "step", run.gate.release
+    if run.gate.believes:
+        move = next_move(run, state)
+        if move == "test" and test is not None:
+            state = await run_release_test(run, state, test)
+            _publish(run.store, state, folder)
+            move = next_move(run, state)
+    return state, move == "step" and not _is_impatient(run, state)
 
 
 def _is_impatient(run: TrainParts, state: TrainState) -> bool:
