@@ -1,4 +1,4 @@
-"""The release test: whether the current skill is proven better than the released one.
+"""The release test: whether the current skill is proven better than the initial one.
 
 Source: K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983) 659-663, for spending an alpha over
 looks; B. Phipson and G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 9
@@ -157,7 +157,7 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTest:
-    """Releases the current skill if it is proven better than the released one, on fresh draws.
+    """Releases the current skill if it is proven better than the initial one, on fresh draws.
 
     Tasks are drawn once per side, in parts: the first look is at half of them, or at 50 of very
     many. All tasks are drawn once more, and then those whose results differ so far, up to ``draws``
@@ -196,7 +196,7 @@ class ReleaseTest:
         return round(2 * tasks * min(self.draws, 1.5))
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
-        """Test the current skill, the duel's candidate, against the released one."""
+        """Test the current skill, the duel's candidate, against the duel's incumbent."""
         alpha = ledger.share
         task_ids = in_random_order(duel.task_ids, terms.seed)
         problem = nothing_left(ledger) or too_few(len(task_ids), alpha, terms.count(task_ids))
