@@ -99,6 +99,8 @@ def _show_reports(console: Console, state: TrainState) -> None:
             console.print(split_table(report))
             for line in gain_lines(report):
                 print_indented(console, 2, Text.from_markup(line))
+            if report.caveat:
+                print_words(console, report.caveat, "yellow")
     if state.confirmation is not None:
         print_indented(console, 2, Text(state.confirmation.bias.sentence))
 
