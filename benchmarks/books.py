@@ -81,8 +81,8 @@ def provenance_lines(named: Mapping[str, Result], folder: Path) -> list[str]:
     again = [f"{name} {count} times" for name, count in counts.items() if count > 1]
     lines = ["\n## Provenance\n"]
     if again:
-        rest = len(counts) - len(again)
-        lines.append(f"Tests opened more than once: {', '.join(again)}; {rest} others once.\n")
+        rest = "; the others once" if len(again) < len(counts) else ""
+        lines.append(f"Tests opened more than once: {', '.join(again)}{rest}.\n")
     else:
         lines.append("The test of each result was opened once.\n")
     lines += ["| results | seeds | commit | configuration | test opened |", "|---|---|---|---|---|"]

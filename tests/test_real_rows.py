@@ -114,10 +114,19 @@ def test_a_test_that_is_measured_again_counts_as_opened_again(part, tmp_path):
     assert books.note_opening(tmp_path, "r8-s1", made_by) == 1
     results = {"r8-s0": {"seed": 0, "made_by": made_by}, "r8-s1": {"seed": 1, "made_by": made_by}}
     page = "\n".join(books.provenance_lines(results, tmp_path))
-    assert "opened more than once: r8-s0 2 times; 1 others once" in page
+    assert "opened more than once: r8-s0 2 times; the others once." in page
     assert "| r8 | 0 | ffffffff+ | not kept | 2 times |" in page
     with pytest.raises(ConfigError, match="no opening of the test of r8-s2"):
         books.provenance_lines({"r8-s2": results["r8-s0"]}, tmp_path)
+
+
+def test_the_page_has_what_its_results_say(part, monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER.parent / "docs"))
+    generate = part("generate_real_rows")
+    page = generate.PAGE.read_text("utf-8")
+    above = page.partition(generate.MARK)[0]
+    wanted = generate.page(generate.read(generate.RESULTS), above, generate.RESULTS)
+    assert page == wanted, "run: python docs/generate_real_rows.py"
 
 
 @pytest.mark.heavy

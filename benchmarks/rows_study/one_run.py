@@ -18,12 +18,14 @@ from study.one_run import made_by
 
 COMMAND = (sys.executable, "-m", "skillwright")
 SIDES = {"initial": "empty skill", "best": "released skill"}
+SHORT_SEED = 1000
 OPTIONS_PROMPT = "{{ text }}\nAnswer with one of: {{ options }}\n"
 
 
 def export(real: RealSet, folder: Path, seed: int, *, short: bool) -> list[Row]:
     """Write the rows as CSV, and return them; ``options`` only where rows have any."""
-    rows = real.splits(seed, real.short if short else real.sizes)
+    # The short form has a draw of its own: tests are not to open the test rows of the study.
+    rows = real.splits(seed + SHORT_SEED, real.short) if short else real.splits(seed, real.sizes)
     names = [name for name in rows[0] if name != "options" or any(row[name] for row in rows)]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{real.name}.csv").open("w", encoding="utf-8", newline="") as file:

@@ -144,7 +144,7 @@ class SplitReport(JsonRecord):
     tables: Mapping[str, ScoreTable]
     gains: Mapping[str, PairedEffect]
     judged: Mapping[str, PairedEffect] = field(default_factory=dict)
-    opened_before: tuple[str, ...] = ()
+    opened_before: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def caveat(self) -> str:
