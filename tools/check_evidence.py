@@ -25,10 +25,9 @@ def gain_of(task, draws=None):
 
 
 def by_cluster(scores, test, draws=None, reached=float("inf")):
-    found = {}
+    found, clusters = {}, test["terms"]["clusters"]
     for at, task in enumerate(scores):
-        name = test["terms"]["clusters"].get(task["task"], task["task"])
-        found.setdefault(name, []).append(gain_of(task, draws)[0] if at < reached else 0.0)
+        found.setdefault(clusters.get(task["task"], task["task"]), []).append(at < reached and gain_of(task, draws)[0])
     return [sum(gains) / len(gains) for gains in found.values()]
 
 

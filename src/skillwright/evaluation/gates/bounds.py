@@ -50,9 +50,9 @@ class BoundedGain:
 def bound_gain(pairs: Sequence[Pair], tasks: int, alpha: float) -> BoundedGain:
     """Bound the true mean gain of the candidates of ``pairs`` over their incumbents.
 
-    The tasks are the sample, or clusters of near copies; their draws are averaged. With a share of a ledger's alpha
-    (`AlphaLedger.share`) per comparison, all bounds on one side hold simultaneously with a
-    probability of at least 1 minus the sum of the shares (Bonferroni).
+    The tasks are the sample, or clusters of near copies; their draws are averaged. With a share of
+    a ledger's alpha (`AlphaLedger.share`) per comparison, all bounds on one side hold
+    simultaneously with a probability of at least 1 minus the sum of the shares (Bonferroni).
 
     Args:
         pairs: Draws of both sides, scored by a gate's metric. The number of draws of a task must

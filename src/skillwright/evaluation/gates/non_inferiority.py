@@ -42,8 +42,9 @@ class NonInferiorityTest:
     """Accepts a candidate that is proven to lose less than a margin, on fresh draws.
 
     Tasks are the sample, or clusters of near copies: each is drawn equally often on both sides, and
-    its mean gain is one value in [-1, 1]. If the true mean is a loss of ``margin`` or more, the candidate is accepted with a
-    probability of at most the ledger's share, for any distribution of gains (`mean_above_p_value`).
+    its mean gain is one value in [-1, 1]. If the true mean is a loss of ``margin`` or more, the
+    candidate is accepted with a probability of at most the ledger's share, for any distribution of
+    gains (`mean_above_p_value`).
     A t test would not be valid: with 60 tasks, of which one in twenty is lost outright, it accepts
     the loss of .05 in 18% of cases at a nominal 5% (``benchmarks/non_inferiority.py``).
 
