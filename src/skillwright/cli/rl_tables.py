@@ -87,8 +87,6 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
             print_indented(console, 2, Text(about, style="dim"))
         for line in gain_lines(state.test):
             print_indented(console, 2, Text.from_markup(line))
-        if state.test.caveat:
-            print_words(console, state.test.caveat, "yellow")
     own_up(console, scripted)
 
 
