@@ -156,6 +156,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     terms = replace(
         terms_of(run.config, run.bench.clusters),
         judged=choices(state.verdicts),
+        seen=state.seen,
         repeats=None if known is None else known.repeats,
         rollouts=rollouts_left(run, state, replayed(run, draws)),
     )
