@@ -1,8 +1,8 @@
 """The gain that is expected of a proven skill on further tasks of the same kind.
 
-The gain in the draws of a release test is too large on average: it is only proven where these draws
-were lucky, and steps kept what fits these val tasks. So it is estimated from all draws of the run,
-and corrected for the tasks.
+The gain in the draws of a release test is too large on average, because only large ones are proven,
+and because steps keep what fits the val tasks. So it is estimated from all draws of the run, and
+corrected for the tasks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ SELECTION: Final = 0.45
 made on them; in standard errors of the mean over tasks (simulated)."""
 
 MODEL_TASKS: Final = 75
-"""The belief about edits is as wrong as a sample of so many tasks (simulated)."""
+"""The belief about edits adds as much error as a sample of this number of tasks (simulated)."""
 
 _GAIN: Final = GRID - GRID[:, None]  # by rate under the initial and under the current skill
 _FLOOR: Final = 1e-12
