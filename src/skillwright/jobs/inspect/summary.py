@@ -111,7 +111,10 @@ def with_turns(summary: RunSummary) -> RunSummary:
 
 def is_finished(run: Run) -> bool:
     """Tell whether a run that this process works on is finished."""
-    return bool(run.store.events(Kind.FINISHED if run.plan is None else EVALUATED))
+    if run.plan is not None:
+        return bool(run.store.events(EVALUATED))
+    state = restore(run.config, run.store)
+    return state.finished and not state.goes_on(run.config.budget)
 
 
 def summarize_runs(root: Path) -> list[RunSummary]:
