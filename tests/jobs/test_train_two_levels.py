@@ -491,7 +491,7 @@ def played(path):
     return counts["episodes"] + counts["failures"]
 
 
-async def test_a_run_that_its_budget_cut_short_goes_on_with_a_larger_one(tmp_path):
+async def test_a_run_that_its_budget_cut_short_continues_under_with_a_larger_one(tmp_path):
     path, first = await trained(with_budget(tmp_path, 200), Walker(), steady_plan())
     assert first.state.cut_by_budget
     assert any("`skillwright resume` with a larger one" in line for line in _endings(first.state))

@@ -80,7 +80,7 @@ def rollouts_left(run: TrainParts, state: TrainState, replayed: int = 0) -> int 
     kept = skills_confirmed(run.config, starts_blank=blank) * evaluation.confirm_tasks
     if not evaluation.test or state.report is not None:
         sealed = 0
-    if sealed:  # a run that goes on with a larger budget has played some of it
+    if sealed:  # a run that continues with a larger budget has played some of it
         initial = skill_hash(run.store.skill(0))
         known = run.store.episodes(phase="test")
         sealed -= sum(one.skill_version == initial and one.reward is not None for one in known)
@@ -112,9 +112,7 @@ def can_update(run: TrainParts, state: TrainState, epoch: int) -> bool:
     if not run.gate.believes or not run.config.budget.is_set:
         return True
     seed, stored = run.config.run.seed, run.store.episodes(phase="slow_update")
-    begun = sum(
-        one.seed == derive_seed("slow_update", seed, epoch, one.task_id) for one in stored
-    )
+    begun = sum(one.seed == derive_seed("slow_update", seed, epoch, one.task_id) for one in stored)
     left = rollouts_for_steps(run, rollouts_left(run, state, begun))
     if left is None:
         return True
@@ -138,7 +136,9 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
     decided = max(len(state.seen) - 1, 1)
     mean = _batch(run) + sum(one.rollouts for one in state.verdicts) / decided
     is_new = state.skill_version != 0 and not state.is_tested
-    if is_new and is_time_to_test(known, Spending(left, mean, step_cost(run, state.last_step)), is_last=is_last):
+    if is_new and is_time_to_test(
+        known, Spending(left, mean, step_cost(run, state.last_step)), is_last=is_last
+    ):
         return "test"
     return "end" if is_last else "step"
 

@@ -300,10 +300,10 @@ class TrainState:
         """Whether the latest release test proved nothing."""
         return self.two_levels and self.final is not None and not self.final.accepted
 
-    def goes_on(self, budget: BudgetSection) -> bool:
-        """Whether a run that a budget had cut short goes on with another one, a larger one.
+    def continues_under(self, budget: BudgetSection) -> bool:
+        """Whether a run that a budget had cut short continues under another, larger one.
 
-        After a release test that proved nothing, it goes on only if alpha is left for a next one.
+        After a release test that proved nothing, it continues only if alpha is left for the next.
         """
         if not self.cut_by_budget or self.cut_under is None or not budget.is_set:
             return False
@@ -380,15 +380,15 @@ class TrainState:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
             case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
-            case Kind.CONTINUED:
-                return self._continued()
-            case Kind.FINISHED | Kind.RESTORED:
+            case Kind.FINISHED | Kind.RESTORED | Kind.CONTINUED:
                 return self._after_end(kind, payload)
             case _:
                 return self
 
     def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
-        """Return the state after training ended, or after a person restored a version."""
+        """Return the state after training ended or was continued, or a version restored."""
+        if kind == Kind.CONTINUED:
+            return self._continued()
         if kind == Kind.FINISHED:
             impatient = payload.get("ran_out_of_patience", False)
             said = {name: payload.get(name, "") for name in ("memorized", "drift")}
@@ -401,7 +401,7 @@ class TrainState:
         return replace(self, best_version=version, restored_from=left)
 
     def _continued(self) -> Self:
-        """Return the state of a run that goes on; what was not decided is tested again."""
+        """Return the state of a run that continues; what was not decided is tested again."""
         is_decided = self.final is None or self.final.decision is not Decision.UNDECIDED
         return replace(
             self,

@@ -105,7 +105,7 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     _publish(run.store, state, folder)
     _introduce(run, state, folder)
     if state.finished:
-        if not state.goes_on(run.config.budget):
+        if not state.continues_under(run.config.budget):
             return _report(run.store, state)
         state = write_down(run.store, state, Kind.CONTINUED, {"steps": state.last_step})
     for epoch in range(1, run.config.train.epochs + 1):
@@ -210,12 +210,12 @@ def why_not_again(state: TrainState) -> str:
 
 
 def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> TrainReport | None:
-    """Return the report of a run that is finished and does not go on, or ``None``.
+    """Return the report of a run that is finished and does not continue, or ``None``.
 
     Calls no model.
     """
     state = restore(config, store)
-    if not state.finished or state.goes_on(config.budget):
+    if not state.finished or state.continues_under(config.budget):
         return None
     _publish(store, state, folder)
     return _report(store, state)

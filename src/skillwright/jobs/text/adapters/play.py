@@ -216,7 +216,7 @@ class AdapterMemory:
 
 
 BatchPermit = Callable[[int], AbstractAsyncContextManager[None]]
-"""Waits until a batch of so many rollouts may begin."""
+"""Waits until a batch of the given number of rollouts may begin."""
 
 PREDICTIONS = "predictions"
 MOST_LOST_BATCHES = 3
