@@ -215,7 +215,7 @@ class AdapterMemory:
             self._orders.setdefault(payload["whole"], tuple(payload["ids"]))
 
 
-BatchPermit = Callable[[int], AbstractAsyncContextManager[None]]
+BatchPermit = Callable[[int], AbstractAsyncContextManager[object]]
 """Waits until a batch of the given number of rollouts may begin."""
 
 PREDICTIONS = "predictions"
