@@ -210,7 +210,7 @@ def lanes_settings(folder: Path, **extras: Any) -> dict[str, Any]:
             "teacher": {**scripted, "model": "household_teacher"},
             "expert": {**scripted, "model": "searcher"},
         },
-        "policy": {"width": 16, "hidden": 16},
+        "policy": {"width": 16},
         "bank": {"delta": -1.0},
         "cold_start": {"steps": 12, "batch_rows": 16, "learning_rate": 0.01},
         "grpo": {

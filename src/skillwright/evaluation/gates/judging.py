@@ -69,7 +69,7 @@ class Terms:
         judged: The candidates that the run has judged on the same tasks, in order; for a release
             test of an agent without randomness.
         weights: Number of checkpoints from which the tested one was selected on the same tasks.
-        clusters: Cluster by task id, of tasks that say nearly the same; see `gains_by_cluster`.
+        clusters: Cluster by task id, of tasks that say nearly the same; see `cluster_means`.
         seen: What the run has seen of its skills on these tasks, in order: first the initial skill,
             then each judged candidate. Empty where the gate must begin with draws of both sides.
         step_cost: What it costs to propose a candidate, in rollouts: those of its train batch, and

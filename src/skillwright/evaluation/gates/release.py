@@ -37,7 +37,7 @@ from skillwright.evaluation.gates.judging import (
     z_score,
 )
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.paired import PairedEffect, gains_by_cluster, measure_effect, task_gains
+from skillwright.evaluation.paired import PairedEffect, cluster_means, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
 
@@ -254,7 +254,7 @@ class ReleaseTest:
             p_value = chosen_p_value(gains, terms.judged, derive_seed("chosen", terms.seed))
         else:
             each = {task_id: gains.get(task_id, 0.0) for task_id in look.task_ids}
-            p_value = test.look(list(gains_by_cluster(each, terms.clusters).values()), limit)
+            p_value = test.look(list(cluster_means(each, terms.clusters).values()), limit)
         verdict = replace(verdict, p_value=p_value, alpha=look.alpha)
         total = look.round.total
         least = _FUTILE_Z * log2(total / 2) if total > 1 else _FUTILE_Z_AT_ONE
