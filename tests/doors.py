@@ -308,7 +308,11 @@ def story(path: Path) -> dict[str, Any]:
     with look(path) as store:
         kinds = [kind.value for kind in Kind]
         return {
-            "events": [(e.kind, e.payload) for e in store.events() if e.kind in kinds],
+            "events": [
+                (e.kind, {name: one for name, one in e.payload.items() if name != "opened_before"})
+                for e in store.events()
+                if e.kind in kinds
+            ],
             "skills": [store.skill(version.version) for version in store.skills()],
             "edits": store.edits(),
             "patches": store.patches(),

@@ -140,7 +140,7 @@ def _how_to_continue(state: TrainState) -> str:
 
 
 def gain_lines(report: SplitReport) -> Iterator[str]:
-    """Yield the gain of each artifact over the first, equal ones together."""
+    """Yield the gain of each artifact over the first, equal ones together, and the caveat."""
     baseline, *headings = _columns(report.tables)
     for heading in headings:
         label = heading.split(" = ")[0]
@@ -156,6 +156,8 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
             f"{_words(heading)} over {_words(baseline)}: [bold]{effect.gain:+.3f}[/] mean reward "
             f"({bounds})"
         )
+    if report.caveat:
+        yield f"[yellow]{escape(report.caveat)}[/]"
 
 
 def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> None:

@@ -161,7 +161,8 @@ class Exploration:
         after = current.after(self._new.rewards, accepted=accepted)
         facts = f"{better} of {len(means)} tasks went better and {len(moved) - better} worse"
         if current.repeats:
-            facts += "; the agent answers alike each time, so one draw of each decides"
+            alike = f"; all {current.repeated} tasks that were drawn twice scored alike"
+            facts += f"{alike}, so one draw of each decides"
         return replace(
             self._decided(accepted, facts, after),
             effect=round(self._share * fsum(moved.values()) / tasks, 6),

@@ -58,7 +58,7 @@ RELEASE_STRIDE = 1_000
 """Draw numbers reserved for each release test."""
 
 _CHOSEN = (
-    "the agent answers alike each time, so p is for the best that chance could have kept of {} "
+    "tasks drawn twice scored alike, so p is for the best that chance could have kept of {} "
     "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
 )
 _REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
@@ -294,7 +294,9 @@ class ReleaseTest:
         if harmed:
             reason = f"Not released: {facts}; but {harmed}."
             return replace(verdict, decision=Decision.REJECT, reason=reason)
-        reason = f"Proven better: {facts}; p = {p_value:.2g} is within {limit:.2g}."
+        whole = verdict.alpha or limit
+        of_all = f", the limit so far (at the end {whole:.2g})" if limit < whole else ""
+        reason = f"Proven better: {facts}; p = {p_value:.2g} is within {limit:.2g}{of_all}."
         return replace(verdict, decision=Decision.ACCEPT, reason=reason)
 
 

@@ -55,6 +55,12 @@ class RunSummary(ListedRun):
     turns: TurnEnds | None = None
     stopped: str = ""
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Sentences that readers of a training's result must know."""
+        trained = self.state or self.rl
+        return trained.caveats if trained else ()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
         state = self.state

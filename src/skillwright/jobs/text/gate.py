@@ -22,7 +22,7 @@ from skillwright.evaluation import (
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import StepRef, terms_of
 from skillwright.jobs.run.progress import ReleaseTested, StageStarted
-from skillwright.jobs.run.resume import write_down
+from skillwright.jobs.run.resume import opened_before, write_down
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import epoch_ended, scores_of
 from skillwright.jobs.text.replies import Account, account_of_calls
@@ -450,6 +450,7 @@ def _baselines(run: TrainParts) -> dict[str, str]:
 def _report(run: TrainParts, state: TrainState, results: Results) -> TrainState:
     metric = run.gate.scores(terms_of(run.config))
     report = SplitReport.of("test", results, run.config.env.success_threshold, metric)
+    report = replace(report, opened_before=opened_before(run.store))
     _tell(run, report)
     return write_down(run.store, state, Kind.TEST, report.to_dict())
 

@@ -264,7 +264,8 @@ class TrainState:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Sentences that readers of the run's result must know."""
-        return tuple(filter(None, (self.refuted, self.memorized, self.drift)))
+        again = self.report.caveat if self.report else ""
+        return tuple(filter(None, (self.refuted, again, self.memorized, self.drift)))
 
     def caveats_of(self, version: int) -> dict[str, str]:
         """Return the sentences against a version, by name: ``refuted``, ``memorized``."""
