@@ -1,10 +1,10 @@
-"""An OpenAI and Anthropic endpoint over a policy or another endpoint, with skills injected."""
+"""An OpenAI and Anthropic endpoint over a policy or another endpoint; skills over MCP."""
 
 from skillwright.entry_points import Command
 
 COMMAND = Command(
     "skillwright.plugins.serve.command:serve",
-    "Serve a policy, or an endpoint with skills, to OpenAI and Anthropic clients.",
+    "Serve a policy or an endpoint with skills to model clients, or skills over MCP.",
     "Skills",
     before="policy",
 )

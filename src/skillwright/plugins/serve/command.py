@@ -1,21 +1,26 @@
-"""``skillwright serve``: a policy, or an endpoint with skills, at an address of this machine."""
+"""``skillwright serve``: a policy, an endpoint with skills, or skills over MCP."""
 
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.options import DEFAULT_ROOT, NO_OVERRIDES, BankOverrides, Root
-from skillwright.cli.words import make_console
+from skillwright.cli.words import counted, make_console
 from skillwright.config.bank_settings import search_settings
 from skillwright.core import UsageError
 from skillwright.core.loopback import HOST, bound_socket, new_token
 
 if TYPE_CHECKING:
+    from skillwright.config.bank import BankSection
     from skillwright.plugins.serve.opened import Settings
+    from skillwright.plugins.serve.skills_mcp import SkillsServer
 
 out = make_console()
 
@@ -24,12 +29,18 @@ def serve(  # noqa: PLR0913 - each is an option
     policy: Annotated[
         str,
         typer.Argument(
-            metavar="[POLICY]", help="A run, a folder of weights, a GGUF file, or its package."
+            metavar="[POLICY]",
+            help="A run, a folder of weights, a GGUF file, or its package; with --mcp, a folder "
+            "of skills, a run, or a bank.",
         ),
     ] = "",
     upstream: Annotated[
         str, typer.Option(metavar="URL", help="An endpoint to put skills before.")
     ] = "",
+    mcp: Annotated[
+        bool,
+        typer.Option("--mcp", help="Offer skills to MCP clients; with --port, by HTTP."),
+    ] = False,
     bank: Annotated[
         str, typer.Option(metavar="BANK", help="Inject skills of this bank: a file, or seed:NAME.")
     ] = "",
@@ -45,7 +56,10 @@ def serve(  # noqa: PLR0913 - each is an option
     no_record: Annotated[bool, typer.Option("--no-record", help="Store nothing.")] = False,
     root: Root = DEFAULT_ROOT,
     host: Annotated[str, typer.Option(help="Where to listen.")] = HOST,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 0,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="The port; by default, or as 0, a free one."),
+    ] = None,
     key_env: Annotated[
         str, typer.Option(metavar="NAME", help="The variable that holds its key; else a new one.")
     ] = "",
@@ -62,8 +76,23 @@ def serve(  # noqa: PLR0913 - each is an option
     ] = 600.0,
     overrides: BankOverrides = NO_OVERRIDES,
 ) -> None:
-    """Serve a policy, or an endpoint with skills, to OpenAI and Anthropic clients."""
+    """Serve a policy or an endpoint with skills to model clients, or skills over MCP."""
+    replies = sys.stdout.buffer
     with exit_codes():
+        if mcp:
+            if not policy or upstream or bank or skill:
+                raise UsageError(
+                    "with --mcp name what is offered, without --upstream, --bank and --skill: "
+                    "`skillwright serve --mcp SKILLS`, a folder of skills, a run, or a bank"
+                )
+            with _offered(policy, root, env, search_settings(overrides).bank) as server:
+                if port is None:
+                    from skillwright.plugins.serve.mcp_transport import serve_lines
+
+                    serve_lines(server, sys.stdin.buffer, replies)
+                else:
+                    asyncio.run(_serve_mcp(server, (host, port), key_env, silent_s))
+            return
         if bool(policy) == bool(upstream):
             raise UsageError(
                 "name what answers: POLICY (a run, a folder, a GGUF file), or --upstream URL"
@@ -89,7 +118,43 @@ def serve(  # noqa: PLR0913 - each is an option
             silent_s=silent_s,
             connections=_connections(),
         )
-        asyncio.run(_serve(settings, host, port, shows_key=not key_env))
+        asyncio.run(_serve(settings, host, port or 0, shows_key=not key_env))
+
+
+@contextmanager
+def _offered(where: str, root: Path, env: str, search: "BankSection") -> Iterator["SkillsServer"]:
+    """Open the skills that MCP clients get, and say which they are."""
+    from skillwright.plugins.serve.skill_catalog import catalog_of
+    from skillwright.plugins.serve.skills_mcp import SkillsServer
+
+    with catalog_of(where, root, env, search) as (found, rules):
+        count = len(asyncio.run(found.skills()))
+        for place, why in found.left_out.items():
+            say(f"left out: {place}: {why}")
+        say(f"{counted(count, 'skill')} of {where} for MCP clients. Ctrl-C ends it.")
+        yield SkillsServer(found, rules)
+
+
+async def _serve_mcp(
+    server: "SkillsServer", place: tuple[str, int], key_env: str, silent_s: float
+) -> None:
+    """Serve skills by HTTP until the process is stopped."""
+    from skillwright.plugins.serve.mcp_transport import PATH, serving_http
+
+    host, port = place
+    key = _key(key_env) or new_token()
+    with bound_socket(port, host) as bound:
+        async with serving_http(server, bound, key, silent_s, _connections()):
+            lines = [f"SKILLWRIGHT_MCP_URL=http://{host}:{bound.getsockname()[1]}{PATH}"]
+            if not key_env:
+                lines.append(f"SKILLWRIGHT_SERVE_KEY={key}")
+            _show_exports(lines)
+            await asyncio.get_running_loop().create_future()
+
+
+def _show_exports(lines: list[str]) -> None:
+    for line in lines:
+        out.print(f"export {line}", soft_wrap=True, highlight=False, markup=False)
 
 
 async def _serve(settings: "Settings", host: str, port: int, *, shows_key: bool) -> None:
@@ -105,8 +170,7 @@ async def _serve(settings: "Settings", host: str, port: int, *, shows_key: bool)
             if shows_key:
                 name = "SKILLWRIGHT_SERVE_KEY" if served.brings_keys else "OPENAI_API_KEY"
                 lines.append(f"{name}={settings.key}")
-            for line in lines:
-                out.print(f"export {line}", soft_wrap=True, highlight=False, markup=False)
+            _show_exports(lines)
             say(f"{served.named} answers. Ctrl-C ends it.")
             if served.brings_keys:
                 say("Clients send the endpoint's key; only /v1/feedback takes this one.")
