@@ -40,6 +40,7 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
+from skillwright.evaluation.online import ErrorBudget
 from skillwright.evaluation.paired import (
     PairedEffect,
     gains_by_cluster,
@@ -78,6 +79,7 @@ __all__ = [
     "Decision",
     "DrawCount",
     "Draws",
+    "ErrorBudget",
     "Estimate",
     "ExploreGate",
     "Gate",
