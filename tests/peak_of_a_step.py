@@ -16,7 +16,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from policy.tiny_models import tiny_tokenizer
 from skillwright.core import TurnContext
 from skillwright.policy import GrpoLoss, GrpoObjective, Row, TokenContext
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+from skillwright.policy.hf import HfPolicy, HfSettings, Lora
 
 torch.set_num_threads(1)
 TINY = {
@@ -42,7 +42,7 @@ def policy(shape, settings):
     model = Qwen2ForCausalLM(Qwen2Config(**shape, max_position_embeddings=4096, **ids))
     rank = settings.get("lora")
     others = {name: value for name, value in settings.items() if name != "lora"}
-    lora = LoraSettings(rank=rank) if rank else None
+    lora = Lora(rank=rank) if rank else None
     return HfPolicy(model, tiny_tokenizer(), HfSettings(device="cpu", lora=lora, **others))
 
 

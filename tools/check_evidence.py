@@ -25,11 +25,10 @@ def gain_of(task, draws=None):
 
 
 def by_cluster(scores, test, draws=None, reached=float("inf")):
-    sums = {}
+    found, clusters = {}, test["terms"]["clusters"]
     for at, task in enumerate(scores):
-        name = test["terms"]["clusters"].get(task["task"], task["task"])
-        sums[name] = sums.get(name, 0.0) + (gain_of(task, draws)[0] if at < reached else 0.0)
-    return list(sums.values())
+        found.setdefault(clusters.get(task["task"], task["task"]), []).append(at < reached and gain_of(task, draws)[0])
+    return [sum(gains) / len(gains) for gains in found.values()]
 
 
 def exact_p(gains):
@@ -91,7 +90,8 @@ def check(folder):
     need(len(set(ids)) == len(ids) and all(0 <= one <= 1 for one in numbers), "a task stands twice, or a bad score")
     values, counts, losses, _ = zip(*map(gain_of, scores))
     gains, pairs, lost = [gain for gain, n in zip(values, counts) if n], sum(counts), sum(losses)
-    effect, better, worse = sum(gains) / len(gains), sum(g > 0 for g in gains), sum(g < 0 for g in gains)
+    means = by_cluster([task for task, n in zip(scores, counts) if n], test)
+    effect, better, worse = sum(means) / len(means), sum(g > 0 for g in gains), sum(g < 0 for g in gains)
     need([result[key] for key in ("pairs", "lost", "better", "worse")] == [pairs, lost, better, worse], "counts differ")
     need(abs(effect - result["effect"]) <= 1e-6, f"the effect is {effect}, and {result['effect']} is stored")
     most, stored, method = test["settings"].get("max_worse_tasks"), result["p_value"], test["method"]
@@ -110,7 +110,7 @@ def check(folder):
     head = files["SKILL.md"].decode("utf-8", "replace").partition("\n---")[0]
     for key, value in re.findall(r'^  ([\w-]+): (".*")$', head, re.M) if '  generator: "skillwright"' in head else ():
         need(facts.get(key, json.loads(value)) == json.loads(value), f"SKILL.md says {key}: {value}")
-    return f"{method}: gain {effect:+.3f} on {len(ids)} tasks, p = {stored}; scores and model are only stated"
+    return f"{method}: gain {effect:+.3f} on {len(gains)} tasks, p = {stored}; scores and model are only stated"
 
 
 if __name__ == "__main__":

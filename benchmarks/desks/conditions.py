@@ -124,7 +124,7 @@ def settings_of(
             "batch_rows": 3,
             "learning_rate": 1e-3,
             "schedule": {"shape": "linear", "warmup": 0.1, "floor": 0.05},
-            "join_turns": True,
+            "rows": "trajectories",
         },
         "grpo": {
             "iterations": 20,

@@ -201,7 +201,8 @@ def settings_kept(config: RlConfig) -> dict[str, Any]:
     bank = {**values["bank"], "start": start}
     if start.startswith("distilled"):  # by the run before, as the example says
         values |= {"distill": load_rl_config(EXAMPLE).model_dump(mode="json")["distill"]}
-    return {**values, "run": {"seed": config.run.seed}, "bank": bank}
+    grpo = {**values["grpo"], "kl_weight": config.recipe.kl_weight}
+    return {**values, "run": {"seed": config.run.seed}, "bank": bank, "grpo": grpo}
 
 
 def settings_digest(config: RlConfig) -> str:

@@ -11,7 +11,7 @@ from skillwright.jobs.run import demo_file
 
 TINY_WEIGHTS = (
     "--set", "env.data={kind: households, train: 48, val: 12, test: 6, homes: 2}",
-    "--set", "policy={kind: scorer, width: 16, hidden: 16}",
+    "--set", "policy={kind: scorer, width: 16}",
     "--set", "cold_start={tasks: 12, steps: 3, batch_rows: 32, learning_rate: 0.001}",
     "--set", "grpo.iterations=2",
     "--set", "grpo.tasks_per_iteration=2",

@@ -24,7 +24,7 @@ models:
   base: {SCRIPTED % "searcher"}
   teacher: {SCRIPTED % "household_teacher"}
   expert: {SCRIPTED % "searcher"}
-policy: {{width: 16, hidden: 16}}
+policy: {{width: 16}}
 distill: {{max_turns: 50}}
 cold_start: {{tasks: 12, steps: 3, batch_rows: 32, learning_rate: 0.001}}
 grpo: {{iterations: 2, tasks_per_iteration: 2, group_size: 2, learning_rate: 0.0003}}
@@ -137,7 +137,7 @@ def test_a_misspelled_key_is_refused_with_the_nearest_one_and_nothing_is_written
 
 
 def test_a_base_model_that_is_not_there_is_refused_and_nothing_is_written(refused, tmp_path):
-    text = CONFIG.replace("{width: 16, hidden: 16}", "POLICY")
+    text = CONFIG.replace("{width: 16}", "POLICY")
     policy = "{kind: hf, model: ./no-such-model}"
     (tmp_path / "hf.yaml").write_text(text.replace("POLICY", policy), encoding="utf-8")
     assert "is not on this machine" in " ".join(refused("rl", "hf.yaml").split())

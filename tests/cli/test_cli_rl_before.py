@@ -12,7 +12,7 @@ env: {{data: {{kind: households, train: 48, val: 12, test: 6, homes: 2}}}}
 models:
   teacher: {SCRIPTED % "household_teacher"}
   expert: {SCRIPTED % "searcher"}
-policy: {{width: 16, hidden: 16}}
+policy: {{width: 16}}
 grpo: {{iterations: 2, tasks_per_iteration: 2, group_size: 2}}
 evaluation: {{gate: {{kind: strict}}}}
 """
@@ -50,9 +50,7 @@ def test_the_doctor_tells_of_everything_that_is_wrong_with_a_recipe(cli, recipe)
         "models.teacher.max_attempts": "1",
         "budget.usd": "1",
     }
-    text = recipe.read_text(encoding="utf-8").replace(
-        "{width: 16, hidden: 16}", "{kind: hf, model: no/model}"
-    )
+    text = recipe.read_text(encoding="utf-8").replace("{width: 16}", "{kind: hf, model: no/model}")
     recipe.write_text(text, encoding="utf-8")
     words = [word for key, value in wrong.items() for word in ("--set", f"{key}={value}")]
     found = findings(cli("doctor", recipe, *words, "--json", code=1))

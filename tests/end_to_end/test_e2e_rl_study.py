@@ -192,7 +192,7 @@ def test_a_result_of_before_a_key_was_there_is_taken_and_one_of_other_settings_i
     ablations, one_run = part("study.ablations"), part("study.one_run")
     config = ablations.settings_of(ablations.ABLATIONS["all"], 0, 20, tmp_path)
     older = json.loads(json.dumps(one_run.settings_kept(config)))
-    del older["policy"]["hidden"]
+    del older["policy"]["width"]
     path = tmp_path / "all-s0.json"
     path.write_text(json.dumps({"settings": "another", "config": older}))
     assert one_run.result_of(path, config)["config"] == older

@@ -100,3 +100,25 @@ def test_copies_of_a_task_count_once(make_result):
     assert copies.effect.clusters == 10
     assert copies.interval.low == pytest.approx(least_margin(10, 0.05) * -1)
     assert alone.interval.low == pytest.approx(-least_margin(60, 0.05))
+
+
+def copied(rng, clusters, loss, make_result):
+    """Rows of which some have up to 20 copies; all copies of a row share its fate."""
+    pairs, sizes = [], (20, 8, 3, *[1] * (clusters - 3))
+    for row, size in enumerate(rng.sample(sizes, clusters)):
+        lost = rng.random() < loss
+        for copy in range(size):
+            spec = EpisodeSpec(Task(f"r{row}c{copy}", "toy", extras={"cluster": row}), seed=1)
+            old, new = replace(make_result(1.0), spec=spec), replace(make_result(1.0), spec=spec)
+            pairs.append(Pair(old, replace(new, reward=1.0 - lost)))
+    return pairs
+
+
+def test_one_row_with_many_copies_leaves_the_proof_to_the_others(make_result):
+    rng, alpha, runs = random.Random(4), 0.05, 300
+    gain = bound_gain(copied(rng, 60, 0.0, make_result), 88, alpha)
+    assert gain.interval.low == pytest.approx(-least_margin(60, alpha))
+    wrong = sum(
+        bound_gain(copied(rng, 60, 0.1, make_result), 88, alpha).is_above(-0.1) for _ in range(runs)
+    )
+    assert wrong <= alpha * runs

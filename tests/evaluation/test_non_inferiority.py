@@ -214,6 +214,9 @@ async def test_copies_of_a_task_count_once(chance_duel):
     copies = Terms(clusters={f"t{i}": f"c{i // 6}" for i in range(120)})
     clustered = await test.judge(chance_duel(120, 0.0, 3), LEDGER, copies)
     assert alone.p_value < clustered.p_value
+    # One row with 30 copies counts once, and the other 90 prove as much as they do alone.
+    uneven = Terms(clusters={f"t{i}": "copies" for i in range(30)})
+    assert (await test.judge(chance_duel(120, 0.0, 3), LEDGER, uneven)).accepted
     few = Terms(clusters={f"t{i}": f"c{i // 60}" for i in range(120)})
     hopeless = await test.judge(chance_duel(120, 0.0, 3), LEDGER, few)
     assert "2 held-out tasks cannot rule out a loss of 0.2" in hopeless.reason

@@ -11,7 +11,7 @@ from scipy import stats
 from skillwright.core import Pair
 from skillwright.evaluation import (
     PairedEffect,
-    gains_by_cluster,
+    cluster_means,
     measure_effect,
     paired_p_value,
 )
@@ -150,13 +150,16 @@ def test_an_effect_survives_json(make_pairs):
         assert PairedEffect.from_dict(json.loads(json.dumps(effect.to_dict()))) == effect
 
 
-def test_copies_of_a_task_count_once_and_the_mean_gain_stays():
-    gains = {"a": 1.0, "a2": 1.0, "a3": 1.0, "b": -1.0, "c": 0.5}
-    clusters = {"a": "a", "a2": "a", "a3": "a"}
-    found = gains_by_cluster(gains, clusters)
-    assert list(found) == ["a", "b", "c"]
-    assert np.mean(list(found.values())) == pytest.approx(np.mean(list(gains.values())))
-    assert gains_by_cluster(gains, {}) == gains
+def test_copies_of_a_task_count_once(make_pairs):
+    gains = {"a": 1.0, "a2": 1.0, "a3": 0.4, "b": -1.0, "c": 0.5}
+    found = cluster_means(gains, {"a": "a", "a2": "a", "a3": "a"})
+    assert found == {"a": pytest.approx(0.8), "b": -1.0, "c": 0.5}
+    assert cluster_means(gains, {}) == gains
+    # A row that was copied three times weighs no more than another one, in each number.
+    pairs = make_pairs([(0, 1)] * 3 + [(1, 0), (1, 1), (0, 0)])
+    effect = measure_effect(pairs, {f"t{i}": "copies" for i in range(3)})
+    assert (effect.gain, effect.incumbent, effect.candidate) == (0.0, 0.5, 0.5)
+    assert (effect.better, effect.worse, effect.tasks, effect.clusters) == (3, 1, 6, 4)
 
 
 def test_a_test_flips_the_signs_of_a_cluster_together(make_pairs):

@@ -12,6 +12,7 @@ class Held:
     def __init__(self, folder):
         assert {"config.json", "model.safetensors"} <= {one.name for one in Path(folder).iterdir()}
         self.folder, self.reads, self.known = folder, 0, {}
+        self.noise = 0.0  # what its log-probabilities differ by from the policy's
         self.read()
 
     def read(self):
@@ -35,7 +36,7 @@ class Held:
 
     def _drawn(self, ids, temperature, longest, stop_ids, seed):
         random = torch.Generator().manual_seed(seed)
-        begin = len(ids)
+        begin, logprobs = len(ids), []
         while len(ids) < begin + longest:
             with torch.no_grad():
                 logits = self.model(torch.tensor([ids])).logits[0, -1].float()
@@ -44,6 +45,7 @@ class Held:
                 ids.append(int(torch.multinomial(weights, 1, generator=random)))
             else:
                 ids.append(int(logits.argmax()))
+            logprobs.append(float((logits / (temperature or 1.0)).log_softmax(-1)[ids[-1]]))
             if ids[-1] in stop_ids:
                 break
-        return ids[begin:]
+        return ids[begin:], [one + self.noise for one in logprobs]

@@ -17,7 +17,7 @@ from skillwright.jobs.run import KNOWN, TRUSTED, Demand, Health, Shape, find_sha
 from skillwright.jobs.weights import estimate_rl, machine
 from skillwright.jobs.weights.preflight import examine_rl
 from skillwright.models import find_weights
-from skillwright.policy.hf.model import LoraSettings, _adapted
+from skillwright.policy.hf.model import Lora, _adapted
 
 ROOT = Path(__file__).parents[2]
 QWEN = ROOT / "examples" / "rl" / "qwen_alfworld.yaml"
@@ -134,7 +134,7 @@ def test_the_weights_of_a_kind_are_counted_as_the_library_makes_them(kind, tied)
         model = AutoModelForCausalLM.from_config(config)
     shape = Shape.of(config.to_dict(), kind)
     assert shape.weights == sum(one.numel() for one in model.parameters())
-    adapted = _adapted(model, LoraSettings(rank=4))
+    adapted = _adapted(model, Lora(rank=4))
     assert shape.adapter(4) == sum(
         one.numel() for name, one in adapted.named_parameters() if "lora" in name
     )

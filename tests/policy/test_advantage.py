@@ -16,17 +16,9 @@ def cases(reference_data):
     return {case["name"]: case for case in vectors["grpo_advantages"]["cases"]}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "1 win of 10 steps, 7 losses of 50 steps, statistics over rows",
-        "same group, statistics over trajectories",
-    ],
-)
-def test_the_listed_groups_have_the_listed_advantages(cases, name):
-    case = cases[name]
-    settings = AdvantageSettings(statistics=case["statistics"])
-    advantages = group_advantages(case["scores"], settings, case["rows"])
+def test_the_listed_group_has_the_listed_advantages(cases):
+    case = cases["same group, statistics over trajectories"]
+    advantages = group_advantages(case["scores"], AdvantageSettings())
     assert advantages[0] == pytest.approx(case["adv_win"], rel=1e-5)
     assert advantages[1:] == pytest.approx([case["adv_loss"]] * 7, rel=1e-5)
 
@@ -60,11 +52,6 @@ def test_leave_one_out_compares_with_the_mean_of_the_others():
     assert group_advantages([1, 0, 0, 0], settings) == pytest.approx([1, -1 / 3, -1 / 3, -1 / 3])
 
 
-def test_leave_one_out_over_rows_leaves_out_all_rows_of_the_episode():
-    settings = AdvantageSettings("rows", scale_by_std=False, leave_one_out=True)
-    assert group_advantages([1, 0, 0], settings, [2, 1, 1]) == pytest.approx([1, -2 / 3, -2 / 3])
-
-
 def test_a_group_of_one_cannot_be_compared():
     with pytest.raises(ValueError, match="nothing to be compared"):
         group_advantages([10.0], AdvantageSettings())
@@ -79,10 +66,3 @@ def test_a_reward_that_is_no_number_is_refused(reward):
 def test_a_deviation_needs_a_floor():
     with pytest.raises(ConfigError, match="eps is 0"):
         AdvantageSettings(eps=0)
-
-
-def test_statistics_over_rows_need_their_numbers():
-    with pytest.raises(ValueError, match="number of rows"):
-        group_advantages([0, 1], AdvantageSettings("rows"))
-    with pytest.raises(ValueError, match="number of rows"):
-        group_advantages([0, 1], AdvantageSettings("rows"), [1, 0])

@@ -105,31 +105,19 @@ def test_a_truncated_episode_failed_its_task_and_is_counted_apart():
 def test_one_malformed_action_among_losers_costs_its_penalty_and_no_more():
     results = [episode("a", 0.0, ["x"] * 50, draw=n, offered=["x"]) for n in range(7)]
     results.append(episode("a", 0.0, ["x"] * 49 + ["nonsense"], draw=7, offered=["x"]))
-    for statistics in ("trajectories", "rows"):
-        settings = replace(PLAIN, size=8, advantage=AdvantageSettings(statistics))
-        rows, report = taught(results, settings)
-        assert [row.advantage for row in rows] == [-0.01]
-        assert rows[0].turn == 49
-        assert (report.malformed, report.zero_variance) == (1, 1)
+    rows, report = taught(results, replace(PLAIN, size=8))
+    assert [row.advantage for row in rows] == [-0.01]
+    assert rows[0].turn == 49
+    assert (report.malformed, report.zero_variance) == (1, 1)
 
 
-def test_statistics_over_rows_weigh_long_episodes():
-    results = [episode("a", 10.0, ["x"] * 10)]
-    results += [episode("a", 0.0, ["x"] * 50, draw=n) for n in range(1, 8)]
-    settings = GroupSettings(size=8, advantage=AdvantageSettings("rows"))
-    rows, _ = taught(results, settings)
-    assert rows[0].advantage == pytest.approx(5.9078573, rel=1e-5)
-    assert rows[-1].advantage == pytest.approx(-0.1687959, rel=1e-5)
-
-
-@pytest.mark.parametrize("statistics", ["trajectories", "rows"])
 @pytest.mark.parametrize("leave_one_out", [False, True])
 @pytest.mark.parametrize("step_advantage", [None, StepAdvantage()])
 def test_an_episode_that_was_cut_before_its_first_turn_is_a_loss_without_rows(
-    statistics, leave_one_out, step_advantage
+    leave_one_out, step_advantage
 ):
     cut = episode("a", 0.0, [], draw=1, stop=StopReason.CONTEXT)
-    advantage = AdvantageSettings(statistics, leave_one_out=leave_one_out)
+    advantage = AdvantageSettings(leave_one_out=leave_one_out)
     settings = replace(PLAIN, advantage=advantage, step_advantage=step_advantage)
     rows, report = taught([episode("a", 1.0), cut], settings)
     assert [row.advantage > 0 for row in rows] == [True]

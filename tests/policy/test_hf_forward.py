@@ -24,7 +24,7 @@ from transformers import (
 from policy.tiny_models import tiny_model, tiny_tokenizer
 from skillwright.core import TurnContext
 from skillwright.policy import GrpoLoss, GrpoObjective, Row, TokenContext
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings, head
+from skillwright.policy.hf import HfPolicy, HfSettings, Lora, head
 from skillwright.policy.hf.forward import Batch, ForwardMode, forward_mode, micro_batches
 from skillwright.policy.hf.head import Head, chosen_logprobs, logprobs_of
 
@@ -251,7 +251,7 @@ def kept_bytes(backend, rows):
     return sum(seen.values())
 
 
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=4, alpha=8)])
+@pytest.mark.parametrize("lora", [None, Lora(rank=4, alpha=8)])
 def test_computing_activations_twice_keeps_shared_prompts_and_saves_memory(lora):
     found, kept = [], []
     for on in (False, True):
@@ -341,7 +341,7 @@ def test_a_model_that_does_more_than_is_known_is_read_as_it_reads_itself():
     adapted = HfPolicy(
         tiny_model(),
         tiny_tokenizer(),
-        HfSettings(lora=LoraSettings(rank=2, targets=("q_proj", "lm_head")), device="cpu"),
+        HfSettings(lora=Lora(rank=2, targets=("q_proj", "lm_head")), device="cpu"),
     )
     assert adapted._mode == PLAIN
 

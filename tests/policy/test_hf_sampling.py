@@ -235,7 +235,7 @@ def test_a_template_that_refuses_a_role_is_named():
 
 
 def test_a_base_model_that_is_not_there_is_not_fetched(tmp_path):
-    with pytest.raises(ModelMissing, match=r"is not on this machine.*policy\.download"):
+    with pytest.raises(ModelMissing, match=r"is not on this machine.*hf download"):
         HfPolicy.load_pretrained(str(tmp_path / "nobody" / "nothing"))
 
 

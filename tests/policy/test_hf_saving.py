@@ -15,7 +15,7 @@ from skillwright.policy import ModelUnfit, SftLoss
 from skillwright.policy.hf import (
     HfPolicy,
     HfSettings,
-    LoraSettings,
+    Lora,
     gguf_source,
     load_pretrained,
     save_folder,
@@ -83,7 +83,7 @@ def test_generation_settings_are_those_that_the_policy_was_tested_with(tmp_path)
 def test_an_adapter_answers_alike_merged_and_apart(tmp_path):
     base = tiny_model()
     base.save_pretrained(tmp_path / "base")
-    policy = tiny_policy(LoraSettings(rank=4, alpha=8))
+    policy = tiny_policy(Lora(rank=4, alpha=8))
     policy.freeze_reference()  # the reference's adapter is not saved
     save_folder(policy, tmp_path / "merged", "# A card")
     save_folder(policy, tmp_path / "apart", "# A card", adapter=True)
@@ -110,7 +110,7 @@ def test_an_adapter_answers_alike_merged_and_apart(tmp_path):
 def test_an_adapter_that_is_scaled_otherwise_is_merged_and_not_trained_on(tmp_path, change):
     tiny_model().save_pretrained(tmp_path / "base")
     tiny_tokenizer().save_pretrained(tmp_path / "base")
-    lora = LoraSettings(rank=4, alpha=8)
+    lora = Lora(rank=4, alpha=8)
     save_folder(tiny_policy(lora), tmp_path / "apart", "# A card", adapter=True)
     path = tmp_path / "apart" / "adapter_config.json"
     said = json.loads(path.read_text(encoding="utf-8")) | change
@@ -127,7 +127,7 @@ def load_pretrained_pair(folder):
 
 
 def test_saving_leaves_the_policy_as_it_was(tmp_path):
-    policy = tiny_policy(LoraSettings(rank=4, alpha=8))
+    policy = tiny_policy(Lora(rank=4, alpha=8))
     before = policy.identity, policy.weights.digest()
     save_folder(policy, tmp_path / "out", "")
     assert (policy.identity, policy.weights.digest()) == before
@@ -250,7 +250,7 @@ def test_a_gguf_in_fewer_bits_is_near_the_weights_and_smaller(tmp_path, monkeypa
 
 @pytest.mark.heavy
 @NEEDS_WEIGHTS
-@pytest.mark.parametrize("lora", [None, LoraSettings(rank=8, alpha=16)])
+@pytest.mark.parametrize("lora", [None, Lora(rank=8, alpha=16)])
 def test_a_trained_gguf_model_is_written_as_one_and_llama_cpp_answers_alike(tmp_path, lora):
     pytest.importorskip("xllamacpp", reason="the extra local is not installed")
     settings = HfSettings(max_new_tokens=8, precision="float32", device="cpu", lora=lora)

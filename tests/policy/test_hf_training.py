@@ -22,12 +22,12 @@ from skillwright.policy import (
     TargetRefused,
     TokenContext,
 )
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+from skillwright.policy.hf import HfPolicy, HfSettings, Lora
 from skillwright.policy.hf.forward import ForwardMode
 from skillwright.policy.update import by_episode
 
 EXACT = HfSettings(max_new_tokens=6, precision="float64", device="cpu")
-LORA = with_fields(EXACT, lora=LoraSettings(rank=4, alpha=8))
+LORA = with_fields(EXACT, lora=Lora(rank=4, alpha=8))
 OBJECTIVE = GrpoObjective(kl_weight=0.05, entropy_weight=0.01)
 
 
@@ -302,7 +302,7 @@ def test_an_adapter_is_scaled_as_it_was_trained_or_refused():
     moved(learned, rows)
     state = learned.state()
     for take in ("load", "begin_from"):
-        other = policy(with_fields(EXACT, lora=LoraSettings(rank=4, alpha=64)))
+        other = policy(with_fields(EXACT, lora=Lora(rank=4, alpha=64)))
         with pytest.raises(CheckpointDamaged, match=r"alpha 8, and .* has 64"):
             getattr(other, take)(state)
 
@@ -476,7 +476,7 @@ def test_spent_memory_drops_the_gradient():
 
 
 def test_low_precision_samples_and_trains_alike_within_its_bits():
-    for lora in (None, LoraSettings(rank=4)):
+    for lora in (None, Lora(rank=4)):
         settings = with_fields(EXACT, precision="bfloat16", lora=lora)
         backend = policy(settings)
         rows = sampled(backend)

@@ -85,10 +85,15 @@ def test_the_gradient_of_k3_is_its_finite_difference():
     assert torch.autograd.gradcheck(k3, difference)
 
 
-@pytest.mark.parametrize("average", ["tokens", "sequences"])
-def test_loss_and_gradient_do_not_depend_on_how_a_batch_is_cut(average):
+@pytest.mark.parametrize(
+    ("average", "ratio"),
+    [("tokens", "tokens"), ("sequences", "tokens"), ("constant", "tokens"), ("sequences",) * 2],
+)
+def test_loss_and_gradient_do_not_depend_on_how_a_batch_is_cut(average, ratio):
     rows = some_rows()
-    objective = GrpoObjective(kl_weight=0.05, entropy_weight=0.01, average=average)
+    objective = GrpoObjective(
+        kl_weight=0.05, entropy_weight=0.01, average=average, ratio=ratio, most_tokens=9, tis_cap=2
+    )
     loss = GrpoLoss.over(rows, objective)
     found = []
     for cuts in ([4], [1, 3], [2, 2], [1, 1, 1, 1]):
@@ -106,6 +111,47 @@ def test_loss_and_gradient_do_not_depend_on_how_a_batch_is_cut(average):
         assert report.kl == pytest.approx(found[0][0].kl, rel=1e-9)
         torch.testing.assert_close(gradient, found[0][1], rtol=1e-9, atol=0)
         torch.testing.assert_close(spread, found[0][2], rtol=1e-9, atol=0)
+
+
+def test_a_constant_mean_divides_by_the_longest_answer():
+    rows = [row(1, advantage=-1.0, old=0.0), row(3, advantage=-4.0, old=0.0)]
+    objective = replace(PLAIN, average="constant", most_tokens=10)
+    loss, _ = GrpoLoss.over(rows, objective)(
+        TokenBatch.of(rows, torch.zeros(2, 3, dtype=torch.float64))
+    )
+    assert loss.item() == pytest.approx((1 + 3 * 4) / (2 * 10))
+
+
+def test_a_ratio_per_sequence_is_the_geometric_mean_of_its_chosen_tokens():
+    rows = [row(3, advantage=1.0, mask=(True, False, True), old=0.0)]
+    logprobs = torch.tensor([[math.log(4.0), 7.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    objective = replace(
+        PLAIN, average="sequences", ratio="sequences", clip_high=2.0, dual_clip=None
+    )
+    loss, report = GrpoLoss.over(rows, objective)(TokenBatch.of(rows, logprobs))
+    loss.backward()
+    assert loss.item() == pytest.approx(-2.0)  # the root of 4 times 1
+    assert logprobs.grad[0] == pytest.approx([-1.0, 0.0, -1.0])
+    clipped = replace(objective, clip_high=0.5)
+    loss, report = GrpoLoss.over(rows, clipped)(TokenBatch.of(rows, logprobs))
+    assert (loss.item(), report.high) == (pytest.approx(-1.5), 2)
+
+
+def test_importance_weights_are_truncated_and_leave_the_divergence_alone():
+    rows = [row(3, advantage=-1.0, old=0.0)]
+    theirs = (math.log(0.8), math.log(0.1), math.nan)
+    rows = [replace(rows[0], sampler_logprobs=theirs)]
+    logprobs = torch.zeros(1, 3, dtype=torch.float64)
+    reference = torch.full((1, 3), -1.0, dtype=torch.float64)
+    objective = GrpoObjective(kl_weight=1.0, tis_cap=2.0)
+    batch = TokenBatch.of(rows, logprobs, reference)
+    loss, report = GrpoLoss.over(rows, objective)(batch)
+    kl = k3(torch.tensor(-1.0)).item()
+    assert loss.item() == pytest.approx((1.25 + 2.0 + 1.0) / 3 + kl)
+    assert (report.capped, report.capped_share) == (1, pytest.approx(1 / 3))
+    assert report.sampler_gap == pytest.approx((-math.log(0.8) - math.log(0.1)) / 3)
+    loss, report = GrpoLoss.over(rows, replace(objective, tis_cap=None))(batch)
+    assert (loss.item(), report.capped) == (pytest.approx(1.0 + kl), 0)
 
 
 def test_a_token_mean_counts_tokens_and_a_sequence_mean_rows():

@@ -35,6 +35,14 @@ def test_prompts_that_continue_make_one_row_with_the_world_masked():
     assert whole.turn == 0
 
 
+def test_a_joined_row_knows_the_engine_of_each_turn():
+    first = turn([1, 2], [3], sampler_logprobs=(-0.7,))
+    (whole,) = joined([first, turn([1, 2, 3, 4], [5], number=1)])
+    assert whole.sampled_logprobs == (-0.7, 0.0, -0.5)  # the policy itself drew the second
+    (whole,) = joined([turn([1, 2], [3]), turn([1, 2, 3, 4], [5], number=1)])
+    assert whole.sampled_logprobs == whole.old_logprobs
+
+
 def test_a_prompt_that_was_rebuilt_starts_a_new_row():
     rows = [turn([1, 2], [3]), turn([1, 9, 3, 4], [5], number=1)]
     assert joined(rows) == rows

@@ -103,20 +103,20 @@ async def test_whole_episodes_stay_together_and_every_row_comes_once_in_a_pass()
     results = await shown(Expert(), specs(tasks=6, draws=1))
     backend = CoinPolicy()
     rows, _ = demonstrations(backend, results, SKILL)
-    train(backend, rows, SftSettings(steps=3, batch_rows=4, whole_episodes=True), seed=1)
+    train(backend, rows, SftSettings(steps=3, batch_rows=4, rows="episodes"), seed=1)
     met = [(row.episode, row.turn) for batch in backend.seen for row in batch]
     assert sorted(met) == sorted((row.episode, row.turn) for row in rows)
     assert [turn for _, turn in met] == [0, 1] * 6
     assert met != [(row.episode, row.turn) for row in rows]
 
 
-@pytest.mark.parametrize("join", [False, True])
-async def test_a_language_model_learns_to_do_what_was_shown(join):
+@pytest.mark.parametrize("form", ["steps", "trajectories"])
+async def test_a_language_model_learns_to_do_what_was_shown(form):
     results = await shown(Expert(), specs(tasks=4, draws=2))
     settings = HfSettings(max_new_tokens=16, device="cpu", restrict=False)
     backend = HfPolicy(tiny_model(), tiny_tokenizer(), settings)
     rows, _ = demonstrations(backend, results, SKILL)
-    steps = SftSettings(steps=40, batch_rows=8, learning_rate=1e-2, join_turns=join)
+    steps = SftSettings(steps=40, batch_rows=8, learning_rate=1e-2, rows=form)
     report = train(backend, rows, steps, seed=0)
     assert report.losses[0].surprise > 2
     assert report.losses[-1].surprise < 0.1

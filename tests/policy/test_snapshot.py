@@ -12,7 +12,7 @@ from policy.tiny_models import tiny_model, tiny_tokenizer, with_fields
 from skillwright.core import ContractError, TurnContext
 from skillwright.policy import CheckpointDamaged, SftLoss
 from skillwright.policy.checkpoint import fitting, unpack
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+from skillwright.policy.hf import HfPolicy, HfSettings, Lora
 from skillwright.policy.scorer import Architecture
 
 WHOLE = HfSettings(device="cpu", precision="float32")
@@ -25,7 +25,7 @@ def trained(kind):
         backend = taught(policy())
         rows = lessons(backend)
     else:
-        lora = LoraSettings(rank=2, alpha=4) if kind == "adapter" else None
+        lora = Lora(rank=2, alpha=4) if kind == "adapter" else None
         backend = HfPolicy(tiny_model(), tiny_tokenizer(), with_fields(WHOLE, lora=lora))
         asked = TurnContext([{"role": "user", "content": "heat the mug"}], seed=1)
         rows = [backend.target(asked, "take the mug")]

@@ -72,6 +72,8 @@ def show_rl(console: Console, state: RlState, selected: int | None, scripted: bo
         print_words(console, line, markup=True)
     if state.iterations:
         console.print(iterations_table(state))
+        if any(one.extra for one in state.iterations.values()):
+            print_indented(console, 2, Text(_sampled_again(state)))
     for line in _decided(state):
         print_indented(console, 2, Text(line))
     if state.validations:
@@ -137,6 +139,17 @@ def iterations_table(state: RlState) -> Table:
     table.caption = _LEGEND
     table.caption_justify = "left"
     return table
+
+
+def _sampled_again(state: RlState) -> str:
+    """Describe the cost of dynamic sampling."""
+    done = state.iterations.values()
+    groups, extra = sum(one.groups for one in done), sum(one.extra for one in done)
+    dropped = sum(one.zero_variance + one.lone for one in done)
+    return (
+        f"dynamic sampling: {dropped} of {groups} groups thrown away, {extra} extra episodes "
+        f"({extra / max(1, sum(one.episodes + one.failures for one in done)):.0%} of all)"
+    )
 
 
 def iteration_cells(one: IterationRecord) -> tuple[str, ...]:
@@ -407,6 +420,7 @@ class RlTally(Tally):
             "" if left_s is None else f"about {clock_text(left_s)} left",
             f"zero-variance groups {one.zero_variance_share:.0%}",
             f"clip fraction {one.clip_fraction:.1%}",
+            *_sampling(one),
             f"{one.turns:.1f} turns",
             f"{event.episodes_per_s:.1f} episodes/s",
         ]
@@ -460,7 +474,15 @@ def _learned(event: IterationEnded) -> list[str]:
         f"clip fraction {one.clip_fraction:.1%}",
         f"zero-variance groups {one.zero_variance_share:.0%}",
         f"grad norm {number_text(one.grad_norm, 2)}",
+        *_sampling(one),
     ]
+
+
+def _sampling(one: IterationRecord) -> list[str]:
+    """Describe extra episodes, and the difference between an engine and the policy, if any."""
+    extra = [f"{one.extra} extra episodes"] if one.extra else []
+    gap = f"sampler gap {number_text(one.sampler_gap, 4)} nats, {one.capped:.1%} capped"
+    return extra + ([gap] if one.sampler_gap else [])
 
 
 class _TaskType(NamedTuple):

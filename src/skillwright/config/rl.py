@@ -32,8 +32,12 @@ from skillwright.config.run import (
 )
 from skillwright.config.yaml_files import kind_unless_given, validated_section
 from skillwright.core.policy_settings import (
+    RECIPES,
+    TIS_CAP,
     GrpoTerms,
     LanguageModelTerms,
+    LossRecipe,
+    RecipeName,
     Schedule,
     SftSettings,
 )
@@ -54,12 +58,12 @@ class ScorerPolicyConfig(Settings):
     """A small network that scores the commands on offer; it learns on a laptop."""
 
     kind: Literal["scorer"] = "scorer"
+    recipe: RecipeName = "skillrl"
+    """Published loss: sets averaging, clipping, KL, scaling and dynamic sampling."""
     start: str = ""
     """Run whose released weights are the initial ones; unset, new weights."""
     width: PositiveInt = 64
-    """Vector size, a multiple of ``heads``."""
-    hidden: PositiveInt = 128
-    """Size of the last hidden layer."""
+    """Vector size, a multiple of ``heads``; the last hidden layer has twice as many."""
 
     @property
     def label(self) -> str:
@@ -75,12 +79,12 @@ class HfPolicyConfig(LanguageModelTerms):
     """Any causal language model of the transformers library with a chat template."""
 
     kind: Literal["hf"] = "hf"
+    recipe: RecipeName = "skillrl"
+    """Published loss: sets averaging, clipping, KL, scaling and dynamic sampling."""
     model: Annotated[str, Field(min_length=1)]
     """`save_pretrained` folder, GGUF file, package with one, or Hugging Face name."""
     start: str = ""
     """Start weights: `save_pretrained` folder, LoRA adapter, or run; unset, the model's."""
-    download: bool = False
-    """Download the model if it is not on this machine."""
     sampler: Literal["own", "vllm", "sglang"] = "own"
     """Sampler: our own, or an installed engine with 30% of the memory."""
 
@@ -131,13 +135,6 @@ class InternalizeSection(SupervisedSection):
     """Loss of success rate that must be ruled out before skills are retired."""
 
 
-class StepAdvantageSection(Settings):
-    """GiGPO's step-level advantage: turns with equal observations are compared."""
-
-    weight: PositiveFloat = 1.0
-    """Weight of the step-level advantage."""
-
-
 class GrpoSection(GrpoTerms):
     """GRPO: groups of episodes of the same task, compared with each other."""
 
@@ -157,12 +154,18 @@ class GrpoSection(GrpoTerms):
     """Sampling temperature."""
     schedule: Schedule = Schedule(shape="constant", warmup=0.0)
     """Learning rate schedule over the iterations."""
-    kl_weight: NonNegativeFloat = 0.01
-    """Weight of the KL divergence from the cold start."""
-    statistics: Literal["trajectories", "rows"] = "trajectories"
-    """What a group's mean is taken over; SkillRL's code uses ``rows``."""
-    step_advantage: StepAdvantageSection | None = None
-    """GiGPO's step-level advantage; unset, off."""
+    kl_weight: NonNegativeFloat | None = None
+    """Weight of the KL divergence from the cold start; unset, the recipe's (0.01)."""
+    clip_low: Annotated[float | None, Field(ge=0, lt=1)] = None
+    """Ratios are clipped at 1 - this; unset, the recipe's (0.2)."""
+    clip_high: Annotated[float | None, Field(ge=0, lt=2)] = None
+    """Ratios are clipped at 1 + this; unset, the recipe's (0.2)."""
+    dynamic_sampling: NonNegativeInt | None = None
+    """Maximum extra rounds of rollouts per iteration; in these, other tasks replace groups with
+    equal rewards; unset, the recipe's (0; ``dapo`` 9)."""
+    tis_cap: NonNegativeFloat | None = None
+    """Cap of truncated importance sampling against the engine's log-probabilities; 0, off; unset, 2
+    with ``policy.sampler`` ``vllm`` or ``sglang``."""
     penalty: NonNegativeFloat = 0.01
     """Penalty on the advantage of a turn whose action was not admissible."""
     checkpoint_every: PositiveInt = 10
@@ -263,6 +266,24 @@ class RlConfig(Settings):
     evaluation: RlEvaluationSection = RlEvaluationSection()
     rollout: RlRolloutSection = RlRolloutSection()
     budget: BudgetSection = BudgetSection()
+
+    @property
+    def recipe(self) -> LossRecipe:
+        """The loss of ``policy.recipe``, over which the keys of ``grpo`` that are set win."""
+        return replace(RECIPES[self.policy.recipe], **self.own_terms)
+
+    @property
+    def own_terms(self) -> dict[str, Any]:
+        """The settings of the recipe that ``grpo`` sets itself."""
+        keys = ("clip_low", "clip_high", "kl_weight", "dynamic_sampling")
+        given = {key: getattr(self.grpo, key) for key in keys}
+        return {key: value for key, value in given.items() if value is not None}
+
+    @property
+    def tis_cap(self) -> float | None:
+        """The cap of importance weights; ``None`` without such a correction."""
+        given, has_engine = self.grpo.tis_cap, getattr(self.policy, "sampler", "own") != "own"
+        return (TIS_CAP if given is None else given) or None if has_engine else None
 
     @property
     def has_bank(self) -> bool:
@@ -373,12 +394,13 @@ class RlConfig(Settings):
 
     @model_validator(mode="after")
     def _check_policy(self) -> "RlConfig":
-        supervised = [one for one in (self.cold_start, self.internalize) if one is not None]
-        joins = self.grpo.rows == "trajectories" or any(one.join_turns for one in supervised)
-        if joins and self.policy.kind == "scorer":
+        learning = [
+            one for one in (self.grpo, self.cold_start, self.internalize) if one is not None
+        ]
+        if any(one.rows == "trajectories" for one in learning) and self.policy.kind == "scorer":
             raise ValueError(
-                "a scorer learns from single turns; use grpo.rows 'steps', and join_turns false in "
-                "cold_start and internalize"
+                "a scorer learns from single turns; use rows 'steps' in grpo, and 'steps' or "
+                "'episodes' in cold_start and internalize"
             )
         chats = self.cold_start is not None and self.cold_start.demonstrations.endswith(".jsonl")
         if chats and self.policy.kind == "scorer":
@@ -390,6 +412,28 @@ class RlConfig(Settings):
             raise ValueError(
                 f"an EnvAdapter plays by itself, and the policy cannot play in it; {self.env.name} "
                 "must be a text environment"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_recipe(self) -> "RlConfig":
+        name, cap, recipe = self.policy.recipe, self.grpo.tis_cap, self.recipe
+        if cap and getattr(self.policy, "sampler", "own") == "own":
+            raise ValueError(
+                f"grpo.tis_cap is {cap:g}, and the policy samples by itself: its own probabilities "
+                "are those that the ratio starts from. Leave tis_cap out, or set policy.kind 'hf' "
+                "with policy.sampler 'vllm' or 'sglang'"
+            )
+        if cap and cap < 1:
+            raise ValueError(
+                f"grpo.tis_cap is {cap:g} and would shrink tokens on which engine and policy "
+                "agree; set at least 1 (2 is usual), or 0 for off"
+            )
+        if name in ("dapo", "gspo") and recipe.clip_high < recipe.clip_low:
+            raise ValueError(
+                f"policy.recipe {name!r} clips higher above 1 than below, and with grpo's own keys "
+                f"clip_low is {recipe.clip_low:g} and clip_high {recipe.clip_high:g}. Set both or "
+                "none, or use policy.recipe 'grpo'"
             )
         return self
 

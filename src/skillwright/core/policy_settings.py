@@ -5,7 +5,8 @@ They are not declared in `skillwright.policy`, because that package loads torch.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 from pydantic.json_schema import SkipJsonSchema
@@ -15,6 +16,57 @@ from skillwright.core.settings import Settings
 Precision = Literal["auto", "float32", "bfloat16", "float64"]
 OptimizerKind = Literal["adamw", "adamw8bit"]
 RowForm = Literal["steps", "trajectories"]
+Average = Literal["tokens", "sequences", "constant"]
+Ratio = Literal["tokens", "sequences"]
+RecipeName = Literal["skillrl", "grpo", "dr_grpo", "dapo", "gspo", "gigpo"]
+
+
+@dataclass(frozen=True, slots=True)
+class LossRecipe:
+    """The settings of a published policy loss. A sequence is a row: a turn, or an episode.
+
+    Attributes:
+        average: What the loss is a mean over: all tokens of a mini-batch; its rows, each the mean
+            of its tokens; or ``constant``, the sum over tokens by rows times the longest answer.
+        clip_low: Lower clip range: ratios new / old are clipped at ``1 - clip_low``; in [0, 1).
+        clip_high: Upper clip range: ratios are clipped at ``1 + clip_high``; at least 0.
+        dual_clip: Upper bound of the ratio for negative advantages; ``None`` for no bound.
+        kl_weight: Weight of the KL divergence from the reference.
+        ratio: A ratio per token, or the geometric mean over the tokens of a row.
+        scale_by_std: Divide advantages by the standard deviation of the group.
+        dynamic_sampling: Maximum extra rounds of rollouts that replace groups with equal rewards.
+        step_weight: Weight of GiGPO's advantage among turns with equal observations.
+    """
+
+    average: Average = "tokens"
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float | None = None
+    kl_weight: float = 0.0
+    ratio: Ratio = "tokens"
+    scale_by_std: bool = True
+    dynamic_sampling: int = 0
+    step_weight: float = 0.0
+
+
+RECIPES: Final[Mapping[RecipeName, LossRecipe]] = {
+    # SkillRL, arXiv:2602.08234; its code clips doubly (arXiv:1912.09729).
+    "skillrl": LossRecipe(dual_clip=3.0, kl_weight=0.01),
+    # DeepSeekMath, arXiv:2402.03300.
+    "grpo": LossRecipe("sequences", kl_weight=0.04),
+    # Understanding R1-Zero-Like Training, arXiv:2503.20783.
+    "dr_grpo": LossRecipe("constant", scale_by_std=False),
+    # arXiv:2503.14476; its code gives up after ten rounds.
+    "dapo": LossRecipe(clip_high=0.28, dynamic_sampling=9),
+    # arXiv:2507.18071, section 5.1.
+    "gspo": LossRecipe("sequences", clip_low=3e-4, clip_high=4e-4, ratio="sequences"),
+    # arXiv:2505.10978.
+    "gigpo": LossRecipe(dual_clip=3.0, kl_weight=0.01, step_weight=1.0),
+}
+
+TIS_CAP: Final = 2.0
+"""Usual cap of truncated importance sampling (Yao et al., "Your efficient RL framework secretly
+brings you off-policy RL training", 2025)."""
 
 
 class Schedule(Settings):
@@ -56,14 +108,13 @@ class SftSettings(Settings):
     """Optimizer steps."""
     batch_rows: PositiveInt = 128
     """Approximate turns per step."""
-    whole_episodes: bool = False
-    """Keep the turns of an episode in one batch."""
+    rows: Literal["steps", "episodes", "trajectories"] = "steps"
+    """A row per turn; with ``episodes``, an episode's turns in one batch; or a row per episode
+    where prompts continue (``hf`` only)."""
     learning_rate: PositiveFloat = 2e-5
     """Peak learning rate; use about 4e-3 for a scorer."""
     schedule: Schedule = Schedule()
     """Learning rate schedule over the steps."""
-    join_turns: bool = False
-    """One row per episode where prompts continue (``hf`` only)."""
 
 
 class GrpoTerms(Settings):
@@ -86,6 +137,8 @@ class Lora(Settings):
     """LoRA rank."""
     alpha: PositiveInt = 32
     """LoRA alpha; outputs are scaled by ``alpha / rank``."""
+    targets: list[str] = Field(default=[])
+    """Names of the adapted layers, such as ``q_proj``; empty, all linear ones but the head."""
 
 
 class LanguageModelTerms(Settings):

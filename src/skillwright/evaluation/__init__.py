@@ -43,7 +43,7 @@ from skillwright.evaluation.intervals import (
 from skillwright.evaluation.online import ErrorBudget
 from skillwright.evaluation.paired import (
     PairedEffect,
-    gains_by_cluster,
+    cluster_means,
     measure_effect,
     paired_p_value,
 )
@@ -111,13 +111,13 @@ __all__ = [
     "bounded_mean_interval",
     "choices",
     "chosen_p_value",
+    "cluster_means",
     "clustered_wilson_interval",
     "compute_score",
     "compute_semantic_density",
     "detectable_gain",
     "drift_line",
     "evaluate_gate",
-    "gains_by_cluster",
     "in_random_order",
     "least_margin",
     "mean_above_p_value",

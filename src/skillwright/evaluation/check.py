@@ -33,7 +33,13 @@ from skillwright.evaluation.intervals import (
     mean_above_p_value,
     normal_quantile,
 )
-from skillwright.evaluation.paired import PairedEffect, measure_effect, paired_p_value, task_gains
+from skillwright.evaluation.paired import (
+    PairedEffect,
+    cluster_means,
+    measure_effect,
+    paired_p_value,
+    task_gains,
+)
 from skillwright.evaluation.power import POWER
 
 CHANGE_ALPHA = 0.01
@@ -328,10 +334,8 @@ class _State:
     def _gains(self, pairs: Sequence[Pair]) -> dict[tuple[str, int], float]:
         """Return the gain of each unit of the sample, in the order of drawing."""
         if not self.is_few:
-            found: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
-            for task_id, gain in task_gains(pairs).items():
-                found[self.test.clusters.get(task_id, task_id), 0].append(gain)
-            return {unit: fmean(gains) for unit, gains in found.items()}
+            means = cluster_means(task_gains(pairs), self.test.clusters)
+            return {(name, 0): gain for name, gain in means.items()}
         numbers: Counter[str] = Counter()
         drawn = {}
         for pair in pairs:

@@ -1,11 +1,11 @@
 """Paired comparison of two sides on the same tasks and seeds.
 
 Tasks are the independent unit: several draws of a task are averaged first. Tasks of one cluster,
-such as near copies, depend on each other; then clusters are the unit (`gains_by_cluster`).
+such as near copies, depend on each other; then clusters are the unit (`cluster_means`).
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,11 +30,12 @@ class PairedEffect(JsonRecord):
     """The statistics of a set of pairs.
 
     Attributes:
-        gain: Mean gain over tasks; ``None`` without scored pairs.
+        gain: Mean gain over clusters, and so over tasks without near copies; ``None`` without
+            scored pairs.
         interval: 95% confidence interval of the gain; ``None`` if the pairs have no variance.
         p_value: See `paired_p_value`; ``None`` without scored pairs or without a test.
-        incumbent: The incumbent's mean reward over tasks.
-        candidate: The candidate's mean reward over tasks.
+        incumbent: The incumbent's mean reward over clusters.
+        candidate: The candidate's mean reward over clusters.
         tasks: Tasks with at least one scored pair.
         clusters: Clusters of these tasks; without near copies, as many as tasks.
         better: Tasks on which the candidate did better.
@@ -64,8 +65,8 @@ def measure_effect(
     """Estimate the gain of the candidates of ``pairs`` over their incumbents.
 
     Pairs with a failure are left out and counted. With one draw per task and rewards of 0 and 1
-    the interval is Newcombe's, otherwise Student's t over the tasks' mean gains. With clusters of
-    several tasks it is Student's t over the clusters, with cluster-robust standard errors.
+    the interval is Newcombe's, otherwise Student's t over the tasks' mean gains, or over those of
+    the clusters if some have several tasks.
 
     Args:
         pairs: Draws of both sides.
@@ -80,20 +81,18 @@ def measure_effect(
         return PairedEffect(None, None, None, None, None, 0, 0, 0, 0, 0, lost)
     clusters = clusters_in(pairs) if clusters is None else clusters
     by_task = _gains(rewards)
-    gains, by_cluster = by_task.values(), gains_by_cluster(by_task, clusters)
-    is_clustered = len(by_cluster) < len(by_task)
+    gains = list(cluster_means(by_task, clusters).values())
+    is_clustered = len(gains) < len(by_task)
     return PairedEffect(
         gain=round(fmean(gains), _DIGITS),
-        interval=_clustered_interval(by_task, clusters)
-        if is_clustered
-        else _gain_interval(rewards, list(gains)),
-        p_value=paired_p_value(list(by_cluster.values())) if tests else None,
-        incumbent=fmean(fmean([old for old, _ in draws]) for draws in rewards.values()),
-        candidate=fmean(fmean([new for _, new in draws]) for draws in rewards.values()),
+        interval=mean_interval(gains) if is_clustered else _gain_interval(rewards, gains),
+        p_value=paired_p_value(gains) if tests else None,
+        incumbent=_mean_score(rewards, 0, clusters),
+        candidate=_mean_score(rewards, 1, clusters),
         tasks=len(rewards),
-        clusters=len(by_cluster),
-        better=sum(gain > 0 for gain in gains),
-        worse=sum(gain < 0 for gain in gains),
+        clusters=len(gains),
+        better=sum(gain > 0 for gain in by_task.values()),
+        worse=sum(gain < 0 for gain in by_task.values()),
         pairs=scored,
         lost=lost,
     )
@@ -109,41 +108,21 @@ def clusters_in(pairs: Iterable[Pair]) -> dict[str, str]:
     return clusters_of(pair.candidate.spec.task for pair in pairs)
 
 
-def gains_by_cluster(gains: Mapping[str, float], clusters: Mapping[str, str]) -> dict[str, float]:
-    """Combine the gains of each cluster's tasks into one value.
+def cluster_means(values: Mapping[str, float], clusters: Mapping[str, str]) -> dict[str, float]:
+    """Return the mean of each cluster's values, in order of appearance.
 
-    Tasks that say nearly the same gain or lose together, so a test must flip the signs of a
-    cluster's tasks together, and an interval must count a cluster once.
+    Tasks that say nearly the same gain or lose together. So each cluster counts once, however many
+    tasks it has: a mean of means, tests that flip one sign per cluster, bounds on values in the
+    range of a task's.
 
     Args:
-        gains: Mean gain by task id.
+        values: By task id.
         clusters: Cluster by task id; a task without one is a cluster of its own.
-
-    Returns:
-        By cluster, in order of appearance, the sum of its tasks' gains times clusters / tasks. So
-        the mean over clusters is the mean over tasks; without clusters of several tasks these are
-        the gains.
     """
-    sums: defaultdict[str, float] = defaultdict(float)
-    for task_id, gain in gains.items():
-        sums[clusters.get(task_id, task_id)] += gain
-    return {name: total * len(sums) / len(gains) for name, total in sums.items()}
-
-
-def largest_cluster(pairs: Iterable[Pair], clusters: Mapping[str, str]) -> int:
-    """Return the number of tasks in the largest cluster of ``pairs``; at least 1."""
-    task_ids = {pair.task_id for pair in pairs}
-    return max(Counter(clusters.get(one, one) for one in task_ids).values(), default=1)
-
-
-def _clustered_interval(gains: Mapping[str, float], clusters: Mapping[str, str]) -> Interval | None:
-    """Return Student's t interval with a standard error from the clusters' residuals.
-
-    Source: E. Miller, Adding Error Bars to Evals (arXiv:2411.00640), section 2.2.
-    """
-    mean = fmean(gains.values())
-    residuals = gains_by_cluster({one: gain - mean for one, gain in gains.items()}, clusters)
-    return mean_interval([mean + residual for residual in residuals.values()])
+    members: defaultdict[str, list[float]] = defaultdict(list)
+    for task_id, value in values.items():
+        members[clusters.get(task_id, task_id)].append(value)
+    return {name: fmean(found) for name, found in members.items()}
 
 
 def by_task_type(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
@@ -220,6 +199,13 @@ def _gains(rewards: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, fl
         task: round(fmean([new - old for old, new in draws]), _DIGITS)
         for task, draws in rewards.items()
     }
+
+
+def _mean_score(
+    rewards: Mapping[str, Sequence[tuple[float, float]]], side: int, clusters: Mapping[str, str]
+) -> float:
+    means = {task: fmean([draw[side] for draw in draws]) for task, draws in rewards.items()}
+    return fmean(cluster_means(means, clusters).values())
 
 
 def _gain_interval(

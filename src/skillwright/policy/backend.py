@@ -113,6 +113,8 @@ class Row:
         episode: Name of the episode.
         turn: Index of the (first) turn, from 0.
         weight: Weight of the row in every mean; 0 for padding.
+        sampler_logprobs: Log-probabilities of the engine that sampled, NaN where it gave none;
+            empty if the policy sampled, so that they are ``old_logprobs``.
     """
 
     context: Any
@@ -126,9 +128,11 @@ class Row:
     episode: str = ""
     turn: int = 0
     weight: float = 1.0
+    sampler_logprobs: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         lengths = {len(self.token_ids), len(self.old_logprobs), len(self.loss_mask)}
+        lengths.add(len(self.sampled_logprobs))
         if isinstance(self.advantage, tuple):
             lengths.add(len(self.advantage))
         if len(lengths) != 1 or not self.token_ids:
@@ -153,6 +157,11 @@ class Row:
         if isinstance(self.advantage, tuple):
             return self.advantage
         return (self.advantage,) * len(self.token_ids)
+
+    @property
+    def sampled_logprobs(self) -> tuple[float, ...]:
+        """The log-probabilities that every token was sampled with, NaN where unknown."""
+        return self.sampler_logprobs or self.old_logprobs
 
     def matters(self) -> bool:
         """Tell whether the row has a gradient: a weight, and a chosen token with an advantage."""
@@ -179,6 +188,8 @@ class TokenBatch:
         advantages: Advantages of the tokens.
         weights: Weights of the rows, shape ``[rows]``.
         reference: Log-probabilities under the frozen reference, or ``None``.
+        off_policy: Log-probabilities when sampled minus those of the sampler; 0 where the policy
+            samples itself, or the sampler gave none.
         entropy: Entropy of each token's distribution, in nats, or ``None``.
     """
 
@@ -187,6 +198,7 @@ class TokenBatch:
     mask: torch.Tensor
     advantages: torch.Tensor
     weights: torch.Tensor
+    off_policy: torch.Tensor
     reference: torch.Tensor | None = None
     entropy: torch.Tensor | None = None
 
@@ -208,18 +220,20 @@ class TokenBatch:
         """
         # Filled on the CPU and moved once, because each assignment on a GPU is a transfer.
         old = torch.zeros(logprobs.shape, dtype=logprobs.dtype)
-        advantages = torch.zeros_like(old)
+        advantages, sampler = torch.zeros_like(old), torch.zeros_like(old)
         mask = torch.zeros(logprobs.shape, dtype=torch.bool)
         for index, row in enumerate(rows):
             size = len(row.token_ids)
             old[index, :size] = torch.tensor(row.old_logprobs, dtype=old.dtype)
+            sampler[index, :size] = torch.tensor(row.sampled_logprobs, dtype=old.dtype)
             advantages[index, :size] = torch.tensor(row.advantages(), dtype=old.dtype)
             mask[index, :size] = torch.tensor(row.loss_mask)
         weights = torch.tensor([row.weight for row in rows], dtype=old.dtype)
-        old, advantages, mask, weights = (
-            one.to(logprobs.device) for one in (old, advantages, mask, weights)
+        off_policy = torch.where(mask, old - sampler, 0.0).nan_to_num(nan=0.0)
+        old, advantages, mask, weights, off_policy = (
+            one.to(logprobs.device) for one in (old, advantages, mask, weights, off_policy)
         )
-        return cls(logprobs, old, mask, advantages, weights, reference, entropy)
+        return cls(logprobs, old, mask, advantages, weights, off_policy, reference, entropy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +254,8 @@ class LossReport:
         drift_sum: Sum over tokens of |log p - old log p|, which is numerical noise before the first
             step, and afterwards the change of the weights.
         drift_max: The largest |log p - old log p|.
+        gap_sum: Sum over tokens of |old log p - the sampler's log p|.
+        capped: Tokens whose importance weight was truncated.
     """
 
     loss: float = 0.0
@@ -253,6 +269,8 @@ class LossReport:
     dual: float = 0.0
     drift_sum: float = 0.0
     drift_max: float = 0.0
+    gap_sum: float = 0.0
+    capped: float = 0.0
 
     def __add__(self, other: "LossReport") -> "LossReport":
         names = [each.name for each in fields(self) if each.name != "drift_max"]
@@ -278,6 +296,16 @@ class LossReport:
     def drift(self) -> float:
         """Mean |log p - old log p| per token, in nats."""
         return self._mean(self.drift_sum)
+
+    @property
+    def sampler_gap(self) -> float:
+        """Mean |old log p - the sampler's log p| per token, in nats."""
+        return self._mean(self.gap_sum)
+
+    @property
+    def capped_share(self) -> float:
+        """Share of tokens whose importance weight was truncated, in [0, 1]."""
+        return self._mean(self.capped)
 
     @property
     def surprise(self) -> float:

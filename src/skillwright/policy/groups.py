@@ -1,9 +1,9 @@
 """Group-relative advantages of episodes of the same task.
 
 Source: GRPO (arXiv:2402.03300) as in SkillRL (arXiv:2602.08234): ``A = (R - mean) / (std + eps)``.
-SkillRL's code takes mean and deviation over rows, so that long episodes count more; and it
-subtracts the penalty of malformed actions before normalization, where it can be twenty standard
-deviations.
+SkillRL's code takes mean and deviation over rows, so that long episodes count more; here each
+episode counts once. It also subtracts the penalty of malformed actions before normalization, where
+it can be twenty standard deviations.
 """
 
 import math
@@ -11,13 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from skillwright.core import ConfigError, ContractError, EpisodeResult, StopReason, Turn
 from skillwright.core.agent import action_in
 from skillwright.policy.backend import GroupTooSmall, RewardInvalid, Row
-
-Statistics = Literal["trajectories", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,6 @@ class AdvantageSettings:
     """How advantages are computed from the rewards of a group.
 
     Attributes:
-        statistics: Whether mean and deviation count each episode once, or once per row.
         scale_by_std: Divide by the unbiased standard deviation. Without it, advantages of groups
             that nearly always succeed or fail stay small (source: Dr. GRPO, arXiv:2503.20783).
         leave_one_out: Compare an episode with the mean of the *others* (source: RLOO,
@@ -36,7 +33,6 @@ class AdvantageSettings:
         ConfigError: ``eps`` is not positive.
     """
 
-    statistics: Statistics = "trajectories"
     scale_by_std: bool = True
     leave_one_out: bool = False
     eps: float = 1e-6
@@ -46,42 +42,26 @@ class AdvantageSettings:
             raise ConfigError(f"advantage.eps is {self.eps}; set a small positive number like 1e-6")
 
 
-def group_advantages(
-    rewards: Sequence[float], settings: AdvantageSettings, rows: Sequence[int] | None = None
-) -> list[float]:
+def group_advantages(rewards: Sequence[float], settings: AdvantageSettings) -> list[float]:
     """Return the advantage of every episode of a group.
 
     Args:
         rewards: One per scored episode, at least two.
-        settings: Statistics and scaling.
-        rows: Rows per episode, each at least 1; for ``statistics = "rows"`` only.
+        settings: Scaling.
 
     Returns:
         One number per episode; exactly 0.0 for all if all rewards are equal.
 
     Raises:
         RewardInvalid: A reward is NaN or infinite.
-        ValueError: Fewer than two episodes, or ``rows`` are missing or of another length.
+        ValueError: Fewer than two episodes.
     """
     check_rewards(rewards)
     if len(rewards) < 2:
         raise ValueError(f"a group of {len(rewards)} has nothing to be compared with; drop it")
-    if has_zero_variance(rewards):
-        return [0.0] * len(rewards)
-    counts = [1] * len(rewards)
-    if settings.statistics == "rows":
-        if rows is None or len(rows) != len(rewards) or min(rows) < 1:
-            raise ValueError("statistics over rows need the number of rows of every episode, >= 1")
-        counts = list(rows)
-    mean, std = _moments(rewards, counts)
-    scale = std + settings.eps if settings.scale_by_std else 1.0
-    if not settings.leave_one_out:
-        return [(reward - mean) / scale for reward in rewards]
-    n, total = sum(counts), mean * sum(counts)
-    return [
-        (reward - (total - count * reward) / (n - count)) / scale
-        for reward, count in zip(rewards, counts, strict=True)
-    ]
+    scaled = normalized(rewards, scale_by_std=settings.scale_by_std, eps=settings.eps)
+    n = len(rewards)  # reward - mean of the others = (reward - mean of all) * n / (n - 1)
+    return [one * n / (n - 1) for one in scaled] if settings.leave_one_out else scaled
 
 
 def has_zero_variance(rewards: Sequence[float]) -> bool:
@@ -107,17 +87,10 @@ def normalized(values: Sequence[float], *, scale_by_std: bool, eps: float) -> li
     """
     if has_zero_variance(values):
         return [0.0] * len(values)
-    mean, std = _moments(values, [1] * len(values))
-    scale = std + eps if scale_by_std else 1.0
+    mean = math.fsum(values) / len(values)
+    squares = math.fsum((value - mean) ** 2 for value in values)
+    scale = math.sqrt(squares / (len(values) - 1)) + eps if scale_by_std else 1.0
     return [(value - mean) / scale for value in values]
-
-
-def _moments(values: Sequence[float], counts: Sequence[int]) -> tuple[float, float]:
-    n = sum(counts)
-    pairs = list(zip(values, counts, strict=True))
-    mean = math.fsum(value * count for value, count in pairs) / n
-    squares = math.fsum(count * (value - mean) ** 2 for value, count in pairs)
-    return mean, math.sqrt(squares / (n - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +224,11 @@ class GroupReport:
         """Share of groups with zero variance, in [0, 1]."""
         return self.zero_variance / self.groups if self.groups else 0.0
 
+    @property
+    def useful(self) -> int:
+        """Groups with different rewards."""
+        return self.groups - self.lone - self.zero_variance
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
@@ -371,12 +349,7 @@ def teach(
 
 def _advised(group: Sequence[Played], settings: GroupSettings) -> list[Row]:
     """Return all rows of a group with their advantages."""
-    outcomes = group_advantages(
-        [played.reward for played in group],
-        settings.advantage,
-        # An episode that was cut before its first turn has no row, but counts as a loss.
-        [max(1, len(played.rows)) for played in group],
-    )
+    outcomes = group_advantages([played.reward for played in group], settings.advantage)
     steps = [[0.0] * len(played.rows) for played in group]
     if settings.step_advantage is not None:
         steps = step_advantages(

@@ -150,7 +150,7 @@ def train(
             "there is no demonstration to learn from: the teacher solved no episode. Give it "
             "more tasks, more turns, or better skills"
         )
-    whole = by_episode(useful) if settings.join_turns else useful
+    whole = by_episode(useful) if settings.rows == "trajectories" else useful
     losses: list[LossReport] = []
     steps: list[StepReport] = []
     for number, batch in enumerate(
@@ -170,7 +170,7 @@ def _batches(rows: Sequence[Row], settings: SftSettings, seed: int) -> Iterator[
     """Repeat the rows, in a new order each epoch."""
     for epoch in itertools.count():
         order = derive_seed("sft", seed, epoch)
-        if settings.whole_episodes:
+        if settings.rows == "episodes":
             yield from _dealt_by_episode(rows, settings.batch_rows, order)
         else:
             yield from dealt(rows, settings.batch_rows, order)

@@ -1,9 +1,8 @@
 """The GRPO and SFT losses, and the policy update, for any backend.
 
-Sources of the losses: PPO (arXiv:1707.06347), dual clip (arXiv:1912.09729), GRPO
-(arXiv:2402.03300), k3 (Schulman, "Approximating KL divergence"). SkillRL's code averages over
-micro-batches, so its loss depends on their boundaries; here the denominator is that of the
-mini-batch.
+Sources of the losses: PPO (arXiv:1707.06347), k3 (Schulman, "Approximating KL divergence"), and
+those of `RECIPES`. SkillRL's code averages over micro-batches, so its loss depends on their
+boundaries; here the denominator is that of the mini-batch.
 """
 
 import math
@@ -11,12 +10,11 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
 
 import torch
 
-from skillwright.core import ConfigError
-from skillwright.core.policy_settings import GrpoTerms
+from skillwright.core import ConfigError, RunError
+from skillwright.core.policy_settings import Average, GrpoTerms, Ratio
 from skillwright.core.seeds import derive_seed
 from skillwright.policy.backend import (
     LossReport,
@@ -26,8 +24,6 @@ from skillwright.policy.backend import (
     TokenBatch,
     check_reference,
 )
-
-Average = Literal["tokens", "sequences"]
 
 KL_CLAMP = 10.0
 # Larger ratios are clipped anyway; this avoids infinity times a zero gradient, which is NaN.
@@ -46,7 +42,12 @@ class GrpoObjective:
         kl_weight: Weight of the KL divergence from the reference (k3 estimate); 0 needs no
             reference.
         entropy_weight: Weight of the entropy bonus.
-        average: ``tokens`` weights all tokens of the mini-batch equally, ``sequences`` all rows.
+        average: What the loss is a mean over, as in `LossRecipe`.
+        ratio: A ratio per token, or one per row: the geometric mean over its tokens (GSPO).
+        most_tokens: Longest answer in tokens, for the average ``constant``.
+        tis_cap: Cap of truncated importance sampling: each token of another sampler is weighted by
+            its probability under the policy over that under the sampler, at most this; ``None``
+            for no correction.
         watch_entropy: Report the entropy even without a weight.
 
     Raises:
@@ -59,6 +60,9 @@ class GrpoObjective:
     kl_weight: float = 0.01
     entropy_weight: float = 0.0
     average: Average = "tokens"
+    ratio: Ratio = "tokens"
+    most_tokens: int = 1
+    tis_cap: float | None = None
     watch_entropy: bool = True
 
     def __post_init__(self) -> None:
@@ -94,7 +98,7 @@ class GrpoLoss:
         Raises:
             ValueError: No row has a weight and a chosen token.
         """
-        return cls(objective, denominator(rows, objective.average))
+        return cls(objective, denominator(rows, objective.average, objective.most_tokens))
 
     @property
     def needs_reference(self) -> bool:
@@ -116,7 +120,13 @@ class GrpoLoss:
         objective, mask = self.objective, batch.mask
         logprobs = torch.where(mask, batch.logprobs, batch.old_logprobs)
         change = logprobs - batch.old_logprobs
-        policy = policy_terms(change, batch.advantages, objective)
+        moved = change
+        if objective.ratio == "sequences":
+            lengths = mask.sum(dim=1, keepdim=True).clamp(min=1)
+            moved = (change.sum(dim=1, keepdim=True) / lengths).expand_as(change)
+        policy = policy_terms(moved, batch.advantages, objective)
+        if objective.tis_cap is not None:
+            policy = policy * torch.exp(batch.off_policy).clamp(max=objective.tis_cap)
         terms = policy
         kl = torch.zeros_like(policy)
         if objective.kl_weight > 0:
@@ -130,18 +140,19 @@ class GrpoLoss:
             if objective.entropy_weight > 0:
                 terms = terms - objective.entropy_weight * entropy
         loss = _numerator(terms, batch, objective.average) / self.denominator
-        return loss, self._report(batch, loss, change, (policy, kl, entropy))
+        return loss, self._report(batch, loss, (change, moved), (policy, kl, entropy))
 
     @torch.no_grad()
     def _report(
         self,
         batch: TokenBatch,
         loss: torch.Tensor,
-        change: torch.Tensor,
+        changes: tuple[torch.Tensor, torch.Tensor],
         terms: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     ) -> LossReport:
-        objective, (policy, kl, entropy) = self.objective, terms
-        count, ratio = _weighted(batch), torch.exp(change.clamp(max=_LARGEST_LOG_RATIO))
+        objective, (policy, kl, entropy), (change, moved) = self.objective, terms, changes
+        count, ratio = _weighted(batch), torch.exp(moved.clamp(max=_LARGEST_LOG_RATIO))
+        capped = batch.off_policy > math.log(objective.tis_cap or math.inf)
         up, down = batch.advantages > 0, batch.advantages < 0
         sums = {
             "loss": loss,
@@ -154,6 +165,8 @@ class GrpoLoss:
             "dual": ((down & (ratio > (objective.dual_clip or math.inf))) * count).sum(),
             "drift_sum": (change.abs() * count).sum(),
             "drift_max": change.abs().max(),
+            "gap_sum": (batch.off_policy.abs() * count).sum(),
+            "capped": (capped * count).sum(),
         }
         # One transfer for all, because each one synchronizes the GPU.
         numbers = torch.stack(list(sums.values())).tolist()
@@ -216,16 +229,18 @@ def k3(difference: torch.Tensor) -> torch.Tensor:
     return (torch.expm1(safe) - safe).clamp(min=0, max=KL_CLAMP)
 
 
-def denominator(rows: Sequence[Row], average: Average) -> float:
+def denominator(rows: Sequence[Row], average: Average, most_tokens: int = 1) -> float:
     """Return the denominator of a mini-batch's loss.
 
     Returns:
-        Chosen tokens, or rows with a chosen token, weighted by row.
+        Chosen tokens, or rows with a chosen token (``constant``: times ``most_tokens``), weighted
+        by row.
     """
     if average == "tokens":
         total = sum(row.weight * row.chosen for row in rows)
     else:
         total = sum(row.weight for row in rows if row.chosen)
+        total *= most_tokens if average == "constant" else 1
     if not total > 0:
         raise ValueError("a mini-batch without a token to learn from; skip it")
     return float(total)
@@ -239,7 +254,7 @@ def _numerator(terms: torch.Tensor, batch: TokenBatch, average: Average) -> torc
     """Return the numerator of a masked mean: a sum over tokens, or over sequences' means."""
     # Select instead of multiplying by the mask: masked values may be NaN or infinite.
     kept = torch.where(batch.mask, terms, 0.0)
-    if average == "tokens":
+    if average != "sequences":
         return (kept.sum(dim=1) * batch.weights).sum()
     lengths = batch.mask.sum(dim=1).clamp(min=1)
     return (kept.sum(dim=1) / lengths * batch.weights).sum()
@@ -310,6 +325,7 @@ def _append(so_far: Row, row: Row, between: tuple[int, ...]) -> Row:
         ),
         token_ids=(*so_far.token_ids, *between, *row.token_ids),
         old_logprobs=(*so_far.old_logprobs, *(0.0,) * gap, *row.old_logprobs),
+        sampler_logprobs=(*so_far.sampled_logprobs, *(0.0,) * gap, *row.sampled_logprobs),
         loss_mask=(*so_far.loss_mask, *(False,) * gap, *row.loss_mask),
         advantage=(*so_far.advantages(), *(0.0,) * gap, *row.advantages()),
     )
@@ -361,10 +377,13 @@ def update(
 
     Raises:
         ReferenceMissing: The loss has a KL term and the backend no reference.
+        RunError: Importance sampling is to be truncated, and the sampler gave no log-probabilities.
     """
     if settings.objective.kl_weight > 0:
         check_reference(backend)
     useful = [row for row in rows if row.counts]
+    if settings.objective.tis_cap is not None:
+        _refuse_unknown_sampler(useful)
     whole = by_episode(useful) if settings.rows == "trajectories" else useful
     rate = settings.learning_rate if learning_rate is None else learning_rate
     losses, steps = [], []
@@ -374,6 +393,16 @@ def update(
             losses.append(backend.forward_backward(batch, loss))
             steps.append(backend.optim_step(rate))
     return UpdateReport(tuple(losses), tuple(steps))
+
+
+def _refuse_unknown_sampler(rows: Sequence[Row]) -> None:
+    theirs = [row for row in rows if row.sampler_logprobs]
+    if theirs and all(math.isnan(one) for row in theirs for one in row.sampler_logprobs):
+        raise RunError(
+            "the sampler returned no log-probabilities, and truncated importance sampling compares "
+            "them with the policy's. Set grpo.tis_cap: 0 to train without it, or policy.sampler: "
+            "own, or install a version of the sampler that returns them"
+        )
 
 
 def dealt(rows: Sequence[Row], size: int | None, seed: int) -> Iterator[list[Row]]:

@@ -11,6 +11,8 @@ made = []
 
 
 class Engine:
+    gives_logprobs = True
+
     def __init__(
         self,
         *,
@@ -27,7 +29,9 @@ class Engine:
         self.held = Held(model_path)
         made.append(self)
 
-    def generate(self, *, input_ids, sampling_params):
+    def generate(self, *, input_ids, sampling_params, return_logprob):
+        assert return_logprob
+
         async def later():
             return [self._one(*one) for one in zip(input_ids, sampling_params, strict=True)]
 
@@ -35,7 +39,7 @@ class Engine:
 
     def _one(self, prompt, asked):
         stop_ids = asked["stop_token_ids"]
-        ids = self.held.answer(
+        ids, logprobs = self.held.answer(
             prompt,
             temperature=asked["temperature"],
             longest=asked["max_new_tokens"],
@@ -45,7 +49,10 @@ class Engine:
         reason = {"type": "length", "length": len(ids)}
         if ids[-1] in stop_ids:
             ids, reason = ids[:-1], {"type": "stop", "matched": ids[-1]}
-        return {"output_ids": ids, "meta_info": {"finish_reason": reason}}
+        about = {"finish_reason": reason}
+        if self.gives_logprobs:
+            about["output_token_logprobs"] = [(one, 0, None) for one in logprobs]
+        return {"output_ids": ids, "meta_info": about}
 
     def update_weights_from_disk(self, model_path):
         if model_path != self.held.folder:

@@ -17,10 +17,13 @@ class SamplingParams:
     max_tokens: int = 16
     stop_token_ids: list = field(default_factory=list)
     seed: int | None = None
+    logprobs: int | None = None
     detokenize: bool = True
 
 
 class LLM:
+    gives_logprobs = True
+
     def __init__(
         self,
         model,
@@ -30,12 +33,14 @@ class LLM:
         gpu_memory_utilization,
         skip_tokenizer_init,
         generation_config,
+        logprobs_mode,
     ):
         if max_model_len == 13:
             raise RuntimeError("Engine core initialization failed")
         assert dtype in ("float32", "bfloat16")
         assert 0 < gpu_memory_utilization < 1
         assert (skip_tokenizer_init, generation_config) == (True, "vllm")
+        assert logprobs_mode == "processed_logprobs"
         self.held = Held(model)
         made.append(self)
 
@@ -44,14 +49,20 @@ class LLM:
         found = []
         for prompt, asked in zip(prompts, sampling_params, strict=True):
             assert not asked.detokenize  # there is no tokenizer
-            ids = self.held.answer(
+            assert asked.logprobs == 0
+            ids, logprobs = self.held.answer(
                 prompt["prompt_token_ids"],
                 temperature=asked.temperature,
                 longest=asked.max_tokens,
                 stop_ids=asked.stop_token_ids,
                 seed=asked.seed,
             )
-            found.append(SimpleNamespace(outputs=[SimpleNamespace(token_ids=ids)]))
+            known = [
+                {token: SimpleNamespace(logprob=logprob)}
+                for token, logprob in zip(ids, logprobs, strict=True)
+            ]
+            output = SimpleNamespace(token_ids=ids, logprobs=known if self.gives_logprobs else None)
+            found.append(SimpleNamespace(outputs=[output]))
         return found
 
     def collective_rpc(self, method, *, kwargs):

@@ -37,7 +37,7 @@ async def test_a_base_model_that_is_not_there_is_found_out_before_anything_is_wr
     config = lanes_config(tmp_path, policy={"kind": "hf", "model": str(tmp_path / "no-model")})
     with pytest.raises(ModelMissing, match="is not on this machine") as found:
         await preflight_rl(config)
-    assert "policy.download" in str(found.value)
+    assert "hf download" in str(found.value)
     assert not (tmp_path / "runs").exists()
 
 
@@ -225,7 +225,7 @@ async def test_a_teacher_that_fails_when_the_bank_evolves_leaves_it_as_it_is_and
     [
         ({"grpo": {"group_size": 1}}, "grpo.group_size"),
         ({"grpo": {"rows": "trajectories"}}, "a scorer learns from single turns"),
-        ({"cold_start": {"join_turns": True}}, "a scorer learns from single turns"),
+        ({"cold_start": {"rows": "trajectories"}}, "a scorer learns from single turns"),
         ({"models": {}}, "distill and evolve need models.teacher"),
         ({"models": {"teacher": {"backend": "scripted", "model": "searcher"}}}, "cannot be the te"),
         ({"bank": {"inject": "none"}}, "set evolve: null"),

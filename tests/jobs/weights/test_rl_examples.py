@@ -11,13 +11,12 @@ from skillwright.config import RlConfig, dump_rl_config, is_rl_config, load_conf
 from skillwright.config.rl import (
     HfPolicyConfig,
     ScorerPolicyConfig,
-    StepAdvantageSection,
 )
 from skillwright.core import ConfigError
 from skillwright.jobs.weights import run_rl, start_rl
 from skillwright.jobs.weights.preflight import preflight_rl
 from skillwright.jobs.weights.wiring import group_settings, grpo_settings
-from skillwright.policy import GroupSettings, GrpoSettings, StepAdvantage
+from skillwright.policy import GroupSettings, GrpoSettings
 from skillwright.policy.hf import HfSettings
 from skillwright.policy.scorer import Architecture
 
@@ -51,17 +50,14 @@ def test_a_configuration_of_the_recipe_is_distinguished_from_that_of_a_training(
 
 def test_the_scorer_of_a_configuration_is_the_one_that_the_policy_builds_by_default():
     ours, theirs = ScorerPolicyConfig(), Architecture()
-    names = ("width", "hidden")
+    names = ("width",)
     assert {n: getattr(ours, n) for n in names} == {n: getattr(theirs, n) for n in names}
 
 
 def test_a_default_of_the_recipe_is_the_default_of_what_it_sets():
     recipe = RlConfig(distill=None, cold_start=None, evolve=None)
-    assert grpo_settings(recipe.grpo) == GrpoSettings()
-    assert group_settings(recipe.grpo) == GroupSettings()
-    assert StepAdvantageSection().model_dump() == {
-        name: getattr(StepAdvantage(), name) for name in StepAdvantageSection.model_fields
-    }
+    assert grpo_settings(recipe) == GrpoSettings()
+    assert group_settings(recipe) == GroupSettings()
     assert HfSettings.of(HfPolicyConfig(model="m")) == HfSettings()
 
 
@@ -70,7 +66,6 @@ SMALL = (
     "grpo.tasks_per_iteration=2",
     "grpo.group_size=2",
     "policy.width=16",
-    "policy.hidden=16",
 )
 
 
@@ -157,6 +152,6 @@ def test_every_key_of_the_recipe_is_read_somewhere():
     ]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files)
     unread = {key for key in own if not re.search(rf"\.{key.rpartition('.')[2]}\b", text)}
-    handed_on_whole = ("grpo.step_advantage.", "grpo.schedule.", "cold_start.schedule.")
+    handed_on_whole = ("grpo.schedule.", "cold_start.schedule.")
     handed_on_whole += ("internalize.schedule.",)
     assert {key for key in unread if not key.startswith(handed_on_whole)} == set()

@@ -71,7 +71,7 @@ async def test_a_run_begins_with_what_another_released(tmp_path):
     second = lanes_config(
         tmp_path,
         run={"name": "second"},
-        policy={"width": 16, "hidden": 16, "start": str(first)},
+        policy={"width": 16, "start": str(first)},
         cold_start=None,
         evaluation={"baseline": "start"},
         grpo={"iterations": 1},
@@ -94,7 +94,7 @@ async def test_a_run_begins_with_what_another_released(tmp_path):
 )
 async def test_weights_that_do_not_fit_are_refused_before_a_run_begins(tmp_path, changed, says):
     await recipe(config_of(tmp_path))
-    policy = {"width": 16, "hidden": 16, **changed}
+    policy = {"width": 16, **changed}
     config = lanes_config(tmp_path, run={"name": "second"}, policy=policy)
     from skillwright.jobs.weights.wiring import PolicyMaker
 
@@ -106,7 +106,7 @@ async def test_weights_that_have_changed_since_a_run_began_are_noticed(tmp_path)
     await recipe(config_of(tmp_path))
     from skillwright.jobs.weights.wiring import PolicyMaker
 
-    config = lanes_config(tmp_path, policy={"width": 16, "hidden": 16, "start": "lanes"})
+    config = lanes_config(tmp_path, policy={"width": 16, "start": "lanes"})
     maker = PolicyMaker(config)
     begun = dict(maker.recipe([]))
     begun["start"] = {**begun["start"], "weights": "scorer:other"}

@@ -3,6 +3,7 @@
 import gc
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from skillwright.core import ConfigError, RunError, TurnContext
 from skillwright.jobs.weights import supervised
 from skillwright.jobs.weights.wiring import PolicyMaker
 from skillwright.plugins.samplers.engines import Engine
-from skillwright.policy import SftLoss
-from skillwright.policy.hf import HfPolicy, HfSettings, LoraSettings
+from skillwright.policy import GrpoObjective, GrpoSettings, SftLoss, update
+from skillwright.policy.hf import HfPolicy, HfSettings, Lora
 
 KINDS = ("vllm", "sglang")
-LORA = LoraSettings(rank=4, alpha=8)
+LORA = Lora(rank=4, alpha=8)
 
 
 @pytest.fixture(params=KINDS)
@@ -132,6 +133,33 @@ def test_the_folder_of_weights_goes_with_the_policy(kind):
     assert not folder.parent.exists()
 
 
+def test_an_engines_own_probabilities_are_kept_at_the_temperature_of_sampling(kind):
+    served = policy(kind)
+    answers(served)
+    only(kind).held.noise = 0.25
+    only(kind).held.forget()
+    rows = [one.row for one in answers(served, temperature=1.3)]
+    for row in rows:
+        expected = [one + 0.25 for one in row.old_logprobs]
+        assert row.sampler_logprobs == pytest.approx(expected, abs=1e-5)
+    assert [one.row.sampler_logprobs for one in answers(served)] == [()] * 3  # greedy
+
+
+def test_an_engine_without_probabilities_is_refused_where_they_are_needed(kind):
+    served = policy(kind)
+    answers(served)
+    only(kind).gives_logprobs = False
+    rows = [
+        replace(one.row, advantage=1.0, episode=str(number))
+        for number, one in enumerate(answers(served, temperature=1.3))
+    ]
+    settings = GrpoSettings(objective=GrpoObjective(kl_weight=0.0, tis_cap=2.0))
+    with pytest.raises(RunError, match=r"no log-probabilities.*grpo\.tis_cap: 0"):
+        update(served, rows, settings, seed=0)
+    off = GrpoSettings(objective=GrpoObjective(kl_weight=0.0))
+    assert update(served, rows, off, seed=0).total().sampler_gap == 0
+
+
 async def test_a_training_samples_by_an_engine(kind, tmp_path):
     base = write_tiny(tmp_path / "base")
     config = hf_config(
@@ -142,6 +170,7 @@ async def test_a_training_samples_by_an_engine(kind, tmp_path):
     )
     _, report = await recipe(config)
     assert list(report.state.iterations) == [1]
+    assert 0 < report.state.iterations[1].sampler_gap < 1e-4
     # Weights of the cold start and of the iteration, and both again for the sealed test.
     assert only(kind).held.reads == 4
 

@@ -12,9 +12,8 @@ from skillwright.evaluation.gates.judging import too_many_lost, too_many_unscore
 from skillwright.evaluation.intervals import Interval, bounded_mean_interval
 from skillwright.evaluation.paired import (
     PairedEffect,
+    cluster_means,
     clusters_in,
-    gains_by_cluster,
-    largest_cluster,
     measure_effect,
     task_gains,
 )
@@ -36,7 +35,7 @@ class BoundedGain:
 
     @property
     def gain(self) -> float | None:
-        """The mean gain over tasks; ``None`` without scored pairs."""
+        """The mean gain; ``None`` without scored pairs."""
         return self.effect.gain
 
     def is_above(self, gain: float) -> bool:
@@ -51,9 +50,9 @@ class BoundedGain:
 def bound_gain(pairs: Sequence[Pair], tasks: int, alpha: float) -> BoundedGain:
     """Bound the true mean gain of the candidates of ``pairs`` over their incumbents.
 
-    The tasks are the sample; a task's draws are averaged. With a share of a ledger's alpha
-    (`AlphaLedger.share`) per comparison, all bounds on one side hold simultaneously with a
-    probability of at least 1 minus the sum of the shares (Bonferroni).
+    The tasks are the sample, or clusters of near copies; their draws are averaged. With a share of
+    a ledger's alpha (`AlphaLedger.share`) per comparison, all bounds on one side hold
+    simultaneously with a probability of at least 1 minus the sum of the shares (Bonferroni).
 
     Args:
         pairs: Draws of both sides, scored by a gate's metric. The number of draws of a task must
@@ -63,11 +62,8 @@ def bound_gain(pairs: Sequence[Pair], tasks: int, alpha: float) -> BoundedGain:
         alpha: Probability, per side, that the true gain is beyond the bound; in (0, 0.5).
     """
     effect = measure_effect(pairs, tests=False)
-    clusters = clusters_in(pairs)
-    gains = list(gains_by_cluster(task_gains(pairs), clusters).values())
-    # The gain of a cluster of several tasks may be beyond [-1, 1].
-    most = max(1.0, largest_cluster(pairs, clusters) * effect.clusters / max(1, effect.tasks))
-    interval = bounded_mean_interval(gains, -most, most, 1 - 2 * alpha)
+    gains = list(cluster_means(task_gains(pairs), clusters_in(pairs)).values())
+    interval = bounded_mean_interval(gains, -1.0, 1.0, 1 - 2 * alpha)
     return BoundedGain(effect, interval, too_many_lost(effect) or too_many_unscored(effect, tasks))
 
 

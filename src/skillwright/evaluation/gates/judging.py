@@ -69,7 +69,7 @@ class Terms:
         judged: The candidates that the run has judged on the same tasks, in order; for a release
             test of an agent without randomness.
         weights: Number of checkpoints from which the tested one was selected on the same tasks.
-        clusters: Cluster by task id, of tasks that say nearly the same; see `gains_by_cluster`.
+        clusters: Cluster by task id, of tasks that say nearly the same; see `cluster_means`.
         seen: What the run has seen of its skills on these tasks, in order: first the initial skill,
             then each judged candidate. Empty where the gate must begin with draws of both sides.
         step_cost: What it costs to propose a candidate, in rollouts: those of its train batch, and
@@ -77,6 +77,7 @@ class Terms:
         repeats: Whether the agent answers alike each time; ``None`` if that is not known.
         rollouts: Maximum rollouts of the decision, for a budget; ``None`` for no limit.
         train: Sum and number of the scores of the current skill on the step's train batch.
+        plays_whole: Whether a draw of any task plays them all, as some adapters do.
     """
 
     success_threshold: float = 1.0
@@ -89,6 +90,7 @@ class Terms:
     repeats: bool | None = None
     rollouts: int | None = None
     train: tuple[float, int] = (0.0, 0)
+    plays_whole: bool = False
 
     def count(self, task_ids: Iterable[str]) -> int:
         """Return the number of clusters of these tasks, which is the size of the sample."""

@@ -29,12 +29,7 @@ from skillwright.evaluation.gates.judging import (
 )
 from skillwright.evaluation.gates.release import ReleaseTest
 from skillwright.evaluation.intervals import mean_above_p_value
-from skillwright.evaluation.paired import (
-    gains_by_cluster,
-    largest_cluster,
-    measure_effect,
-    task_gains,
-)
+from skillwright.evaluation.paired import cluster_means, measure_effect, task_gains
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 
 _FIRST_DRAWS = 2
@@ -46,9 +41,10 @@ _SIMULATED = 400
 class NonInferiorityTest:
     """Accepts a candidate that is proven to lose less than a margin, on fresh draws.
 
-    Tasks are the sample: each is drawn equally often on both sides, and its mean gain is one value
-    in [-1, 1]. If the true mean is a loss of ``margin`` or more, the candidate is accepted with a
-    probability of at most the ledger's share, for any distribution of gains (`mean_above_p_value`).
+    Tasks are the sample, or clusters of near copies: each is drawn equally often on both sides, and
+    its mean gain is one value in [-1, 1]. If the true mean is a loss of ``margin`` or more, the
+    candidate is accepted with a probability of at most the ledger's share, for any distribution of
+    gains (`mean_above_p_value`).
     A t test would not be valid: with 60 tasks, of which one in twenty is lost outright, it accepts
     the loss of .05 in 18% of cases at a nominal 5% (``benchmarks/non_inferiority.py``).
 
@@ -89,7 +85,7 @@ class NonInferiorityTest:
         sizes = list(doubling(min(_FIRST_DRAWS, self.like.draws), self.like.draws))
         for size, done in zip(sizes, accumulate(sizes), strict=True):
             pairs += metric.of(await duel.draw(task_ids, n=size))
-            gains = gains_by_cluster(task_gains(pairs), terms.clusters)
+            gains = cluster_means(task_gains(pairs), terms.clusters)
             beyond = {name: gain + self.margin for name, gain in gains.items()}
             repeats = done > 1 and not share_varying_within(pairs)
             if done == self.like.draws or repeats or z_score(beyond) < _FUTILE_Z:
@@ -107,11 +103,9 @@ class NonInferiorityTest:
         if problem:
             return replace(verdict, reason=f"Undecided: {problem}")
         # Shuffled, because tasks may be sorted by type, and the p-value depends on the order.
-        gains = sorted(gains_by_cluster(task_gains(pairs), terms.clusters).items())
+        gains = sorted(cluster_means(task_gains(pairs), terms.clusters).items())
         random.Random(derive_seed("non-inferiority", terms.seed)).shuffle(gains)
-        # The gain of a cluster of several tasks may be beyond [-1, 1].
-        most = max(1.0, largest_cluster(pairs, terms.clusters) * effect.clusters / effect.tasks)
-        p_value = mean_above_p_value([gain / most for _, gain in gains], -self.margin / most)
+        p_value = mean_above_p_value([gain for _, gain in gains], -self.margin)
         verdict, facts = replace(verdict, p_value=p_value, alpha=alpha), went(effect)
         loss = f"a loss of {self.margin:g} or more"
         # Without a measured gain there were too few tasks above.

@@ -153,8 +153,8 @@ def _bare(reason: str) -> str:
 def scores_of(report: SplitReport) -> list[Scored]:
     """Return the scores of several skills, as events hold them."""
     return [
-        Scored(f"{SHOWN_AS.get(name, name)} skill", report.split, table.overall)
-        for name, table in report.tables.items()
+        Scored(name if name.endswith(" skill") else f"{name} skill", report.split, table.overall)
+        for name, table in ((SHOWN_AS.get(one, one), it) for one, it in report.tables.items())
     ]
 
 

@@ -399,7 +399,7 @@ def _demand(config: RlConfig, tasks: RlTasks, lengths: Lengths, machine: Machine
         rank=None if policy.lora is None else policy.lora.rank,
         lean=policy.optimizer == "adamw8bit",
         checkpointing=policy.gradient_checkpointing,
-        reference=grpo.kl_weight > 0 and grpo.iterations > 0,
+        reference=config.recipe.kl_weight > 0 and grpo.iterations > 0,
         tokens=tokens,
         chosen=max(1, tokens * answers // usual),
         passes=-(-rows * usual // tokens),

@@ -59,7 +59,12 @@ from skillwright.jobs.weights.state import (
     restore,
     selected,
 )
-from skillwright.jobs.weights.tasks import again_tasks, harder_tasks, tasks_of_iteration
+from skillwright.jobs.weights.tasks import (
+    again_tasks,
+    harder_tasks,
+    other_tasks,
+    tasks_of_iteration,
+)
 from skillwright.jobs.weights.validation import Checkpoints, open_sealed, release, validate
 from skillwright.jobs.weights.wiring import (
     RlParts,
@@ -73,6 +78,7 @@ from skillwright.policy import (
     GroupReport,
     PolicyAgent,
     PolicyBackend,
+    Row,
     UpdateReport,
     check_reference,
     demonstrations,
@@ -122,6 +128,7 @@ def _introduce(run: RlParts, state: RlState, folder: RunFolder, checkpoints: Che
                 f"{config.grpo.group_size} episodes; {config.evaluation.gate.kind} gate for the "
                 "bank",
                 *_judged(config, len(tasks.val)),
+                *_loss(config),
                 *([f"bank: {bank.headline}"] if bank.total else []),
                 *([slow] if (slow := slow_precision(config)) else []),
                 *([lost] if resumes and saved < last else []),
@@ -137,6 +144,15 @@ def _judged(config: RlConfig, val: int) -> list[str]:
     every, steps = config.grpo.gate_every, config.policy_steps
     said = [f"the gate judges the weights {steps} times, every {every} iterations"] if steps else []
     return said + ([retirement_text(config, val)] if config.internalize else [])
+
+
+def _loss(config: RlConfig) -> list[str]:
+    """Describe a loss that is not the default one, and which of its settings ``grpo`` overrides."""
+    own = ", ".join(f"grpo.{name} {value:g}" for name, value in config.own_terms.items())
+    wins = f"; {own} instead of the recipe's" if own else ""
+    cap = f"; importance weights up to {config.tis_cap:g}" if config.tis_cap else ""
+    name = config.policy.recipe
+    return [f"loss of recipe {name}{wins}{cap}"] if name != "skillrl" or own or cap else []
 
 
 async def start_cold(
@@ -161,7 +177,7 @@ async def start_cold(
         results = as_commands(shown) if run.maker.chooses else list(shown)
         facts = _teach(run, policy, results, skills)
     # A reference takes as much memory as the weights, so it is only kept if it is used.
-    compares = run.config.grpo.kl_weight > 0 and run.config.grpo.iterations > 0
+    compares = run.config.recipe.kl_weight > 0 and run.config.grpo.iterations > 0
     facts["reference"] = policy.freeze_reference() if compares else ""
     facts["policy"] = policy.identity
     checkpoints.save(policy, 0, state.first_version)
@@ -280,28 +296,16 @@ async def train_on(
 ) -> IterationEnded:
     """Play the rollouts of an iteration and update the policy."""
     section, seed = run.config.grpo, run.config.run.seed
-    if section.kl_weight > 0:
+    if run.config.recipe.kl_weight > 0:
         check_reference(policy, state.reference)
-    tasks = _tasks(run, state, iteration)
     bank = run.bank_store.load(bank_version)
     skills = Remembered(run.injector.source(bank))
-    agent = PolicyAgent(policy, section.temperature)
-    specs = [
-        EpisodeSpec(
-            task, derive_seed("grpo", seed, iteration, task.id, draw), draw, "grpo", iteration
-        )
-        for task in tasks
-        for draw in range(section.group_size)
-    ]
-    run.callback.on_event(StageStarted("rollouts", step=iteration, episodes=len(specs)))
     started = time.monotonic()
-    results = await run.training_engine(agent).run(specs, skills)
-    refuse_no_score(results)
+    tasks, results, rows, groups = await _rollouts(run, state, policy, iteration, skills)
     rolled_out = time.monotonic()
-    rows, groups = teach(results, agent.rows, group_settings(section))
     rate = section.schedule.rate(section.learning_rate, iteration - 1, section.iterations)
     dealing = derive_seed("update", seed, iteration)
-    report = update(policy, rows, grpo_settings(section), seed=dealing, learning_rate=rate)
+    report = update(policy, rows, grpo_settings(run.config), seed=dealing, learning_rate=rate)
     contexts = skills.contexts(tasks)
     _count(run, results, tasks, contexts)
     summary = _summary(results, run.config.env.success_threshold)
@@ -311,12 +315,45 @@ async def train_on(
         **summary,
         **_learned(groups, report),
         rows=len(rows),
+        extra=max(0, len(tasks) - section.tasks_per_iteration) * section.group_size,
         learning_rate=rate,
         skills=fmean(len(one.skill_ids) for one in contexts),
         injected=_injected(contexts, section.group_size),
         solved=_solved(results, run.config.env.success_threshold),
     )
     return IterationEnded(record, rolled_out - started, time.monotonic() - rolled_out)
+
+
+async def _rollouts(
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, skills: SkillSource
+) -> tuple[list[Task], list[EpisodeResult], list[Row], GroupReport]:
+    """Play the groups of an iteration.
+
+    Dynamic sampling plays others in place of groups without variance, for a maximum number of
+    rounds (source: DAPO, arXiv:2503.14476).
+    """
+    section, seed = run.config.grpo, run.config.run.seed
+    agent = PolicyAgent(policy, section.temperature)
+    fresh, tasks, results = _tasks(run, state, iteration), list[Task](), list[EpisodeResult]()
+    wanted = len(fresh)
+    for left in range(run.config.recipe.dynamic_sampling, -1, -1):
+        specs = [
+            EpisodeSpec(
+                task, derive_seed("grpo", seed, iteration, task.id, draw), draw, "grpo", iteration
+            )
+            for task in fresh
+            for draw in range(section.group_size)
+        ]
+        run.callback.on_event(StageStarted("rollouts", step=iteration, episodes=len(specs)))
+        results += await run.training_engine(agent).run(specs, skills)
+        tasks += fresh
+        refuse_no_score(results)
+        rows, groups = teach(results, agent.rows, group_settings(run.config))
+        others = other_tasks(run.tasks.training, iteration, seed, {task.id for task in tasks})
+        fresh = _in_one_world(others[: wanted - groups.useful], iteration, seed)
+        if not left or not fresh:
+            break
+    return tasks, results, rows, groups
 
 
 def _tasks(run: RlParts, state: RlState, iteration: int) -> list[Task]:
@@ -329,12 +366,16 @@ def _tasks(run: RlParts, state: RlState, iteration: int) -> list[Task]:
     most = int(count * section.again)
     again = again_tasks(tasks, iteration, most, seed, set(state.undecided(iteration)))
     chosen = (*again, *(task for task in chosen if task not in again))[:count]
-    # The episodes of a group share one world.
+    return _in_one_world(chosen, iteration, seed)
+
+
+def _in_one_world(tasks: Sequence[Task], iteration: int, seed: int) -> list[Task]:
+    """Seed the world of each task, which the episodes of a group share."""
     return [
         replace(
             task, extras={"seed": derive_seed("world", seed, iteration, task.id), **task.extras}
         )
-        for task in chosen
+        for task in tasks
     ]
 
 
@@ -392,6 +433,8 @@ def _learned(groups: GroupReport, report: UpdateReport) -> dict[str, Any]:
         "entropy": _finite(total.entropy),
         "clip_fraction": total.clip_fraction,
         "drift": _finite(total.drift_max),
+        "sampler_gap": _finite(total.sampler_gap),
+        "capped": total.capped_share,
         "grad_norm": _finite(fmean(norms)) if norms else None,
     }
 

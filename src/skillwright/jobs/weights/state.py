@@ -77,6 +77,9 @@ class IterationRecord(JsonRecord):
         clip_fraction: Share of tokens without gradient.
         drift: Largest change of a log-probability between sampling and training.
         grad_norm: Mean norm of the gradient before clipping.
+        extra: Episodes of dynamic sampling's extra rounds, which are among ``episodes``.
+        sampler_gap: Mean |log p of the policy - log p of an engine that sampled|, in nats.
+        capped: Share of tokens whose importance weight was truncated.
         skills: Mean number of skills injected into an episode.
         injected: Episodes by the id of the injected skill.
         solved: Success rate by task id.
@@ -109,6 +112,9 @@ class IterationRecord(JsonRecord):
     skills: float
     injected: Mapping[str, int] = field(default_factory=dict)
     solved: Mapping[str, float] = field(default_factory=dict)
+    extra: int = 0
+    sampler_gap: float | None = None
+    capped: float = 0.0
 
     @property
     def zero_variance_share(self) -> float:
@@ -207,6 +213,11 @@ class RlState:
         if self.release is None or not self.release.accepted or found is None:
             return ""
         return why_refuted(self.release, found)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Sentences that readers of the run's result must know."""
+        return tuple(filter(None, (self.refuted, self.test.caveat if self.test else "")))
 
     @property
     def first_version(self) -> int:

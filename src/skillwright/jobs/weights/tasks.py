@@ -107,6 +107,14 @@ def again_tasks(
     return tuple(_shuffled(found, derive_seed("again", seed, iteration))[:count])
 
 
+def other_tasks(
+    tasks: Sequence[Task], iteration: int, seed: int, played: Collection[str]
+) -> list[Task]:
+    """Return the tasks that an iteration has not played, in the order of dynamic sampling."""
+    order = _shuffled(tasks, derive_seed("dynamic sampling", seed, iteration))
+    return [task for task in order if task.id not in played]
+
+
 def _shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
     order = list(tasks)
     random.Random(seed).shuffle(order)

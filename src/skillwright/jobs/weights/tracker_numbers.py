@@ -72,6 +72,8 @@ class RlMeasures(Measures):
             "grad_norm": one.grad_norm,
             "learning_rate": one.learning_rate,
             "drift": one.drift,
+            "extra_episodes": one.extra,
+            "sampler_gap": one.sampler_gap,
             "malformed": one.malformed,
             "truncated": one.truncated,
             "failures": one.failures,

@@ -12,7 +12,6 @@ from skillwright.bank import BankStore, Embedder
 from skillwright.bank.teaching.teacher import Teacher
 from skillwright.config.rl import (
     ENGINE_SHARE,
-    GrpoSection,
     HfPolicyConfig,
     RlConfig,
     ScorerPolicyConfig,
@@ -121,8 +120,8 @@ class PolicyMaker:
 
     def check(self) -> None:
         """Build the policy before a run begins, to find faults; `make` uses the result."""
-        grpo_settings(self._config.grpo)
-        group_settings(self._config.grpo)
+        grpo_settings(self._config)
+        group_settings(self._config)
         match self._config.policy:
             case ScorerPolicyConfig():
                 self.make({"words": []} if self._start is None else self.recipe([]))
@@ -157,7 +156,7 @@ class PolicyMaker:
 def _scorer(policy: ScorerPolicyConfig, recipe: Recipe, seed: int) -> PolicyBackend:
     # More threads would add up in another order, and round differently.
     torch.set_num_threads(1)
-    architecture = Architecture(width=policy.width, hidden=policy.hidden)
+    architecture = Architecture(width=policy.width, hidden=2 * policy.width)
     settings = ScorerSettings(architecture=architecture, seed=seed)
     with waiting("building the command scorer"):  # torch loads more of itself
         return ScorerPolicy(Vocabulary(tuple(recipe["words"])), settings)
@@ -188,7 +187,6 @@ def _language_model(
         made = HfPolicy.load_pretrained(
             policy.model,
             HfSettings.of(policy),
-            download=policy.download,
             start=None if start is None else start.path,
         )
     if engine is not None:
@@ -241,19 +239,32 @@ def _as_commands(result: EpisodeResult) -> EpisodeResult:
     return replace(result, trajectory=replace(played, turns=tuple(turns)))
 
 
-def grpo_settings(section: GrpoSection) -> GrpoSettings:
+def grpo_settings(config: RlConfig) -> GrpoSettings:
     """Return the settings of an update."""
-    return GrpoSettings.of(section, objective=GrpoObjective(kl_weight=section.kl_weight))
+    recipe, policy = config.recipe, config.policy
+    most = policy.max_new_tokens if isinstance(policy, HfPolicyConfig) else 1
+    objective = GrpoObjective(
+        clip_low=recipe.clip_low,
+        clip_high=recipe.clip_high,
+        dual_clip=recipe.dual_clip,
+        kl_weight=recipe.kl_weight,
+        average=recipe.average,
+        ratio=recipe.ratio,
+        most_tokens=most * (config.env.max_turns if config.grpo.rows == "trajectories" else 1),
+        tis_cap=config.tis_cap,
+    )
+    return GrpoSettings.of(config.grpo, objective=objective)
 
 
-def group_settings(section: GrpoSection) -> GroupSettings:
+def group_settings(config: RlConfig) -> GroupSettings:
     """Return the settings of groups and their advantages."""
-    step = section.step_advantage
+    recipe, scaled = config.recipe, config.recipe.scale_by_std
+    weight = recipe.step_weight
     return GroupSettings(
-        size=section.group_size,
-        advantage=AdvantageSettings(statistics=section.statistics),
-        step_advantage=None if step is None else StepAdvantage(**step.model_dump()),
-        penalty=section.penalty,
+        size=config.grpo.group_size,
+        advantage=AdvantageSettings(scale_by_std=scaled),
+        step_advantage=StepAdvantage(weight, scale_by_std=scaled) if weight else None,
+        penalty=config.grpo.penalty,
     )
 
 

@@ -1,18 +1,19 @@
 """Sample unconstrained answers by vLLM or SGLang, with a copy of the policy's weights.
 
 When the weights have changed, the engine reloads them: vLLM, which runs in this process, from
-memory, SGLang from a folder. The engine returns token ids; the policy computes their
-log-probabilities itself, as in training.
+memory, SGLang from a folder. The engine returns token ids with its log-probabilities; the policy
+computes its own, as in training, and truncated importance sampling weights by the difference.
 
 Sources of the interfaces: vLLM's pages on offline inference, ``reload_weights`` in its
 ``v1/worker/gpu_model_runner.py``, and ``Engine`` in SGLang's ``srt/entrypoints/engine.py``. Neither
 package is installed in our tests; vLLM 0.23 was run on a GPU (`benchmarks/grpo_step.py --vllm`).
 """
 
+import math
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -25,6 +26,7 @@ import torch
 from skillwright.core import ConfigError, RunError
 from skillwright.core.waits import waiting
 from skillwright.policy.hf import HfPolicy, save_folder
+from skillwright.policy.hf.sampling import EngineAnswer
 from skillwright.policy.hf.saving import merged
 
 EngineKind = Literal["vllm", "sglang"]
@@ -56,8 +58,8 @@ class _Library(Protocol):
 
     def answers(
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
-    ) -> list[tuple[int, ...]]:
-        """Return an answer to each prompt, in order, possibly without its end token."""
+    ) -> list[EngineAnswer]:
+        """Return an answer to each prompt, in order; possibly empty."""
         ...
 
     def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
@@ -83,24 +85,26 @@ class _Vllm:
             gpu_memory_utilization=share,
             skip_tokenizer_init=True,
             generation_config="vllm",  # ignore the model's own sampling settings
+            logprobs_mode="processed_logprobs",  # at the temperature of sampling
         )
 
     def answers(
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
-    ) -> list[tuple[int, ...]]:
+    ) -> list[EngineAnswer]:
         drawn = [
             self._vllm.SamplingParams(
                 temperature=asked.temperature,
                 max_tokens=asked.longest,
                 stop_token_ids=list(asked.stop_ids),
                 seed=seed,
+                logprobs=0,  # of the sampled token alone
                 detokenize=False,
             )
             for seed in seeds
         ]
         given = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         outputs = self._llm.generate(given, drawn, use_tqdm=False)
-        return [tuple(one.outputs[0].token_ids) for one in outputs]
+        return [_from_vllm(one.outputs[0]) for one in outputs]
 
     def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
         if torch.cuda.is_available():
@@ -129,7 +133,7 @@ class _Sglang:
 
     def answers(
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
-    ) -> list[tuple[int, ...]]:
+    ) -> list[EngineAnswer]:
         drawn = [
             {
                 "temperature": asked.temperature,
@@ -140,8 +144,8 @@ class _Sglang:
             for seed in seeds
         ]
         given = [list(prompt) for prompt in prompts]
-        found = self._engine.generate(input_ids=given, sampling_params=drawn)
-        return [_with_end(one["output_ids"], one["meta_info"]["finish_reason"]) for one in found]
+        found = self._engine.generate(input_ids=given, sampling_params=drawn, return_logprob=True)
+        return [_from_sglang(one["output_ids"], one["meta_info"]) for one in found]
 
     def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
         # It resets its prefix cache by itself.
@@ -150,12 +154,23 @@ class _Sglang:
             raise RuntimeError(why)
 
 
-def _with_end(token_ids: Sequence[int], reason: dict[str, Any] | None) -> tuple[int, ...]:
+def _from_vllm(output: Any) -> EngineAnswer:
+    token_ids = tuple(output.token_ids)
+    by_token = output.logprobs or [{}] * len(token_ids)
+    known = [one.get(token) for token, one in zip(token_ids, by_token, strict=True)]
+    return token_ids, tuple(math.nan if one is None else float(one.logprob) for one in known)
+
+
+def _from_sglang(token_ids: Sequence[int], about: Mapping[str, Any]) -> EngineAnswer:
     """Return an answer with the token that ended it, which some versions leave out."""
-    ended = (reason or {}).get("matched")
-    if isinstance(ended, int) and (not token_ids or token_ids[-1] != ended):
-        return (*token_ids, ended)
-    return tuple(token_ids)
+    said = list(token_ids)
+    ended = (about["finish_reason"] or {}).get("matched")
+    if isinstance(ended, int) and (not said or said[-1] != ended):
+        said.append(ended)
+    known = [
+        math.nan if one[0] is None else one[0] for one in about.get("output_token_logprobs", ())
+    ]
+    return tuple(said), (*known, *[math.nan] * len(said))[: len(said)]
 
 
 _LIBRARIES: Final[dict[EngineKind, Callable[[str, str, int | None, float], _Library]]] = {
@@ -203,8 +218,8 @@ class Engine:
         prompts: Sequence[Sequence[int]],
         seeds: Sequence[int],
         temperature: float,
-    ) -> list[tuple[int, ...]]:
-        """Return the tokens of an answer to each prompt, in order; see `SamplingEngine`.
+    ) -> list[EngineAnswer]:
+        """Return an answer to each prompt, in order; see `SamplingEngine`.
 
         Raises:
             RunError: The engine did not start, or failed.
@@ -219,7 +234,7 @@ class Engine:
                 f"sampling by {self._kind} failed: {type(error).__name__}: {error}. Set "
                 "policy.sampler: own, or install a version that fits"
             ) from error
-        return [one or (speech.end_id,) for one in found]
+        return [one if one[0] else ((speech.end_id,), (math.nan,)) for one in found]
 
     def _with_weights(self, digest: str) -> _Library:
         """Return the engine with the weights of a digest."""

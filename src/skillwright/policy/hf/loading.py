@@ -33,13 +33,12 @@ _ROOM: Final = 2
 _PLAIN_SPLITS: Final = frozenset({"gpt-2"})
 
 
-def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, Any]:
+def load_pretrained(name: str) -> tuple[nn.Module, Any]:
     """Load a causal language model and its tokenizer.
 
     Args:
         name: A `save_pretrained` folder, a GGUF file, an installed package with one, or a name on
             the hub.
-        download: Fetch a hub's model that is not on this machine.
 
     Returns:
         The model in float32 on the CPU, and the tokenizer.
@@ -51,7 +50,7 @@ def load_pretrained(name: str, *, download: bool = False) -> tuple[nn.Module, An
     source = gguf_source(name)
     with without_bars():
         if source is None:
-            model, tokenizer = _from_folder(name, download=download)
+            model, tokenizer = _from_folder(name)
         else:
             model, tokenizer = _from_gguf(source)
     _check_fit(name, model, tokenizer)
@@ -85,15 +84,13 @@ def _is_installed(name: str) -> bool:
         return False
 
 
-def _from_folder(
-    name: str, *, download: bool = False, plain: bool = False
-) -> tuple[nn.Module, Any]:
+def _from_folder(name: str, *, plain: bool = False) -> tuple[nn.Module, Any]:
     """Load a `save_pretrained` folder; ``plain`` skips the conversion of its tokenizer."""
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
     # Explicit: the library would ask at the terminal whether to run a model's own code.
-    where = {"local_files_only": not download, "trust_remote_code": False}
+    where = {"local_files_only": True, "trust_remote_code": False}
     try:
         reader: Any = PreTrainedTokenizerFast if plain else AutoTokenizer
         tokenizer = reader.from_pretrained(name, **where)
@@ -101,14 +98,10 @@ def _from_folder(
             name, dtype=torch.float32, output_loading_info=True, **where
         )
     except (OSError, ValueError) as error:
-        move = (
-            "check the name, and your access to it"
-            if download
-            else f"`hf download {name}` fetches it, or set policy.download to true, or name a "
-            "folder, a GGUF file or an installed package that holds it"
-        )
         raise ModelMissing(
-            f"base model {name!r} is not on this machine ({_first_line(error)}); {move}"
+            f"base model {name!r} is not on this machine ({_first_line(error)}); `hf download "
+            f"{name}` fetches it, or name a folder, a GGUF file or an installed package that holds "
+            "it"
         ) from error
     except (SafetensorError, RuntimeError) as error:
         raise ModelUnfit(

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
@@ -13,19 +13,12 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from skillwright.core import ConfigError
+from skillwright.core import ConfigError, did_you_mean
 from skillwright.core.policy_settings import LanguageModelTerms, Lora
 
 REFERENCE_ADAPTER = "reference"
 
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-
-
-class LoraSettings(Lora):
-    """Train an adapter instead of all weights (source: LoRA, arXiv:2106.09685)."""
-
-    targets: str | tuple[str, ...] = "all-linear"
-    """Names of the layers that it is put on; ``all-linear`` for every one but the head."""
 
 
 class HfSettings(LanguageModelTerms):
@@ -300,11 +293,10 @@ def _device(name: str) -> torch.device:
 def _adapted(model: Any, lora: Lora) -> Any:
     from peft import LoraConfig, get_peft_model
 
-    targets = lora.targets if isinstance(lora, LoraSettings) else "all-linear"
     config = LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,
-        target_modules=targets if isinstance(targets, str) else list(targets),
+        target_modules=_targets(model, lora.targets) or "all-linear",
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
@@ -312,6 +304,23 @@ def _adapted(model: Any, lora: Lora) -> Any:
         # peft uses a name that transformers has deprecated.
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing`", FutureWarning)
         return get_peft_model(model, config)
+
+
+def _targets(model: nn.Module, names: Sequence[str]) -> list[str]:
+    """Return the names of adapted layers; refuse one that the model has no linear layer of."""
+    linear = {one.rpartition(".")[2] for one, part in model.named_modules() if _is_linear(part)}
+    for name in names:
+        if name.rpartition(".")[2] not in linear:
+            raise ConfigError(
+                f"policy.lora.targets names {name!r}, and {type(model).__name__} has no linear "
+                f"layer of that name. {did_you_mean(name, linear)}"
+            )
+    return list(names)
+
+
+def _is_linear(part: nn.Module) -> bool:
+    # Some models (GPT-2) write their linear layers as convolutions.
+    return isinstance(part, nn.Linear) or type(part).__name__ == "Conv1D"
 
 
 def _checkpoint_gradients(model: Any) -> None:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -104,7 +105,6 @@ class HfPolicy:
         name: str,
         settings: HfSettings | None = None,
         *,
-        download: bool = False,
         start: Path | None = None,
     ) -> Self:
         """Load a model.
@@ -112,16 +112,15 @@ class HfPolicy:
         Args:
             name: See `load_pretrained`.
             settings: How it is run and trained.
-            download: Fetch it from the hub if it is not on this machine.
             start: A folder of weights that replace the model's: all of them, or a LoRA adapter.
                 With ``settings.lora`` that adapter is trained on, else it is merged.
 
         Raises:
-            ModelMissing: It is not on this machine, and is not downloaded.
+            ModelMissing: It is not on this machine.
             ModelUnfit: Weights are damaged, of other shapes, or do not match the tokenizer.
             NoChatTemplate: Its tokenizer has no chat template.
         """
-        model, tokenizer = load_pretrained(name, download=download)
+        model, tokenizer = load_pretrained(name)
         lora = settings.lora if settings is not None else None
         if start is None:
             return cls(model, tokenizer, settings)
@@ -302,13 +301,15 @@ class HfPolicy:
         found = self.engine.answers(self._lineage.digest, asked, seeds, temperature)
         rows = [
             self._row(ids, said, (0.0,) * len(said), (None,) * len(said), temperature or 1.0)
-            for ids, said in zip(asked, found, strict=True)
+            for ids, (said, _) in zip(asked, found, strict=True)
         ]
         sampled = []
-        for (_, prompt), row, logprobs in zip(pairs, rows, self.logprobs(rows), strict=True):
-            said, free = list(row.token_ids), [None] * len(row.token_ids)
-            answer = Answer(random.Random(0), None, said, list(logprobs), [*free])
-            sampled.append(self._sampled(prompt, answer, temperature))
+        for (_, prompt), (said, theirs), own in zip(pairs, found, self.logprobs(rows), strict=True):
+            answer = Answer(random.Random(0), None, list(said), list(own), [None] * len(said))
+            one = self._sampled(prompt, answer, temperature)
+            # A greedy answer has no probability of its own.
+            row = replace(one.row, sampler_logprobs=theirs) if temperature else one.row
+            sampled.append(Sampled(one.act, row))
         return sampled
 
     def _sample(

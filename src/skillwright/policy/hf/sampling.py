@@ -325,6 +325,10 @@ class Decoding:
     share: bool = False
 
 
+EngineAnswer = tuple[tuple[int, ...], tuple[float, ...]]
+"""Token ids, and their log-probabilities at the temperature of sampling, NaN where unknown."""
+
+
 class SamplingEngine(Protocol):
     """An engine that samples for the policy, from the entry points ``skillwright.samplers``."""
 
@@ -334,8 +338,8 @@ class SamplingEngine(Protocol):
         prompts: Sequence[Sequence[int]],
         seeds: Sequence[int],
         temperature: float,
-    ) -> list[tuple[int, ...]]:
-        """Return the tokens of an answer to each prompt, in order, at least one each.
+    ) -> list[EngineAnswer]:
+        """Return an answer to each prompt, in order, of at least one token.
 
         Args:
             digest: Digest of the policy's current weights, which the engine must use.
