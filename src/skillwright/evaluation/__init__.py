@@ -40,6 +40,7 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
+from skillwright.evaluation.online import ErrorBudget
 from skillwright.evaluation.paired import (
     PairedEffect,
     cluster_means,
@@ -79,6 +80,7 @@ __all__ = [
     "Decision",
     "DrawCount",
     "Draws",
+    "ErrorBudget",
     "Estimate",
     "Expected",
     "ExploreGate",

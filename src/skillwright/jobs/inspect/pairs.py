@@ -327,7 +327,7 @@ def decision_on_bank(
     ]
     sides: tuple[Bank, Bank] = banks.load(entry.before), banks.load(entry.version)
     terms = replace(terms_of(config), judged=choices(map(Verdict.from_dict, judged)))
-    ledger = config.evaluation.gate.ledger(config.evaluation.alpha, first["rounds"])
+    ledger = AlphaLedger(verdict.alpha or config.evaluation.alpha, 1)
     return Decided(
         (source(sides[0]), source(sides[1])),
         (
