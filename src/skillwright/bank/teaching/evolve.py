@@ -214,7 +214,7 @@ class EvolveTrigger(Settings):
     trigger_accuracy: Share = 0.4
     """Success rate below which a category is updated."""
     max_failures: PositiveInt = 10
-    """Maximum failures shown to the teacher, and maximum successes beside them."""
+    """Maximum failures shown to the teacher, with as many successes."""
 
 
 class EvolveSettings(EvolveTrigger):

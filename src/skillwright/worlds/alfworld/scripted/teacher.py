@@ -217,7 +217,7 @@ def _enumerated(words: Sequence[str], last: str) -> str:
 
 Change = dict[str, Any]
 
-_TOLD: Final = 120  # characters of a principle that an earlier proposal surely shows
+_COMPARED: Final = 120  # characters of a principle that an earlier proposal surely shows
 _RETIRED: Final = "It asks for what costs turns or misses the goal."
 
 
@@ -249,7 +249,7 @@ class HouseholdUpdate:
 
     def _urgency(self, one: Needed) -> tuple[int, bool, int]:
         # What was proposed before, in vain, comes last: a bundle of the same would fail again.
-        before = self._asked.earlier.count(str(one.change["principle"])[:_TOLD])
+        before = self._asked.earlier.count(str(one.change["principle"])[:_COMPARED])
         return before, one.task_type != self._asked.weakest, -one.failures
 
     def _retired(self) -> Iterator[Change]:
