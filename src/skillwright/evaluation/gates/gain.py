@@ -26,14 +26,14 @@ from skillwright.evaluation.gates.current import CurrentSkill, drawn_of
 from skillwright.evaluation.paired import cluster_means
 from skillwright.evaluation.verdict import Expected, Seen
 
-SELECTION: Final = 0.45
+SELECTION: Final = 0.4
 """How much more the val tasks gain than others of their kind, because the steps' decisions were
 made on them; in standard errors of the mean over tasks (simulated)."""
 
 SELECTION_ALIKE: Final = 1.0
 """The same for an agent that answers alike: results that changed by chance stay changed."""
 
-MODEL_TASKS: Final = 75
+MODEL_TASKS: Final = 45
 """The belief about edits adds as much error as a sample of this number of tasks (simulated)."""
 
 _GAIN: Final = GRID - GRID[:, None]  # by rate under the initial and under the current skill
