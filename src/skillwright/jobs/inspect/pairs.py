@@ -30,6 +30,7 @@ from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import (
     AlphaLedger,
     Draws,
+    Expected,
     Gate,
     ReleaseTest,
     SkillDuel,
@@ -351,6 +352,8 @@ def gate_facts(verdict: Mapping[str, Any]) -> dict[str, str]:
     facts: dict[str, str] = {"proven": "yes" if verdict.get("decision") == "accept" else "no"}
     if verdict.get("effect") is not None:
         facts["gain"] = f"{verdict['effect']:+.4f}"
+    if verdict.get("expected") is not None:
+        facts["expected-gain"] = str(Expected.from_dict(verdict["expected"]))
     for name, key in (("p-value", "p_value"), ("alpha", "alpha")):
         if verdict.get(key) is not None:
             facts[name] = f"{verdict[key]:.4g}"
