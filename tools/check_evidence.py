@@ -110,7 +110,7 @@ def check(folder):
     head = files["SKILL.md"].decode("utf-8", "replace").partition("\n---")[0]
     for key, value in re.findall(r'^  ([\w-]+): (".*")$', head, re.M) if '  generator: "skillwright"' in head else ():
         need(facts.get(key, json.loads(value)) == json.loads(value), f"SKILL.md says {key}: {value}")
-    return f"{method}: gain {effect:+.3f} on {len(ids)} tasks, p = {stored}; scores and model are only stated"
+    return f"{method}: gain {effect:+.3f} on {len(gains)} tasks, p = {stored}; scores and model are only stated"
 
 
 if __name__ == "__main__":

@@ -83,6 +83,10 @@ def test_a_run_is_compared_on_its_own_configuration(cli, table):
     shown = cli("check", "table", "--against", "table@0").stdout
     assert "Better: " in shown
     assert "old  table@0" in shown
+    # A file, too, is played on the configuration of the run that it is compared with.
+    for old, code in (("table", 1), ("table@0", 0), ("runs/table/best_skill.md", 1)):
+        shown = cli("check", "harm.md", "--against", old, code=code).stdout
+        assert "new  harm.md" in shown
 
 
 def test_the_committed_version_is_the_old_one(cli, table, tmp_path):
@@ -188,3 +192,12 @@ def test_the_lines_that_help_another_model_are_kept_and_the_rest_is_proposed(cli
     said = cli("check", "long.md", "--config", table, "--model", "x", "--against", "y", code=2)
     assert "leave --against" in said.stderr
     assert "no scripted model 'x'" in cli(*asked[:5], "x", code=2).stderr
+
+
+def test_the_page_shows_what_the_check_of_the_example_prints(cli, tmp_path):
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    page = (EXAMPLES.parent / "docs" / "check.md").read_text(encoding="utf-8")
+    command, shown = re.findall(r"^```(?:sh|text)\n(.*?)^```$", page, re.DOTALL | re.M)[:2]
+    printed = cli(*command.split()[1:], code=1).stdout
+    for line in shown.splitlines():
+        assert line.removesuffix(", ...") in printed

@@ -16,6 +16,7 @@ from skillwright.cli.words import make_console
 from skillwright.core import Usage
 from skillwright.evaluation import (
     Decision,
+    Expected,
     Interval,
     Score,
     Verdict,
@@ -71,7 +72,6 @@ def test_plain_lines_tell_what_matters_once_each():
         "  target: scripted:household",
         "  optimizer: openai_chat:gpt[x]",
         "  alfworld: 12 train, 24 val, 12 sealed test tasks",
-        "  scripted models are programs, not language models",
         "initial skill on val: 75% solved (30% to 95%, n=4), 1 fault",
         "step 1   kept       +30.0 points (+-20.0)   .12 -> .42  p 0.01 (limit 0.02)",
         "step 2   skipped    nothing proposed",
@@ -94,6 +94,7 @@ def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not()
         EpochEnded(2, "accept_new_best", verdict()),
         EpochEnded(3, "reject", rejected),
         EpochEnded(4, "skip_no_pairs", None),
+        EpochEnded(4, "skip_no_content", None),
         EpochEnded(5, "", None, remarks=("1 of 1 optimizer calls failed: 503",)),
     ]
     for event in ends:
@@ -335,6 +336,14 @@ NARROW = Interval(0.012, 0.072)
             "undecided",
             Verdict(Decision.UNDECIDED, "Undecided: 4 tasks are too few."),
             ["step 3   undecided  4 tasks are too few."],
+        ),
+        (
+            "accept_new_best",
+            Verdict(Decision.ACCEPT, "Proven.", expected=Expected(0.03, 0.01, 0.05), **MEASURED),
+            [
+                "step 3   kept       +3.0 points (+-2.0)     .61 -> .65",
+                "         expected on further tasks; +4.2 points in this test",
+            ],
         ),
         (
             "accept_new_best",

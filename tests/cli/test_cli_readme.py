@@ -19,7 +19,7 @@ def test_the_pages_show_what_the_demo_prints(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     said = cli("demo", "--half", "text").stdout
     lines = said.splitlines()
-    assert len(lines) <= 42
+    assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
     printed = words(said)
     for page in PAGES:

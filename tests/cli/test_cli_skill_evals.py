@@ -3,12 +3,15 @@
 import asyncio
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
 from mock_openai import MockOpenAI, replies
 from skillwright.config import load_config
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAD = "---\nname: notes\ndescription: Sums up {notes}.\n---\n\n"
 
 
@@ -91,6 +94,53 @@ def test_a_model_judges_what_no_rule_checks_and_what_is_left_out_is_said(cli, fo
     assert scorer["model"]["backend"] == "openai_chat"
     shown = cli("init", "skills/notes", "--offline", "--to", "b.yaml").stdout
     assert "3 assertions left out: for a judge" in " ".join(shown.split())
+
+
+def test_scripted_models_that_cannot_learn_from_the_evals_are_announced(cli, folder):
+    folder(cases(30))  # each asks for words of its own
+    assert "Scripted models only learn answers that many rows share" in " ".join(
+        cli("init", "skills/notes", "--offline").stdout.split()
+    )
+    document = cases(30)
+    for at, case in enumerate(document["evals"]):
+        case["must_include"] = ("one", "two", "three")[at % 3]
+    folder(document)
+    made = json.loads(cli("init", "skills/notes", "--offline", "--json", "--to", "b.yaml").stdout)
+    assert made["unlearnable"] is False
+    assert (
+        json.loads(cli("init", "skills/notes", "--json", "--to", "c.yaml").stdout)["unlearnable"]
+        is False
+    )  # a model is named
+
+
+def test_near_copies_among_the_evals_count_once_in_all_commands(cli, folder):
+    document = json.loads((ROOT / "examples/skills/router/evals/evals.json").read_text())
+    document["evals"] = [
+        {**case, "id": f"{word} {case['id']}", "prompt": f"{word} {case['prompt']}"}
+        for case in document["evals"][:30]
+        for word in ("Hello!", "Please!", "Thanks!")
+    ]
+    folder(document)
+    made = json.loads(cli("init", "skills/notes", "--offline", "--json").stdout)
+    count = made["proof"].split(" val tasks", 1)[0]
+    assert "near copies count once" in made["proof"]
+    assert f"{count} val tasks" in cli("estimate", "notes.yaml").stdout
+    assert f"{count} val tasks" in cli("doctor", "notes.yaml").stdout
+
+
+def test_the_skill_of_the_examples_is_trained_and_exported_offline(cli, tmp_path):
+    shutil.copytree(ROOT / "examples" / "skills", tmp_path / "examples" / "skills")
+    skill = "examples/skills/router"
+    cli("init", skill, "--offline")
+    shown = cli("train", "router.yaml").stdout
+    assert "release  proven" in shown
+    shown = cli("skill", "export", "router", "--to", skill, "--dry-run").stdout
+    assert '+- When it says "' in shown
+    cli("skill", "export", "router", "--to", skill)
+    assert "pass    evidence" in cli("verify", skill).stdout
+    report = json.loads(cli("resume", "router", "--json").stdout)["test"]["tables"]
+    rates = {name: one["overall"]["success_rate"] for name, one in report.items()}
+    assert rates["initial"] < 0.4 < 0.6 < rates["best"]
 
 
 def test_the_skills_own_folder_is_no_place_for_runs(cli, folder, monkeypatch):

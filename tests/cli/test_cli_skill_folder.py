@@ -111,9 +111,27 @@ def test_other_targets_are_refused_with_the_next_move(cli, tmp_path, folder):
     run = train(tmp_path, folder)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x.txt").write_text("x")
-    other = cli("skill", "export", run, "--to", tmp_path / "full", code=2)
+    for typo in (tmp_path / "full", tmp_path / "typo"):
+        other = cli("skill", "export", run, "--to", typo, code=2)
+        assert "there is no skill. It names the folder of the SKILL.md" in other.stderr
+        assert "--output DIR makes a copy in a new folder" in other.stderr
+    assert not (tmp_path / "typo").exists()
+    (tmp_path / "full" / "doors").mkdir()
+    (tmp_path / "full" / "doors" / "x.txt").write_text("x")
+    other = cli("skill", "export", run, "--output", tmp_path / "full", code=2)
     assert "holds no skill, and other files" in other.stderr
     coach = Coach([[ALL_RULES]])
     plain, _ = asyncio.run(trained(doors_config(tmp_path / "b"), Walker(), coach))
     no_folder = cli("skill", "export", plain, "--to", folder, code=2)
     assert "did not begin with a SKILL.md" in no_folder.stderr
+
+
+def test_a_version_that_a_person_restored_is_not_said_to_be_refuted(cli, tmp_path, folder):
+    run = train(tmp_path, folder)
+    cli("skill", "restore", f"{run}@0")
+    shown = cli("skill", "export", run, "--to", folder, "--dry-run").stdout
+    assert "no test proved version 0, which was released by hand; version 1 was proven" in shown
+    plain, _ = asyncio.run(trained(doors_config(tmp_path / "b"), Walker(), Coach([[ALL_RULES]])))
+    cli("skill", "restore", f"{plain}@0")
+    empty = cli("skill", "export", plain, "--output", tmp_path / "new", code=2).stderr
+    assert f"{plain.name}@1 was proven better: name it" in empty

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import os
 import subprocess
 
 import pytest
 
 from doors import ALL_RULES, ROOMS, Coach, Walker, doors_config, rule, trained
+from sealed import sealed
 from skill_folders import FOLDERS, files_of, head_of, write_folder
 from skillwright.core import DataError
 from skillwright.core.skill_file import read_skill_file
@@ -131,16 +131,22 @@ def test_changes_that_git_does_not_hold_are_not_mixed_with_those_of_training(cli
     assert (folder / "SKILL.md").read_bytes() == before
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
-def test_a_read_only_folder_is_refused_and_stays_whole(cli, tmp_path):
+def test_a_read_only_folder_is_refused_and_stays_whole(tmp_path):
     folder = write_folder(tmp_path / "skills", "plain")
     run, _ = train(tmp_path, folder)
     before = files_of(folder)
-    folder.chmod(0o555)
-    try:
-        refused = cli("skill", "export", run, "--to", folder, code=2)
-    finally:
-        folder.chmod(0o755)
+    (refused,) = sealed(folder, [("skill", "export", run, "--to", folder)])
+    assert refused.code == 2
+    assert "cannot be written: [Errno 30] Read-only file system" in refused.stderr
+    assert files_of(folder) == before
+
+
+def test_an_export_that_cannot_be_written_as_a_whole_changes_nothing(cli, tmp_path):
+    folder = write_folder(tmp_path / "skills", "tabs")
+    (folder / "references").write_text("a file in the place of the evidence's folder")
+    run, _ = train(tmp_path, folder)
+    before = files_of(folder)
+    refused = cli("skill", "export", run, "--to", folder, code=2)
     assert "cannot be written" in refused.stderr
     assert files_of(folder) == before
 

@@ -430,7 +430,7 @@ async def test_clusters_are_told_and_too_few_of_them_are_refused_before_the_run(
     path = write(tmp_path / "t.csv", [(text, "sent") for text in texts])
     data = {"split_column": None, "ratio": "1:1:1"}
     found = look_at_environment(config_of(path, data))
-    assert "40 val tasks are 12 clusters" in clusters_line(found.sizes.val, found.clusters)
+    assert "40 val tasks count as 12" in clusters_line(found.sizes.val, found.clusters)
     few = write(tmp_path / "few.csv", [(text, "sent") for text in texts[:30]])
-    with pytest.raises(ConfigError, match="10 val tasks are 3 clusters of tasks that say nearly"):
+    with pytest.raises(ConfigError, match="10 val tasks count as 3: near copies"):
         await look_at_tasks(config_of(few, data))

@@ -216,7 +216,7 @@ async def test_what_answers_alike_is_decided_by_one_draw_of_each_task(drawn_duel
     assert (verdict.better, verdict.worse) == (6, 5)
     assert verdict.moved == {f"t{n}": 1.0 if n < 6 else -1.0 for n in range(11)}
     assert verdict.effect == pytest.approx(1 / 40)
-    assert "the agent answers alike each time, so one draw of each decides" in verdict.reason
+    assert "tasks that were drawn twice scored alike, so one draw of each" in verdict.reason
     later = drawn_duel(tasks(*[MISS] * 6, *[LOSS] * 5, *[MISS] * 15, ties=14))
     worse = await judged(later, terms=Terms(seen=(base, verdict.seen)))
     assert (worse.decision, worse.rollouts) == (Decision.REJECT, 40)

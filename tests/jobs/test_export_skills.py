@@ -91,7 +91,7 @@ async def test_what_no_gate_let_through_claims_nothing(tmp_path):
     run, _ = await trained(config, Walker(), Coach([["Be quick."]]), skill="Take a door.\n")
     taken = await exported(run, tmp_path / "out")
     assert taken.facts["proven"] == "no"
-    assert "no gate let this version through" in taken.notes[-1]
+    assert "no test proved version" in taken.notes[-1]
     found = outcomes(await verify_skills(taken.folder))
     assert found == {**ALL_PASS, "evidence": "skipped", "metadata": "skipped"}
 

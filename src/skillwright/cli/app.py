@@ -129,7 +129,7 @@ COMMANDS = (
     (
         "resume",
         "training:app",
-        "Continue a stopped run or study, with the decisions of an uninterrupted run.",
+        "Continue a stopped run or study; it ends as it would have without the stop.",
         _TRAIN,
     ),
     (

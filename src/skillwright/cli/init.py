@@ -18,10 +18,12 @@ from skillwright.bank.formats.agent_skills import skill_name
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.init_skill import (
     SCRIPTED,
+    UNLEARNABLE,
     Llms,
     find_evals,
     init_skill,
     show_skill,
+    why_too_few,
     write_measured,
 )
 from skillwright.cli.options import AsJson
@@ -29,6 +31,8 @@ from skillwright.cli.words import make_console, print_words
 from skillwright.config import RunConfig, load_config
 from skillwright.core import ConfigError, DataError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import write_text
+from skillwright.datasets import Splits
+from skillwright.datasets.clusters import clusters_of
 from skillwright.envs.table import Table as Rows
 from skillwright.envs.table.draft import (
     SCORERS,
@@ -52,11 +56,6 @@ _HOSTED = {
 """Key -> backend, a small model that acts, and a large one that proposes."""
 _FEW = 30
 _NO_TYPE = "-"
-_UNLEARNABLE = (
-    "Scripted models only learn answers that many rows share, and no JSON, so they cannot learn "
-    "these data: training would gain nothing. Name a real model (--model), or set "
-    "OPENAI_API_KEY or ANTHROPIC_API_KEY."
-)
 _BUDGET = "budget: {usd: 5}  # stops the run there; `skillwright resume` continues"
 _READS = "gradient: {minibatch_size: 40}  # rows that the optimizer reads at once"
 
@@ -138,7 +137,7 @@ def init(  # noqa: PLR0913 - each is an option
     if sizes["val"] < _FEW:
         print_words(out, "With so few rows only a large gain can be proven; more rows find more.")
     if made["unlearnable"]:
-        print_words(out, _UNLEARNABLE, "yellow")
+        print_words(out, UNLEARNABLE, "yellow")
     print_words(out, f"Next:  skillwright train {shlex.quote(str(to))}")
 
 
@@ -214,32 +213,26 @@ def _write(look: Look, config: dict[str, Any], models: list[str], to: Path) -> d
         write_text(to, written(config, data, models, why))
         try:
             found = load_config(to)
-            problem = _why_not(found)
+            made = make_splits(found)
         except SkillwrightError:
             to.unlink()
             raise
-        if not problem:
-            return _facts(found, look)
+        if not (problem := why_too_few(found, made)):
+            return _facts(found, made, look)
     to.unlink()
     raise DataError(f"{str(table.path)!r} has {look.rows} rows, and {problem}; add rows")
 
 
-def _why_not(config: RunConfig) -> str:
-    splits = make_splits(config)
-    return config.why_hopeless(len(splits.train.tasks), len(splits.val.tasks))
-
-
-def _facts(config: RunConfig, look: Look) -> dict[str, Any]:
-    splits = make_splits(config)
-    train, val = len(splits.train.tasks), len(splits.val.tasks)
-    tasks = {"train": train, "val": val, "test": len(splits.test)}
+def _facts(config: RunConfig, splits: Splits, look: Look) -> dict[str, Any]:
+    train, val = splits.train.tasks, splits.val.tasks
+    tasks = {"train": len(train), "val": len(val), "test": len(splits.test)}
     is_scripted = config.models.target.backend == "scripted"
     asked = config.env.config
     is_learnable = asked["scorer"] != "json" and look.repeats(asked["answer"])
     return {
         "rows": look.rows,
         "tasks": tasks,
-        "proof": config.power(train, val),
+        "proof": config.power(len(train), len(val), clusters_of(val)),
         "unlearnable": is_scripted and not is_learnable,
     }
 

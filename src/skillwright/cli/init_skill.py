@@ -9,17 +9,19 @@ from typing import Any, Final
 
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.config import RunConfig, load_config
-from skillwright.core import DataError
+from skillwright.core import DataError, SkillwrightError
 from skillwright.core.fence import without_controls
 from skillwright.core.jsonio import write_text
 from skillwright.core.skill_file import SKILL_FILE, read_skill_file
-from skillwright.datasets import parse_ratio
+from skillwright.datasets import Splits, parse_ratio
+from skillwright.datasets.clusters import clusters_of
 from skillwright.datasets.evals_files import ASSERTIONS, TRIGGER, evals_in
 from skillwright.datasets.rows import EVALS_SUFFIXES, Row
 from skillwright.datasets.rows import Table as Rows
 from skillwright.envs.table.assertions import what_is_left_out, why_left_out
 from skillwright.envs.table.draft import mapping
 from skillwright.envs.table.splits import dealing_pattern
+from skillwright.jobs.run import make_splits
 
 out = make_console()
 
@@ -37,6 +39,13 @@ SCRIPTED: Final = (
     OWN_SERVER,
     "  target: {backend: scripted, model: clerk, noise: 0.05}  # acts",
     "  optimizer: {backend: scripted, model: clerk_analyst}  # proposes",
+)
+
+
+UNLEARNABLE: Final = (
+    "Scripted models only learn answers that many rows share, and no JSON, so they cannot learn "
+    "these data: training would gain nothing. Name a real model (--model), or set "
+    "OPENAI_API_KEY or ANTHROPIC_API_KEY."
 )
 
 
@@ -143,11 +152,11 @@ def init_skill(evals: SkillEvals, llms: Llms | None, to: Path) -> dict[str, Any]
         usable -= sum(
             bool(why_left_out(row[ASSERTIONS], has_judge=has_judge)) for row in evals.rows
         )
-    write_measured(evals, llms, to)
-    config = load_config(to)
-    # Cases whose files are missing count, because a person will put the files there.
-    ratio = _ratio(config, usable or len(evals.rows))
-    write_text(to, _written(evals, llms, ratio, to))
+    try:
+        ratio, proof = _planned(evals, llms, to, usable)
+    except SkillwrightError:
+        to.unlink(missing_ok=True)
+        raise
     return {
         "path": str(to),
         "skill": None if evals.skill is None else str(evals.skill),
@@ -155,7 +164,8 @@ def init_skill(evals: SkillEvals, llms: Llms | None, to: Path) -> dict[str, Any]
         "cases": len(evals.rows),
         "usable": usable,
         "left_out": left_out,
-        "proof": _proof(config, usable),
+        "proof": proof,
+        "unlearnable": llms is None and not _shares_answers(evals),
         "next": "eval" if ratio == _ALL_MEASURE else "train",
     }
 
@@ -168,6 +178,8 @@ def show_skill(evals: SkillEvals, llms: Llms | None, facts: Mapping[str, Any]) -
         print_words(out, without_controls(line), "yellow")
     print_words(out, f"wrote {facts['path']}", "bold")
     print_words(out, f"What can be proven: {facts['proof']}.")
+    if facts["unlearnable"]:
+        print_words(out, UNLEARNABLE, "yellow")
     if llms is not None and llms.needs_key:
         print_words(out, f"Before it runs: {llms.remark}.", "yellow")
     command = f"skillwright {facts['next']} {shlex.quote(facts['path'])}"
@@ -194,6 +206,15 @@ def _content(evals: SkillEvals, *, has_judge: bool) -> str:
     )
 
 
+def _shares_answers(evals: SkillEvals) -> bool:
+    """Tell whether the evals ask for words that several of them share, as labels are."""
+    if evals.are_queries:
+        return True
+    checks = (one for row in evals.rows for one in row[ASSERTIONS]["checks"])
+    wanted = [one["values"][0] for one in checks if one.get("rule") == "contains"]
+    return 2 * len(set(wanted)) <= len(wanted) > 0
+
+
 def _checks(evals: SkillEvals) -> tuple[int, int]:
     """Count the assertions, and those for a judge."""
     checks = [one for row in evals.rows for one in row[ASSERTIONS]["checks"]]
@@ -203,12 +224,13 @@ def _checks(evals: SkillEvals) -> tuple[int, int]:
 def _written(evals: SkillEvals, llms: Llms | None, ratio: str, to: Path) -> str:
     is_measured = ratio == _ALL_MEASURE
     verb = "eval" if is_measured else "train"
+    verb_of_body = "measured as it is" if is_measured else "trained"
     why = "too few cases to train; all are measured" if is_measured else "train, val, test"
     skill = "" if evals.skill is None else mapping({"init": str(evals.skill)})
     return "\n".join(
         [
             f"# {'Measure' if is_measured else 'Train'} with: skillwright {verb} {to}",
-            *([f"skill: {skill}  # its body is trained"] if skill else []),
+            *([f"skill: {skill}  # its body is {verb_of_body}"] if skill else []),
             *("env:", "  name: table", "  config:"),
             *(_query_lines(evals) if evals.are_queries else _case_lines(evals, llms)),
             f"  data: {mapping({'path': str(evals.path), 'ratio': ratio})}  # {why}",
@@ -245,31 +267,47 @@ def _query_lines(evals: SkillEvals) -> Iterator[str]:
     yield f"    answer: {TRIGGER}"
 
 
-def _ratio(config: RunConfig, cases: int) -> str:
-    """Return the first shares with which a training could prove something, else all for test."""
-    return next((one for one in _RATIOS if _is_enough(config, one, cases)), _ALL_MEASURE)
+def _planned(evals: SkillEvals, llms: Llms | None, to: Path, usable: int) -> tuple[str, str]:
+    """Write the first shares with which a training could prove something, else all for test.
+
+    Returns:
+        The shares, and what can be proven with them.
+    """
+    write_measured(evals, llms, to)
+    config = load_config(to)
+    # Cases whose files are missing count, because a person will put the files there.
+    cases, nothing = usable or len(evals.rows), "nothing, until a case can be scored"
+    problem = ""
+    for ratio in _RATIOS:
+        if not _is_enough(config, ratio, cases):
+            continue
+        write_text(to, _written(evals, llms, ratio, to))
+        if not usable:
+            return ratio, nothing
+        splits = make_splits(config := load_config(to))
+        if not (problem := why_too_few(config, splits)):
+            train, val = splits.train.tasks, splits.val.tasks
+            return ratio, config.power(len(train), len(val), clusters_of(val))
+    write_measured(evals, llms, to)
+    if not usable:
+        return _ALL_MEASURE, nothing
+    more = range(cases + 1, _MOST_CASES)
+    enough = (n for n in more if any(_is_enough(config, one, n) for one in _RATIOS))
+    needs = f"training it needs at least {next(enough, _MOST_CASES)} cases to prove a gain"
+    return _ALL_MEASURE, (
+        f"how well the skill does on {counted(usable, 'case')}; {problem or needs}"
+    )
+
+
+def why_too_few(config: RunConfig, splits: Splits) -> str:
+    """Return why a training on these tasks could prove nothing, or ""."""
+    train, val = splits.train.tasks, splits.val.tasks
+    return config.why_hopeless(len(train), len(val), clusters_of(val))
 
 
 def _is_enough(config: RunConfig, ratio: str, cases: int) -> bool:
-    train, val, test = _sizes(ratio, cases)
-    return bool(train and val and test) and not config.why_hopeless(train, val)
-
-
-def _sizes(ratio: str, cases: int) -> list[int]:
+    """Tell whether a training on this many different cases could prove something."""
     pattern = dealing_pattern(parse_ratio(ratio))
     dealt = Counter(pattern[at % len(pattern)] for at in range(cases))
-    return [dealt[split] for split in range(3)]
-
-
-def _proof(config: RunConfig, cases: int) -> str:
-    if not cases:
-        return "nothing, until a case can be scored"
-    if (ratio := _ratio(config, cases)) != _ALL_MEASURE:
-        train, val, _ = _sizes(ratio, cases)
-        return config.power(train, val)
-    more = range(cases + 1, _MOST_CASES)
-    needed = next((n for n in more if _ratio(config, n) != _ALL_MEASURE), _MOST_CASES)
-    return (
-        f"how well the skill does on {counted(cases, 'case')}; training it needs at least "
-        f"{needed} cases to prove a gain"
-    )
+    train, val, test = (dealt[split] for split in range(3))
+    return bool(train and val and test) and not config.why_hopeless(train, val)

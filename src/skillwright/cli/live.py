@@ -257,6 +257,9 @@ def make_report(folder: Path) -> str:
     return html_report(folder)
 
 
+_IDLE = ("skip_no_content", "skip_no_change")  # updates of an epoch that `runs show` lists
+
+
 def narrate(event: RlEvent) -> list[str]:
     """Format an event as lines of console markup; none for frequent events."""
     match event:
@@ -272,7 +275,7 @@ def narrate(event: RlEvent) -> list[str]:
             return _colored(style, release_lines(event.verdict))
         case Caveat():
             return [f"[yellow]{escape(event.text)}[/]"]
-        case EpochEnded() if event.action:
+        case EpochEnded() if event.action and (event.remarks or event.action not in _IDLE):
             return [*_decision(event), *_remarks(event)]
         case EpochEnded() if event.remarks:
             return [f"[yellow]meta skill of epoch {event.epoch}[/]:", *_remarks(event)]
@@ -284,8 +287,6 @@ def _introduce(event: RunStarted) -> list[str]:
     lines = [f"[bold]{escape(event.name)}[/]  [dim]{escape(event.folder)}[/]"]
     lines += [f"  {role}: {escape(llm)}" for role, llm in event.llms.items()]
     lines += [f"  {escape(fact)}" for fact in event.facts]
-    if any(llm.startswith("scripted:") for llm in event.llms.values()):
-        lines.append("  [yellow]scripted models are programs, not language models[/]")
     if event.resumed_at is not None:
         lines.append(f"  continues at step {event.resumed_at}")
     return lines

@@ -18,6 +18,7 @@ from skillwright.models import (
     read_gguf,
     weights_at_hand,
 )
+from skillwright.models.gguf import template_beside
 from skillwright.models.weights import EXAMPLE
 
 app = typer.Typer(help="Look at model backends.", no_args_is_help=True)
@@ -51,7 +52,7 @@ def list_(
 def _described(weights: LocalWeights) -> dict[str, Any]:
     said = {"name": weights.name, "path": str(weights.path.absolute()), "bytes": weights.size}
     try:
-        header = read_gguf(weights.path)
+        header, template = read_gguf(weights.path), template_beside(weights.path)
     except DataError as error:
         return {**said, "problem": str(error)}
     return {
@@ -59,7 +60,7 @@ def _described(weights: LocalWeights) -> dict[str, Any]:
         "model": header.name,
         "parameters": header.parameters,
         "trained_context": header.context_length,
-        "problem": "" if header.chat_template else "it has no chat template",
+        "problem": "" if header.chat_template or template else "it has no chat template",
     }
 
 

@@ -36,6 +36,7 @@ from skillwright.cli.versions import log, restore, show
 from skillwright.cli.words import counted, make_console, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import read_text, write_text
+from skillwright.core.skill_file import SKILL_FILE
 from skillwright.evaluation import BoundedGain
 from skillwright.jobs.inspect import (
     MARGIN,
@@ -176,7 +177,7 @@ def export_(  # noqa: PLR0913 - each is an option
         place = output or PLACES.get(to)
         found = None if _is_of_no_run(where) else find_skill(where, root)
         if found is not None and not name and (place is None or began_with_folder(found.run)):
-            folder = Path(to) if place is None else place / folder_of(found.run).resolve().name
+            folder = _target(to) if place is None else place / folder_of(found.run).resolve().name
             plan = asyncio.run(plan_folder_export(found, folder, sign))
             if not dry_run:
                 plan.write()
@@ -197,6 +198,17 @@ def export_(  # noqa: PLR0913 - each is an option
     else:
         result = {**plan.to_dict(), "written": not dry_run}
         print_result(as_json, result, lambda: _show_change(plan, written=not dry_run))
+
+
+def _target(to: str) -> Path:
+    """Return the folder of the SKILL.md that ``--to`` names; a new one is never made by it."""
+    folder = Path(to).parent if Path(to).name == SKILL_FILE else Path(to)
+    if (folder / SKILL_FILE).is_file():
+        return folder
+    raise UsageError(
+        f"--to {to}: there is no skill. It names the folder of the SKILL.md that the run began "
+        f"with, or claude, codex or agents; --output DIR makes a copy in a new folder"
+    )
 
 
 def _show_change(plan: FolderExport, *, written: bool) -> None:

@@ -119,7 +119,7 @@ def _endings(state: TrainState) -> Iterator[str]:
     if state.cut_by_budget:
         yield (
             f"[yellow]stopped early[/]: the budget paid for {state.last_step} of "
-            f"{state.cut_by_budget} steps; a new run with a larger one goes further"
+            f"{state.cut_by_budget} steps; {_how_to_continue(state)}"
         )
     if state.two_levels:
         return
@@ -133,8 +133,14 @@ def _endings(state: TrainState) -> Iterator[str]:
         )
 
 
+def _how_to_continue(state: TrainState) -> str:
+    if state.failed_to_prove and not state.ledger.share:
+        return "a new run with a larger one goes further"
+    return "`skillwright resume` with a larger one continues"
+
+
 def gain_lines(report: SplitReport) -> Iterator[str]:
-    """Yield the gain of each artifact over the first, equal ones together."""
+    """Yield the gain of each artifact over the first, equal ones together, and the caveat."""
     baseline, *headings = _columns(report.tables)
     for heading in headings:
         label = heading.split(" = ")[0]
@@ -150,6 +156,8 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
             f"{_words(heading)} over {_words(baseline)}: [bold]{effect.gain:+.3f}[/] mean reward "
             f"({bounds})"
         )
+    if report.caveat:
+        yield f"[yellow]{escape(report.caveat)}[/]"
 
 
 def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> None:

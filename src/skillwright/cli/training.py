@@ -236,7 +236,7 @@ def resume(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a stopped run or study, with the decisions of an uninterrupted run."""
+    """Continue a stopped run or study; it ends as it would have without the stop."""
     if is_rl_run(run, root):
         with exit_codes():
             _refuse_proof(prove, "one of `skillwright rl`, which tests its release by itself")

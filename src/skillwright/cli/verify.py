@@ -82,7 +82,7 @@ def show_taken(console: Console, taken: "ExportedSkills") -> None:
             2,
             Text(
                 f"trigger test: F1 {score.f1:.3f} (precision {score.precision:.3f}, recall "
-                f"{score.recall:.3f}) on {score.own} held-out tasks, among {score.neighbors} "
+                f"{score.recall:.3f}) on {score.own} val tasks, among {score.neighbors} "
                 f"other skills with {score.others} tasks"
             ),
         )

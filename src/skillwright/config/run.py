@@ -5,6 +5,7 @@ Keys that only ``run.parity`` changes are left out of the JSON schema (`SkipJson
 
 import re
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -23,6 +24,7 @@ from skillwright.config.readers import fill_in
 from skillwright.config.yaml_files import validated_section
 from skillwright.core import did_you_mean
 from skillwright.core.settings import Settings
+from skillwright.datasets.clusters import clusters_line, independent_tasks
 from skillwright.entry_points import entry_points
 from skillwright.evaluation import AlphaLedger, ExploreGate, Gate, power_text, why_hopeless
 from skillwright.models import ModelConfig, Prices, ScriptedConfig, find_backend
@@ -30,6 +32,7 @@ from skillwright.rollout import PlayLimits
 from skillwright.rollout.workers import ENGINES, Cluster
 from skillwright.textopt import EditTerms, ReflectTerms
 
+NO_CLUSTERS: Mapping[str, str] = MappingProxyType({})
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -360,9 +363,12 @@ class RunConfig(Settings):
         again = not self.budget.is_set
         return gate.ledger(alpha, self.decisions(train_tasks), second_release=again)
 
-    def power(self, train_tasks: int, val_tasks: int) -> str:
-        """Describe the smallest gain that the gate can detect, for task counts >= 1."""
-        return power_text(self.evaluation.gate, self.ledger(train_tasks), val_tasks)
+    def power(self, train_tasks: int, val_tasks: int, clusters: Mapping[str, str]) -> str:
+        """Describe the smallest gain that the gate can detect; arguments as of `why_hopeless`."""
+        count = independent_tasks(val_tasks, clusters)
+        copies = clusters_line(val_tasks, clusters)
+        said = power_text(self.evaluation.gate, self.ledger(train_tasks), count)
+        return f"{said}; {copies}" if copies else said
 
     @property
     def current_may_differ_from_best(self) -> bool:
@@ -370,14 +376,20 @@ class RunConfig(Settings):
         gate = self.evaluation.gate
         return gate.accepts_all or gate.release is not None or self.optimizer.has_ungated_changes
 
-    def why_hopeless(self, train_tasks: int, val_tasks: int) -> str:
+    def why_hopeless(
+        self, train_tasks: int, val_tasks: int, clusters: Mapping[str, str] = NO_CLUSTERS
+    ) -> str:
         """Say why no candidate could ever pass the gate, or return "".
 
         Args:
             train_tasks: Training tasks, at least 1; the smallest number, where it is uncertain.
             val_tasks: Val tasks for the gate.
+            clusters: Cluster by id of those that are in one; it counts as one task.
         """
-        return why_hopeless(self.evaluation.gate, self.ledger(train_tasks), val_tasks)
+        count = independent_tasks(val_tasks, clusters)
+        said = why_hopeless(self.evaluation.gate, self.ledger(train_tasks), count)
+        copies = clusters_line(val_tasks, clusters)
+        return f"{said} ({copies})" if said and copies else said
 
     @model_validator(mode="before")
     @classmethod

@@ -85,7 +85,7 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
             "status": status_of(summary),
             "pace": pace_of(summary, reader),
             "stopped": summary.stopped,
-            "caveats": summary.state.caveats if summary.state else (),
+            "caveats": summary.caveats,
             "replies": summary.state.all_replies if summary.state else Replies(),
             "remarked": [one for one in reader.remarks() if one[2] != (summary.stopped,)],
             "events": reader.store.events()[-8:],

@@ -123,7 +123,7 @@ def markdown_report(folder: Path) -> str:
 
 def _troubles(summary: RunSummary, reader: RunReader) -> Iterator[str]:
     """Yield why a run stopped, remarks on scores and replies, and failures."""
-    for one in summary.state.caveats if summary.state else ():
+    for one in summary.caveats:
         yield f"**{_words(one)}**"
     if summary.stopped:
         yield f"**Stopped:** {_words(summary.stopped)}"

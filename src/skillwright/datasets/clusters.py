@@ -164,7 +164,7 @@ def independent_tasks(tasks: int, clusters: Mapping[str, str]) -> int:
 
 
 def clusters_line(tasks: int, clusters: Mapping[str, str]) -> str:
-    """Return a line on the clusters of val tasks, with the largest one; "" if none has two."""
+    """Return a line on how val tasks count, with the largest cluster; "" if all are different."""
     count = independent_tasks(tasks, clusters)
     if count == tasks:
         return ""
@@ -172,7 +172,6 @@ def clusters_line(tasks: int, clusters: Mapping[str, str]) -> str:
     members = [task_id for task_id, name in clusters.items() if name == largest]
     more = f" and {size - 3} more" if size > 3 else ""
     return (
-        f"the {tasks} val tasks are {count} clusters of tasks that say nearly the same, and tests "
-        f"count a cluster once; the largest: {', '.join(members[:3])}{more}. In a table, a column "
-        "(env.data.cluster_column) decides otherwise"
+        f"the {tasks} val tasks count as {count}: near copies count once, such as "
+        f"{', '.join(members[:3])}{more} (in a table, env.data.cluster_column decides)"
     )

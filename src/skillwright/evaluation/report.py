@@ -136,6 +136,7 @@ class SplitReport(JsonRecord):
         gains: Gain of each other artifact over the baseline in mean reward, on pairs of equal
             task and draw.
         judged: The same in the metric of the run's gate; empty without a gate.
+        opened_before: Runs in the same folder that opened equal tasks before, by name.
     """
 
     split: str
@@ -143,6 +144,18 @@ class SplitReport(JsonRecord):
     tables: Mapping[str, ScoreTable]
     gains: Mapping[str, PairedEffect]
     judged: Mapping[str, PairedEffect] = field(default_factory=dict)
+    opened_before: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def caveat(self) -> str:
+        """Say that earlier runs opened the same tasks, or ""."""
+        if not self.opened_before:
+            return ""
+        names, more = ", ".join(self.opened_before[:3]), len(self.opened_before) - 3
+        return (
+            f"These {self.split} tasks were opened before, by {names}"
+            f"{f' and {more} more runs' if more > 0 else ''}: choices made since then may fit them."
+        )
 
     @classmethod
     def of(

@@ -14,6 +14,9 @@ from typing import Any
 
 from skillwright.core import DataError
 
+EXAMPLE_TEMPLATE = r"{% for m in messages %}{{ m.content + '\n' }}{% endfor %}"
+"""Template for weights that only continue a text."""
+
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _DEFAULT_ALIGNMENT = 32
@@ -102,6 +105,32 @@ def _read(path: Path, size: int, changed_ns: int) -> GgufHeader:
                 return _Reader(view, path).header()
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def template_beside(path: Path) -> str | None:
+    """Return the chat template that is kept next to weights, in ``NAME.jinja``; else ``None``.
+
+    Raises:
+        DataError: The file is no template of a conversation.
+    """
+    file = path.with_suffix(".jinja")
+    if not file.exists():
+        return None
+    from jinja2 import Environment, TemplateSyntaxError
+
+    try:
+        text = file.read_text(encoding="utf-8")
+        Environment(extensions=["jinja2.ext.loopcontrols"]).parse(text)
+    except UnicodeDecodeError as error:
+        raise DataError(f"the chat template {file} is not UTF-8 ({error})") from error
+    except OSError as error:
+        raise DataError(f"the chat template {file} cannot be read: {error}") from error
+    except TemplateSyntaxError as error:
+        raise DataError(f"the chat template {file}, line {error.lineno}: {error}") from error
+    if "messages" not in text:
+        why = "does not read messages" if text.strip() else "is empty"
+        raise DataError(f"the chat template {file} {why}; such as: {EXAMPLE_TEMPLATE}")
+    return text
 
 
 class _Reader:

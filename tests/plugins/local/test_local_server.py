@@ -325,10 +325,47 @@ def test_weights_or_a_library_that_are_missing_are_named(weights, monkeypatch):
             make_model(LocalConfig(model=str(weights)), client)
 
 
-def test_weights_without_a_chat_template_are_refused(tmp_path):
-    path = tmp_path / "base.gguf"
+def base_weights(folder):
+    path = folder / "base.gguf"
     path.write_bytes(tiny_gguf().replace(b"tokenizer.chat_template", b"tokenizer.chat_tomplate"))
-    with pytest.raises(ConfigError, match="no chat template"):
+    return path
+
+
+def test_weights_without_a_chat_template_are_refused_with_the_file_to_write(tmp_path):
+    path = base_weights(tmp_path)
+    with pytest.raises(ConfigError, match="no chat template") as refused:
+        make_model(LocalConfig(model=str(path)), HttpClient())
+    assert str(tmp_path / "base.jinja") in str(refused.value)
+    assert "system: merge" in str(refused.value)
+
+
+async def test_a_template_file_next_to_the_weights_is_what_the_server_is_given(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(local_server, "PROGRAM", FAKE)
+    path = base_weights(tmp_path)
+    config = LocalConfig(model=str(path))
+    before = config.what_matters()
+    (tmp_path / "base.jinja").write_text("{{ messages[-1].content }}", encoding="utf-8")
+    assert config.what_matters() != before
+    async with HttpClient() as client:
+        said = await ask(make_model(config, client))
+    assert said["template"] == "{{ messages[-1].content }}"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (b"You are a clerk.", "does not read messages"),
+        (b"{% for one in messages %}", "line 1"),
+    ],
+)
+def test_a_template_file_that_cannot_be_one_is_refused_by_name(tmp_path, content, said):
+    path = base_weights(tmp_path)
+    (tmp_path / "base.jinja").write_bytes(content)
+    with pytest.raises(DataError, match=rf"base\.jinja.*{said}"):
         make_model(LocalConfig(model=str(path)), HttpClient())
 
 

@@ -5,6 +5,7 @@ Nothing that cannot be checked counts as wrong: it is left out, with the reason.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skillwright.core import DataError
@@ -55,7 +56,8 @@ async def checked(court: "Court", prompt: str, reply: str, right: Mapping[str, A
     feedback = f"{said} Not: {'; '.join(failed)}" if failed else said
     holds = [held[at][0] for at in sorted(held)]
     # The hint may reach the agent, which must not know the assertions.
-    return read_verdict({"score": score, "feedback": feedback, "hint": said, "holds": holds})
+    grade = read_verdict({"score": score, "feedback": feedback, "hint": said, "holds": holds})
+    return replace(grade, reason=said.rstrip(".") if failed else "")
 
 
 async def _follows(rule: str, values: Sequence[str], reply: str) -> bool:

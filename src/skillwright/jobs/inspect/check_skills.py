@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +38,7 @@ class CheckRequest:
     Attributes:
         new: The new skill: a file, a folder, or a version of a run.
         against: The old one: the same, or a revision of the new one in git; "" is no skill.
-        config: The configuration that is played; ``None`` is that of the run ``new``.
+        config: The configuration that is played; ``None`` is that of a run among the skills.
         overrides: Settings over it, such as ``env.data.test=20``.
         root: The folder that holds runs; ``None`` is that of the configuration.
         split: The tasks; ``None`` is ``test``, or ``val`` of an adapter.
@@ -101,7 +102,7 @@ async def begin_model_check(request: CheckRequest, model: str) -> tuple[Run, Sto
 def _settings(request: CheckRequest) -> tuple[Path, RunConfig]:
     """Return the folder of runs, and the configuration under the name of a check."""
     root = request.root or Path("runs")
-    settings = load_config(request.config or _config_of(request.new, root), request.overrides)
+    settings = load_config(request.config or _config_of(request, root), request.overrides)
     named = settings.run.model_copy(update={"name": f"{settings.run.name}-check"})
     if request.root is not None:
         named = named.model_copy(update={"root": str(root)})
@@ -122,9 +123,14 @@ def _split(split: SplitName | None, settings: RunConfig) -> SplitName:
     return "val"
 
 
-def _config_of(new: str, root: Path) -> Path:
-    """Return the configuration of the run that is checked."""
-    if not Path(new).exists() or (Path(new) / CONFIG_NAME).is_file():
+def _config_of(request: CheckRequest, root: Path) -> Path:
+    """Return the configuration of the run that is checked, or that is checked against."""
+    new = request.new
+    for where in filter(None, (new, request.against)):
+        if not Path(where).is_dir() or (Path(where) / CONFIG_NAME).is_file():
+            with suppress(RunError):  # a file of no run, or a git revision
+                return find_skill(where, root).run / CONFIG_NAME
+    if not Path(new).exists():
         return find_run(new.rpartition("@")[0] or new, root) / CONFIG_NAME
     near = sorted(one.name for one in Path().glob("*.y*ml"))
     such = f", such as --config {shlex.quote(near[0])}" if near else ""

@@ -51,11 +51,12 @@ from skillwright.core import (
     UsageError,
 )
 from skillwright.core.concurrency import together
-from skillwright.core.jsonio import JsonRecord, read_text, text_digest, write_text
+from skillwright.core.jsonio import JsonRecord, read_text, text_digest
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.datasets.clusters import near_clusters
 from skillwright.evaluation import AlphaLedger, PairedGate, Terms, Verdict, tasks_needed
 from skillwright.jobs.inspect.evidence import Evidence, files_of
+from skillwright.jobs.inspect.write_back import write_files
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.tasks import make_splits
 from skillwright.models import HttpClient, ModelConfig, make_model
@@ -201,8 +202,7 @@ def write_description(found: NewDescription) -> list[str]:
         whole = {one: read_text(folder / one, "file") for one in listed} | changed
         changed[SKILL_FILE] = sealed(whole)[SKILL_FILE]
     try:
-        for name, text in changed.items():
-            write_text(folder / name, text)
+        write_files(folder, changed)
     except OSError as error:
         raise UsageError(f"{str(folder)!r} cannot be written: {error}") from error
     return notes

@@ -152,9 +152,7 @@ async def export_document(
     stem = ""
     if run is not None and not text.strip():
         raise UsageError(
-            f"{run.name}@{version} is empty, so there is nothing to take away. "
-            f"`skillwright runs show {run.name}` says why a later version was not proven better; "
-            f"name one all the same, as {run.name}@1, and the folder says that it is not proven."
+            f"{run.name}@{version} is empty, so there is nothing to export. {_other(run)}"
         )
     if run is None:
         notes.append("it is of no run, so nothing proves it and no task is known")
@@ -210,6 +208,20 @@ async def export_bank(bank: Bank, where: str, options: ExportOptions) -> Exporte
     folder = replace(to_agent_skills(bank, options.name or title, written), name=name)
     facts |= {"bank-hash": bank.digest, "skills": str(len(skills) - len(folder.left_out))}
     return _write(folder, tasks, facts, (by, notes, (found, "")), options)
+
+
+def _other(run: Path) -> str:
+    """Say which version of a run to export in the place of an empty one."""
+    with RunStore.open(run / STORE_NAME, read_only=True) as store:
+        proven = restore(load_config(run / CONFIG_NAME), store).proven_version
+    if proven:
+        return (
+            f"{run.name}@{proven} was proven better: name it, or release it with `skill restore`."
+        )
+    return (
+        f"`skillwright runs show {run.name}` says why no later version was proven better; "
+        f"name one all the same, as {run.name}@1, and the folder says that it is not proven."
+    )
 
 
 Client = Literal["claude", "codex", "agents"]
@@ -392,10 +404,11 @@ async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Eviden
 
 def _proof(found: Evidence | str, verdict: Any, notes: list[str]) -> dict[str, str]:
     """Return metadata; a note says why pairs are missing."""
+    facts = gate_facts(encode(verdict) if verdict is not None else {})
     if not isinstance(found, str):
-        return evidence_facts(found)
+        return {**facts, **evidence_facts(found)}
     notes.append(f"the paired scores behind it are left out: {found}")
-    return gate_facts(encode(verdict) if verdict is not None else {})
+    return facts
 
 
 def _caveats(config: RunConfig, store: RunStore, version: int, notes: list[str]) -> dict[str, str]:

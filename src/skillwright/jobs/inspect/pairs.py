@@ -30,6 +30,7 @@ from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import (
     AlphaLedger,
     Draws,
+    Expected,
     Gate,
     ReleaseTest,
     SkillDuel,
@@ -182,7 +183,7 @@ async def _drawn_again(
 
 
 async def _how(decided: Decided, scores: Sequence[TaskPairs]) -> Test:
-    """Describe the test; leave the judged candidates out where they did not matter.
+    """Describe the test, by the method that gives the stored p-value, or the nearest one.
 
     Raises:
         NoEvidence: The scores alone do not lead to the stored verdict.
@@ -190,17 +191,22 @@ async def _how(decided: Decided, scores: Sequence[TaskPairs]) -> Test:
     test, problem = decided.test, ""
     settings = test.model_dump(mode="json") if isinstance(test, Gate) else _settings(test)
     judged = decided.terms.judged
+    found: list[tuple[float, Test]] = []
     for known in ((), SOME_JUDGED, judged) if judged else ((),):
         terms = replace(decided.terms, judged=known)
         seed, method = signs_seed(terms), method_of(settings, terms)
         one = Test(method, decided.ledger.share, seed, settings, terms)
         try:
-            problem = differs(Result.of(decided.verdict), await judge_scores(one, scores))
+            again = await judge_scores(one, scores)
+            problem = differs(Result.of(decided.verdict), again)
         except NoEvidence as error:  # with other first draws
             problem = str(error)
         if not problem:
-            return one
-    raise NoEvidence(f"the scores alone do not lead to the stored verdict: {problem}")
+            far = abs((again.p_value or 0) - (decided.verdict.p_value or 0))
+            found.append((far, one))
+    if not found:
+        raise NoEvidence(f"the scores alone do not lead to the stored verdict: {problem}")
+    return min(found, key=lambda one: one[0])[1]
 
 
 def _measured(config: RunConfig, store: RunStore, tasks: Sequence[Task]) -> Measured:
@@ -254,7 +260,10 @@ def decision_on_document(
             found = _decided(config, store, state, after, event.kind, source)
         state = after
     if found is None:
-        raise NoEvidence("no gate let this version through")
+        proven = state.proven_version
+        by_hand = ", which was released by hand" if version == state.best_version != proven else ""
+        other = f"; version {proven} was proven" if proven else ""
+        raise NoEvidence(f"no test proved version {version}{by_hand}{other}")
     return found
 
 
@@ -318,7 +327,7 @@ def decision_on_bank(
     ]
     sides: tuple[Bank, Bank] = banks.load(entry.before), banks.load(entry.version)
     terms = replace(terms_of(config), judged=choices(map(Verdict.from_dict, judged)))
-    ledger = config.evaluation.gate.ledger(config.evaluation.alpha, first["rounds"])
+    ledger = AlphaLedger(verdict.alpha or config.evaluation.alpha, 1)
     return Decided(
         (source(sides[0]), source(sides[1])),
         (
@@ -343,6 +352,8 @@ def gate_facts(verdict: Mapping[str, Any]) -> dict[str, str]:
     facts: dict[str, str] = {"proven": "yes" if verdict.get("decision") == "accept" else "no"}
     if verdict.get("effect") is not None:
         facts["gain"] = f"{verdict['effect']:+.4f}"
+    if verdict.get("expected") is not None:
+        facts["expected-gain"] = str(Expected.from_dict(verdict["expected"]))
     for name, key in (("p-value", "p_value"), ("alpha", "alpha")):
         if verdict.get(key) is not None:
             facts[name] = f"{verdict[key]:.4g}"

@@ -16,6 +16,7 @@ from pathlib import Path
 from skillwright.config.load import look_at_config
 from skillwright.config.run import RunConfig
 from skillwright.core import RunError, skill_hash
+from skillwright.core.jsonio import read_text
 from skillwright.core.skill import APPENDIX_END, APPENDIX_HEADING, APPENDIX_START
 from skillwright.jobs.listing import made_facts
 from skillwright.jobs.run.launch import find_run
@@ -87,7 +88,7 @@ def _of_file(path: Path, where: str) -> StoredSkill:
     folder = next((one for one in path.resolve().parents if (one / STORE_NAME).is_file()), None)
     if folder is None:
         raise RunError(f"{where} lies in no run's folder; name a run, as in demo@3")
-    wanted = skill_hash(path.read_text(encoding="utf-8"))
+    wanted = skill_hash(read_text(path, "skill"))
     with RunStore.open(folder / STORE_NAME, read_only=True) as store:
         for one in _versions(store, folder):
             if one.hash == wanted:

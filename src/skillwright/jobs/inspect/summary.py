@@ -11,7 +11,7 @@ from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
-from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, RL, SERVE, Kind
+from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, RL, SERVE
 from skillwright.jobs.listing import ListedRun
 from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.resume import why_stopped
@@ -54,6 +54,12 @@ class RunSummary(ListedRun):
     mode_facts: Mapping[str, Any] = field(default_factory=dict)
     turns: TurnEnds | None = None
     stopped: str = ""
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Sentences that readers of a training's result must know."""
+        trained = self.state or self.rl
+        return trained.caveats if trained else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
@@ -111,7 +117,10 @@ def with_turns(summary: RunSummary) -> RunSummary:
 
 def is_finished(run: Run) -> bool:
     """Tell whether a run that this process works on is finished."""
-    return bool(run.store.events(Kind.FINISHED if run.plan is None else EVALUATED))
+    if run.plan is not None:
+        return bool(run.store.events(EVALUATED))
+    state = restore(run.config, run.store)
+    return state.finished and not state.continues_under(run.config.budget)
 
 
 def summarize_runs(root: Path) -> list[RunSummary]:

@@ -25,7 +25,6 @@ from skillwright.jobs.inspect.standard import advice, broken_links, errors
 
 Outcome = Literal["pass", "fail", "advice", "skipped"]
 _MOST_NAMED = 5
-_OF_OURS = ("files", "hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,11 @@ async def _verified(path: Path, trusted: Any) -> Verified:
         files = _none("files", _wrong_files(folder, metadata), "those that were exported")
         checks += [files, _hash(folder, metadata)]
     else:
-        unknown = "skillwright did not write this SKILL.md"
-        checks += [Checked(one, "skipped", unknown) for one in _OF_OURS]
+        covers = "; the evidence covers them" if (folder / EVIDENCE_FILE).is_file() else ""
+        checks.append(
+            Checked("files", "skipped", f"only a SKILL.md of an export lists them{covers}")
+        )
+        checks.append(Checked("hash", "skipped", "only a SKILL.md of an export holds one"))
     if refuted := metadata.get("refuted"):
         checks.append(Checked("test", "fail", str(refuted)))
     if memorized := metadata.get("memorized"):
@@ -147,7 +149,7 @@ async def _evidence(
     file = folder / EVIDENCE_FILE
     if not file.is_file():
         claims = metadata.get("proven") == "yes"
-        why = "the paired scores are not in the folder" if claims else "nothing is claimed"
+        why = "the paired scores are not in the folder" if claims else "the skill claims no proof"
         unsigned = [Checked("signature", "fail", "there is no evidence")] if trusted else []
         return [*(Checked(one, "skipped", why) for one in ("evidence", "metadata")), *unsigned], ()
     try:

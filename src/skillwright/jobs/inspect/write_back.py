@@ -53,7 +53,7 @@ class FolderExport:
         }
 
     def write(self) -> None:
-        """Write the changed files, one after another, each whole or not at all.
+        """Write the changed files, all or none.
 
         Raises:
             UsageError: The folder cannot be written.
@@ -64,18 +64,35 @@ class FolderExport:
                 shutil.copytree(
                     self.copied_from, self.folder, symlinks=True, ignore=ignored, dirs_exist_ok=True
                 )
-            for name, text in self.changed.items():
-                path = self.folder / name
-                mode = path.stat().st_mode if path.exists() else None
-                write_text(path, text)
-                if mode is not None:
-                    path.chmod(mode)
+            write_files(self.folder, self.changed)
             if self.is_stale:
                 (self.folder / EVIDENCE_FILE).unlink()
                 with suppress(OSError):  # other files are in it
                     (self.folder / EVIDENCE_FILE).parent.rmdir()
         except OSError as error:
             raise UsageError(f"{str(self.folder)!r} cannot be written: {error}") from error
+
+
+def write_files(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files of a folder with their modes; if one cannot be written, put the others back.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    before: dict[Path, bytes | None] = {}
+    try:
+        for name, text in texts.items():
+            path = folder / name
+            old, mode = (path.read_bytes(), path.stat().st_mode) if path.exists() else (None, None)
+            write_text(path, text)
+            before[path] = old
+            if mode is not None:
+                path.chmod(mode)
+    except OSError:
+        for path, old in before.items():
+            with suppress(OSError):
+                path.unlink() if old is None else path.write_bytes(old)
+        raise
 
 
 def began_with_folder(run: Path) -> bool:
@@ -177,7 +194,7 @@ async def _evidence(
         return f"not proven, so without evidence: {found}", ""
     said = (
         f"proven: {found.text.name} gained {found.result.effect or 0:+.3f} over "
-        f"{found.compared_with.name} on {len(found.scores)} held-out tasks"
+        f"{found.compared_with.name} on {len(found.scores)} val tasks"
         f"{''.join(f'. {one}' for one in against.values())}"
     )
     return said, evidence_text(found, files, skill.text, sign_with)

@@ -127,7 +127,7 @@ class EpochEnded:
     remarks: tuple[str, ...] = ()
 
 
-SHOWN_AS = {"best": "released", "final": "current"}
+SHOWN_AS = {"empty": "no skill", "best": "released", "final": "current"}
 """What people are shown for the names of artifacts in stored reports of a training."""
 
 

@@ -1,17 +1,19 @@
 """Resume a run: rebuild its state, and refuse other tasks or settings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 from skillwright.config.yaml_files import merge_layers, read_layers
-from skillwright.core import ConfigError, DataError
+from skillwright.core import ConfigError, DataError, RunError
 from skillwright.core.jsonio import digest, dumps
 from skillwright.core.secrets import REDACTED
+from skillwright.jobs.kinds import MADE, STUDY_NAME, Kind, RlKind
 from skillwright.runs import Event, RunStore
-from skillwright.runs.folder import CONFIG_NAME
+from skillwright.runs.folder import CONFIG_NAME, list_runs
 
 # The state of a run is rebuilt from its event log alone, so a resumed run decides as an
 # uninterrupted one.
@@ -109,6 +111,34 @@ def refuse_other_tasks(store: RunStore, facts: Mapping[str, Any]) -> None:
                 f"the {split} tasks are not those that the run began with ({change}): results "
                 "before and after could not be compared. Restore the data, or start a new run."
             )
+
+
+def opened_before(store: RunStore) -> tuple[str, ...]:
+    """Return the names of other runs in the folder that opened equal test tasks before this one.
+
+    Seeds of a study share them by design, and are not named.
+    """
+    opened, content = _test_opened(store)
+    root, found = store.folder.parent, []
+    if opened is None or not content or (root / STUDY_NAME).is_file():
+        return ()
+    for other in list_runs(root):
+        with suppress(RunError), RunStore.open(other.store_path, read_only=True) as kept:
+            when, theirs = _test_opened(kept)
+            if when is not None and when < opened and theirs == content:
+                found.append(other.name)
+    return tuple(found)
+
+
+def _test_opened(store: RunStore) -> tuple[float | None, str]:
+    """Return when a training or an evaluation opened its test tasks, and their digest."""
+    events = [*store.events(Kind.TEST_OPENED), *store.events(RlKind.TEST_OPENED)]
+    events += [one for one in store.events(MADE) if one.payload.get("split") == "test"]
+    tasks = store.events(TASKS)
+    test = tasks[0].payload["test"] if tasks else {}
+    return (events[0].time if events else None), test.get("content", "") if test.get(
+        "tasks"
+    ) else ""
 
 
 def train_tasks(store: RunStore) -> int | None:

@@ -12,7 +12,7 @@ from skillwright.bank import LexicalEmbedder
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, Task
 from skillwright.datasets import Splits
-from skillwright.datasets.clusters import clusters_line, clusters_of, independent_tasks
+from skillwright.datasets.clusters import clusters_of
 from skillwright.jobs.run.bank_source import DocumentAndBank, bank_source, read_injected_bank
 from skillwright.jobs.run.estimate import (
     ACCEPTED_SHARE,
@@ -93,11 +93,8 @@ async def estimate(config: RunConfig, skill: str, turns: int | None = None) -> E
     questions = _Questions(config, llms[1], assumed, episodes.transcript_tokens, length)
     played = [episodes.stage(*about) for about in _played(config, splits, bool(skill.strip()))]
     asked = [questions.stage(*about) for about in questions.asked(steps)]
-    clusters = clusters_of(splits.val.tasks)
-    independent = independent_tasks(len(splits.val.tasks), clusters)
-    power = config.power(len(splits.train.tasks), independent)
-    if copies := clusters_line(len(splits.val.tasks), clusters):
-        power = f"{power}; {copies}"
+    train, val = splits.train.tasks, splits.val.tasks
+    power = config.power(len(train), len(val), clusters_of(val))
     return replace(episodes.estimate(played, asked, llms), power=power)
 
 

@@ -22,7 +22,7 @@ from skillwright.evaluation import (
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import StepRef, terms_of
 from skillwright.jobs.run.progress import ReleaseTested, StageStarted
-from skillwright.jobs.run.resume import write_down
+from skillwright.jobs.run.resume import opened_before, write_down
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import epoch_ended, scores_of
 from skillwright.jobs.text.replies import Account, account_of_calls
@@ -124,7 +124,7 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
     if last == best or (state.final is not None and not state.two_levels):
         return state
     if run.gate.release is not None:
-        if state.skill_version in state.tested or state.failed_to_prove:
+        if state.is_tested or state.failed_to_prove:
             return state
         return await run_release_test(run, state, run.gate.release)
     if run.config.run.parity and not run.config.evaluation.test:
@@ -155,7 +155,9 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     known = current_skill(run, state)
     terms = replace(
         terms_of(run.config, run.bench.clusters),
+        plays_whole=run.bench.plays_whole,
         judged=choices(state.verdicts),
+        seen=state.seen,
         repeats=None if known is None else known.repeats,
         rollouts=rollouts_left(run, state, replayed(run, draws)),
     )
@@ -252,11 +254,12 @@ async def duel(
     first = first_draw(run.gate, state.accepts, len(state.seen) - 1)
     terms = terms_of(run.config, run.bench.clusters)
     draws = Draws(run.config.run.seed, first=first, step=place.step)
+    terms = replace(terms, plays_whole=run.bench.plays_whole)
     if run.gate.believes:
         terms = replace(
             terms,
             seen=state.seen,
-            step_cost=step_cost(run),
+            step_cost=step_cost(run, place.step),
             rollouts=rollouts_for_steps(run, rollouts_left(run, state, replayed(run, draws))),
             train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )
@@ -448,6 +451,7 @@ def _baselines(run: TrainParts) -> dict[str, str]:
 def _report(run: TrainParts, state: TrainState, results: Results) -> TrainState:
     metric = run.gate.scores(terms_of(run.config))
     report = SplitReport.of("test", results, run.config.env.success_threshold, metric)
+    report = replace(report, opened_before=opened_before(run.store))
     _tell(run, report)
     return write_down(run.store, state, Kind.TEST, report.to_dict())
 

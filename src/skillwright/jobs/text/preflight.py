@@ -11,7 +11,6 @@ from skillwright.core import (
     SkillwrightError,
 )
 from skillwright.core.waits import waiting
-from skillwright.datasets.clusters import clusters_line, independent_tasks
 from skillwright.jobs.run.bank_source import refuse_bank
 from skillwright.jobs.run.launch import read_initial_skill
 from skillwright.jobs.run.money import refuse_unpriced
@@ -116,10 +115,8 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
     named = (f"{count} {split}" for count, split in zip(counts, sizes._fields, strict=True))
     found = [Finding("tasks and skill", Health.OK, ", ".join(named))]
     if sizes.val:
-        if copies := clusters_line(sizes.val, clusters):
-            found.append(Finding("val tasks", Health.NOTE, copies))
-        independent = independent_tasks(sizes.val, clusters)
-        found.append(Finding("proof", Health.OK, config.power(sizes.train, independent)))
+        proof = config.power(sizes.train, sizes.val, clusters)
+        found.append(Finding("proof", Health.OK, proof))
     return found, tools
 
 

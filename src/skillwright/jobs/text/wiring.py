@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, Sampling
-from skillwright.datasets.clusters import clusters_line, independent_tasks
 from skillwright.evaluation import Gate
 from skillwright.jobs.run.bank_source import injected_bank
 from skillwright.jobs.run.bench import (
@@ -226,13 +225,8 @@ def refuse_hopeless_gate(
         ConfigError: The gate is hopeless, or there are no train or val tasks.
     """
     refuse_untrainable(train_tasks, val_tasks)
-    problem = config.why_hopeless(train_tasks, independent_tasks(val_tasks, clusters))
-    if problem:
-        copies = clusters_line(val_tasks, clusters)
-        raise ConfigError(
-            f"{problem}{f' ({copies})' if copies else ''}. Add val tasks, or use "
-            "evaluation.gate.kind 'strict'"
-        )
+    if problem := config.why_hopeless(train_tasks, val_tasks, clusters):
+        raise ConfigError(f"{problem}. Add val tasks, or use evaluation.gate.kind 'strict'")
 
 
 def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) -> int:

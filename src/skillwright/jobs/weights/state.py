@@ -215,6 +215,11 @@ class RlState:
         return why_refuted(self.release, found)
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        """Sentences that readers of the run's result must know."""
+        return tuple(filter(None, (self.refuted, self.test.caveat if self.test else "")))
+
+    @property
     def first_version(self) -> int:
         """The version of the first bank, or 0."""
         return int(self.bank["version"]) if self.bank else 0

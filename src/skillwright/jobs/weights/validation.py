@@ -29,7 +29,7 @@ from skillwright.evaluation import (
 from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.progress import ReleaseTested, Scored, StageStarted
-from skillwright.jobs.run.resume import write_down
+from skillwright.jobs.run.resume import opened_before, write_down
 from skillwright.jobs.weights.bank import bank_without
 from skillwright.jobs.weights.injected import other_scopes
 from skillwright.jobs.weights.state import (
@@ -214,6 +214,7 @@ async def open_sealed(
     refuse_no_score([result for played in results.values() for result in played])
     metric = run.config.evaluation.gate.scores(terms_of(run.config))
     report = SplitReport.of("test", results, run.config.env.success_threshold, metric)
+    report = replace(report, opened_before=opened_before(run.store))
     for name, table in report.tables.items():
         run.callback.on_event(Scored(name, report.split, table.overall))
     keys = {name: [one.key for one in played] for name, played in results.items()}

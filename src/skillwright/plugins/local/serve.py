@@ -50,6 +50,8 @@ def _serve(settings: dict[str, Any]) -> Any:
     given.hostnames = ["127.0.0.1"]
     given.port = 0  # the system chooses one that is free
     given.api_keys = [settings["key"]]
+    if settings["template"] is not None:
+        given.chat_template = settings["template"]
     given.n_parallel = settings["slots"]
     given.n_ctx = settings["context"] * settings["slots"]
     for cpu in (given.cpuparams, given.cpuparams_batch):

@@ -32,12 +32,14 @@ class Served:
         slots: Concurrent calls.
         context: Tokens per call, prompt and answer together.
         threads: CPU threads.
+        template: Jinja template of prompts; ``None``: that in the file.
     """
 
     path: str
     slots: int
     context: int
     threads: int
+    template: str | None = None
 
 
 class LocalServer:
@@ -176,6 +178,7 @@ class LocalServer:
             "slots": served.slots,
             "context": served.context,
             "threads": served.threads,
+            "template": served.template,
             "prefixes": str(self.prefixes.folder),
             "key": self.key,
             "parent": os.getpid(),

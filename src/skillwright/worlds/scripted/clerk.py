@@ -127,6 +127,9 @@ _EMPTY: Final = frozenset(
 
 _TASK: Final = re.compile(r"<task>(.*?)</task>", re.DOTALL)
 _EXPECTED: Final = re.compile(r'Expected "([^"\n]+)", and you answered "([^"\n]*)"')
+_LACKS: Final = re.compile(
+    r"<answer>([^<\n]*)</answer>.*? hold\. Not: (?:has|contains) '([^'\n]+)'", re.DOTALL
+)
 _LEAST: Final = 2
 """Minimum number of failed episodes that must support a rule."""
 _MOST_WORDS: Final = 5
@@ -179,6 +182,8 @@ class ClerkAnalyst(LessonAnalyst):
 def _read(episodes: Mapping[str, str]) -> Iterable[_Failed]:
     for name, body in episodes.items():
         task, results = _TASK.search(body), _EXPECTED.findall(body)
+        if task and not results:  # the evals of a skill
+            results = [(right, given) for given, right in _LACKS.findall(body)]
         if task and results:
             yield _Failed(name, task[1], *results[-1])
 

@@ -1,0 +1,1 @@
+"""Rows of published data sets, read out of installed packages: `benchmarks/real_rows.py`."""
