@@ -59,7 +59,7 @@ def _replayed_next(run: TrainParts, state: TrainState) -> int:
     parts = [
         Draws(seed, phase="train", step=step),
         Draws(seed, phase="gate", step=step),
-        release_draws(seed, len(state.tested), state.last_step),
+        release_draws(seed, state.next_test, state.last_step),
     ]
     if not any(one.step == state.last_step for one in state.lines):
         parts.append(line_draws(run, state))
