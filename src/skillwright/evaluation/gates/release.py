@@ -39,7 +39,7 @@ from skillwright.evaluation.gates.judging import (
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.paired import PairedEffect, cluster_means, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Expected, Look, Verdict
 
 if TYPE_CHECKING:  # numpy is imported by the first test, because scoring does not need it
     import numpy as np
@@ -258,7 +258,8 @@ class ReleaseTest:
             return undecidable, look.is_last or (bool(hopeless) and look.is_whole)
         gains, limit = task_gains(look.pairs), look.tested_at(terms)
         if look.repeats:
-            p_value = chosen_p_value(gains, terms.judged, derive_seed("chosen", terms.seed))
+            seed = derive_seed("chosen", terms.seed)
+            p_value = chosen_p_value(gains, terms.judged, seed, terms.clusters)
         else:
             each = {task_id: gains.get(task_id, 0.0) for task_id in look.task_ids}
             p_value = test.look(list(cluster_means(each, terms.clusters).values()), limit)
@@ -267,7 +268,8 @@ class ReleaseTest:
         least = _FUTILE_Z * log2(total / 2) if total > 1 else _FUTILE_Z_AT_ONE
         is_futile = look.is_whole and z_score(gains) < least
         is_over = look.is_last or is_futile
-        decided = self._decide(verdict, effect, look.pairs, limit, terms)
+        known = replace(terms, repeats=look.repeats)
+        decided = self._decide(verdict, effect, look.pairs, limit, known)
         if decided is not None:
             return decided, decided.accepted or is_over
         if not is_over:
@@ -294,10 +296,25 @@ class ReleaseTest:
         if harmed:
             reason = f"Not released: {facts}; but {harmed}."
             return replace(verdict, decision=Decision.REJECT, reason=reason)
+        expected = _expected(pairs, terms)
+        if expected is not None:
+            here = went(replace(effect, interval=None))
+            facts = f"{here} in this test; expected on further tasks {expected}"
         whole = verdict.alpha or limit
         of_all = f", the limit so far (at the end {whole:.2g})" if limit < whole else ""
         reason = f"Proven better: {facts}; p = {p_value:.2g} is within {limit:.2g}{of_all}."
-        return replace(verdict, decision=Decision.ACCEPT, reason=reason)
+        return replace(verdict, decision=Decision.ACCEPT, reason=reason, expected=expected)
+
+
+def _expected(pairs: Sequence[Pair], terms: Terms) -> Expected | None:
+    """Return the gain to expect on further tasks; ``None`` without a belief of the steps."""
+    if not (terms.repeats or terms.seen):
+        return None
+    from skillwright.evaluation.gates.gain import expected_alike, expected_gain
+
+    if terms.repeats:
+        return expected_alike(task_gains(pairs), terms.clusters)
+    return expected_gain(list(terms.seen[0].candidate), terms.seen, pairs, terms.clusters)
 
 
 def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str) -> Verdict:

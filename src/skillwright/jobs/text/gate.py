@@ -157,6 +157,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
         terms_of(run.config, run.bench.clusters),
         plays_whole=run.bench.plays_whole,
         judged=choices(state.verdicts),
+        seen=state.seen,
         repeats=None if known is None else known.repeats,
         rollouts=rollouts_left(run, state, replayed(run, draws)),
     )
