@@ -151,7 +151,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     place = StepRef(state.last_step, state.steps[-1].epoch)
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
-    draws = release_draws(run.config.run.seed, len(state.tested), place.step)
+    draws = release_draws(run.config.run.seed, state.next_test, place.step)
     known = current_skill(run, state)
     terms = replace(
         terms_of(run.config, run.bench.clusters),
@@ -164,6 +164,12 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     if verdict.accepted and (copied := run.bench.memorized(sides[1], run.store.skill(0))):
         verdict = replace(verdict, reason=f"{verdict.reason} {copied}.")
+    if state.repeat and verdict.alpha is not None:
+        said = (
+            f"Training {state.repeat + 1} of this skill folder has alpha {state.ledger.total:.2g}: "
+            f"repetitions share {run.config.evaluation.alpha:g}."
+        )
+        verdict = replace(verdict, reason=f"{verdict.reason} {said}")
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
         store_verdict(run, place, "release", sides[1], verdict)

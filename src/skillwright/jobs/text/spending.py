@@ -57,7 +57,7 @@ def _replayed_next(run: TrainParts, state: TrainState) -> int:
     parts = (
         Draws(seed, phase="train", step=step),
         Draws(seed, phase="gate", step=step),
-        release_draws(seed, len(state.tested), state.last_step),
+        release_draws(seed, state.next_test, state.last_step),
     )
     return sum(replayed(run, draws) for draws in parts)
 

@@ -5,7 +5,7 @@ one would have taken.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core.jsonio import JsonRecord
@@ -19,11 +19,16 @@ from skillwright.evaluation import (
     Verdict,
     why_refuted,
 )
-from skillwright.jobs.kinds import UNUSABLE, Kind
+from skillwright.jobs.kinds import MADE, UNUSABLE, Kind
 from skillwright.jobs.run.resume import rebuild, train_tasks
 from skillwright.jobs.text.replies import Replies
 from skillwright.runs import RunStore
 from skillwright.textopt import StepEntry, StepMemory
+
+LEVEL: Final = "release_level"
+REPEAT: Final = "earlier_trainings"
+"""What the first event of a repeated training of a skill folder says."""
+_TESTS_OF_A_RUN: Final = 1_000
 
 # The records of decisions, from which a run's state is rebuilt.
 
@@ -183,6 +188,7 @@ class TrainState:
         memorized: A sentence on tasks whose answers the released skill holds, or "".
         drift: A sentence on an endpoint whose level moved during the run, or "".
         restored_from: The version that was released by its proof, where a person restored another.
+        repeat: Number of earlier trainings of the same skill folder that tested a release.
     """
 
     memory: StepMemory
@@ -211,6 +217,12 @@ class TrainState:
     memorized: str = ""
     drift: str = ""
     restored_from: int | None = None
+    repeat: int = 0
+
+    @property
+    def next_test(self) -> int:
+        """The number of the next release test; repeated trainings of a folder share no draws."""
+        return self.repeat * _TESTS_OF_A_RUN + len(self.tested)
 
     @property
     def two_levels(self) -> bool:
@@ -483,4 +495,9 @@ def restore(config: RunConfig, store: RunStore) -> TrainState:
 def beginning(config: RunConfig, store: RunStore) -> TrainState:
     """Return the state of a run before its first decision."""
     memory = StepMemory(across_epochs=config.optimizer.memory_across_epochs)
-    return TrainState(memory, config.ledger(train_tasks(store) or 1))
+    ledger = config.ledger(train_tasks(store) or 1)
+    made = store.events(MADE)
+    facts = made[0].payload if made else {}
+    if LEVEL in facts:
+        ledger = replace(ledger, total=facts[LEVEL])
+    return TrainState(memory, ledger, repeat=facts.get(REPEAT, 0))
