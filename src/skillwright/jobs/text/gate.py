@@ -269,7 +269,7 @@ async def duel(
     first = first_draw(run.gate, state.accepts, len(state.seen) - 1)
     terms = terms_of(run.config, run.bench.clusters)
     draws = Draws(run.config.run.seed, first=first, step=place.step)
-    terms = replace(terms, plays_whole=run.bench.plays_whole)
+    terms = replace(terms, plays_whole=run.bench.plays_whole, bonus=run.gate.bonus(*sides))
     if run.gate.believes:
         terms = replace(
             terms,
