@@ -273,9 +273,9 @@ async def trained(
         return run.folder.path, await run_training(run, callback or NullCallback(), made)
 
 
-async def resumed(path: Path, target: Any, optimizer: Any) -> TrainReport:
-    """Continue with a training run."""
-    with open_run(path) as run:
+async def resumed(path: Path, target: Any, optimizer: Any, *overrides: str) -> TrainReport:
+    """Continue with a training run, under other budgets if ``overrides`` say so."""
+    with open_run(path, overrides=overrides) as run:
         return await run_training(run, NullCallback(), llms(target, optimizer))
 
 

@@ -51,15 +51,17 @@ class Outcome(NamedTuple):
     waves: float = NAN
     """Mean number of times that a decision waited for draws."""
     printed: float = NAN
-    """Printed gain of the last proof; NaN without one. The next fields belong to it too."""
+    """Gain that the last proof says to expect; NaN without one. The next fields are its too."""
     low: float = NAN
-    """Lower end of its 95% interval."""
+    """Lower end of the 95% interval of that."""
     high: float = NAN
     """Upper end."""
-    believed: float = NAN
-    """Expected gain before it, by the belief."""
-    doubt: float = NAN
-    """Standard deviation of that."""
+    measured: float = NAN
+    """Gain in the draws of its release test."""
+    measured_low: float = NAN
+    """Lower end of the 95% interval of that, without a correction."""
+    measured_high: float = NAN
+    """Upper end."""
 
 
 Rule = Callable[[Run], Outcome]
@@ -120,6 +122,7 @@ def by_worth(run: Run) -> Outcome:
                 terms = Terms(
                     seed=run.number,
                     judged=choices(verdicts),
+                    seen=seen,
                     repeats=known.repeats,
                     rollouts=run.left,
                 )
@@ -127,7 +130,7 @@ def by_worth(run: Run) -> Outcome:
                 tests += run.cost - before
                 if not verdict.accepted:
                     break
-                released, proof = current, _proof(verdict, known)
+                released, proof = current, _proof(verdict)
                 continue
         if is_last:
             break
@@ -166,10 +169,18 @@ def in_small_chunks(run: Run) -> Outcome:
         explore.GROWTH = usual
 
 
-def _proof(verdict: Verdict, known: CurrentSkill) -> Outcome:
-    low, high = verdict.interval or (NAN, NAN)
-    believed, printed = known.gain, NAN if verdict.effect is None else verdict.effect
-    return Outcome(0, 0, 1, 0, 0, 0, NAN, printed, low, high, believed.mean, believed.error)
+def _proof(verdict: Verdict) -> Outcome:
+    expected, measured = verdict.expected, verdict.effect
+    if expected is None or measured is None:
+        raise RuntimeError("a proof without an expected gain")
+    return Outcome(
+        *(0, 0, 1, 0, 0, 0, NAN),
+        expected.gain,
+        expected.low,
+        expected.high,
+        measured,
+        *(verdict.interval or (NAN, NAN)),
+    )
 
 
 def paired(run: Run) -> Outcome:

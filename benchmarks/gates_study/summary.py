@@ -20,7 +20,6 @@ WORTH_A_RATIO = 0.004  # if SkillOpt's rule gains less than this, a ratio to it 
 ENOUGH = 100  # proofs without which nothing is said about their intervals
 MANY = 300  # runs without which nothing is said about wrong releases of a cell
 FALSE, FALSE_BOUND, NOT_BETTER = 0.05, 0.065, 0.02
-DOUBT_OVERSTATED = 3.0  # the belief's variance by the squared error of its gain, as measured
 COVERED, BIAS = (0.93, 0.97), 0.01
 
 TARGETS = {
@@ -85,43 +84,22 @@ def rule_summary(rule: str, table: Table) -> Row:
 
 
 def _proofs(columns: Mapping[str, Table]) -> Row:
-    """Compare what is printed with proven gains to the truth."""
+    """Compare what is printed with proven gains, and what the test measured, to the truth."""
     there = ~np.isnan(columns["printed"])
-    gain, printed, low, high, believed, doubt = (
-        columns[name][there] for name in ("released", "printed", "low", "high", "believed", "doubt")
-    )
-    known = ~np.isnan(low)
-    covered = (low <= gain) & (gain <= high)
-    shrunken, moved = shrink(printed, high - low, believed, doubt)
-    return {
-        "proofs": int(there.sum()),
-        "bias": float((printed - gain).mean()),
-        "bias_se": _error(printed - gain),
-        "covered": float(covered[known].mean()) if known.any() else None,
-        "belief_bias": float((believed - gain).mean()),
-        "belief_covered": float((np.abs(believed - gain) <= 1.96 * doubt).mean()),
-        "shrunken_bias": float((shrunken - gain)[known].mean()) if known.any() else None,
-        "shrunken_covered": float((np.abs(shrunken - gain) <= moved)[known].mean())
-        if known.any()
-        else None,
-    }
-
-
-def shrink(printed: Table, width: Table, believed: Table, doubt: Table) -> tuple[Table, Table]:
-    """Return printed gains shrunken towards what was believed before, and half of an interval.
-
-    The two are weighted by their variances. The draws of a release test decided nothing before, but
-    only a high result ends it early. The interval is as wide as the printed one.
-
-    Args:
-        printed: Gain in the draws of the release test.
-        width: Width of its 95% interval.
-        believed: Expected gain by the draws of the steps.
-        doubt: Standard deviation of that.
-    """
-    noise, prior = (width / (2 * 1.96)) ** 2, doubt**2 / DOUBT_OVERSTATED
-    weight = prior / np.maximum(prior + noise, 1e-12)
-    return weight * printed + (1 - weight) * believed, width / 2
+    gain, row = columns["released"][there], {"proofs": int(there.sum())}
+    for name, value, low, high in (
+        ("", "printed", "low", "high"),
+        ("measured_", "measured", "measured_low", "measured_high"),
+    ):
+        error = columns[value][there] - gain
+        holds = (columns[low][there] <= gain) & (gain <= columns[high][there])
+        row |= {
+            f"{name}bias": float(error.mean()),
+            f"{name}squared": float((error**2).mean()),
+            f"{name}covered": float(holds.mean()),
+            f"{name}width": float((columns[high] - columns[low])[there].mean()),
+        }
+    return row
 
 
 def _compared(ours: Table, theirs: Table) -> Row:
@@ -140,7 +118,7 @@ def targets(rows: Sequence[Row]) -> dict[str, Row]:
     mine = [row for row in rows if DEFAULT in row["rules"]]
     null = [row for row in mine if row["mixture"] == NULL]
     other = [row for row in mine if row["mixture"] != NULL]
-    proofs = proofs_by_world(other)
+    proofs = proofs_by(other, "world")
     low, high = COVERED
     wide = [world for world, one in proofs.items() if not low <= one["covered"] <= high]
     biased = [world for world, one in proofs.items() if abs(one["bias"]) > BIAS]
@@ -154,26 +132,35 @@ def targets(rows: Sequence[Row]) -> dict[str, Row]:
     }
 
 
-def proofs_by_world(rows: Sequence[Row]) -> dict[str, Row]:
-    """Return what was printed with proven gains of the default: means over the proofs of a world.
+def proofs_by(rows: Sequence[Row], name: str) -> dict[Any, Row]:
+    """Return what was printed with proven gains of the default: means over the proofs of a group.
 
-    A world with fewer than `ENOUGH` proofs is left out.
+    A group with fewer than `ENOUGH` proofs is left out.
+
+    Args:
+        rows: Cells.
+        name: What is equal in a group: ``world``, ``mixture`` or ``tasks``.
     """
-    found: dict[str, list[Row]] = {}
+    found: dict[Any, list[Row]] = {}
     for row in rows:
         one = row["rules"].get(DEFAULT, {}).get("proofs")
-        if one and row["mixture"] != NULL and one["covered"] is not None:
-            found.setdefault(row["world"], []).append(one)
+        if one and row["mixture"] != NULL:
+            found.setdefault(row[name], []).append(one)
     pooled = {}
-    for world, proofs in found.items():
+    for group, proofs in found.items():
         total = sum(one["proofs"] for one in proofs)
-        if total >= ENOUGH:
-            pooled[world] = {
-                name: sum(one[name] * one["proofs"] for one in proofs) / total
-                for name in proofs[0]
-                if name != "proofs"
-            }
-            pooled[world]["proofs"] = total
+        if total < ENOUGH:
+            continue
+        mean = {
+            key: sum(one[key] * one["proofs"] for one in proofs) / total
+            for key in proofs[0]
+            if key != "proofs"
+        }
+        errors = {
+            f"{kind}bias_se": math.sqrt((mean[f"{kind}squared"] - mean[f"{kind}bias"] ** 2) / total)
+            for kind in ("", "measured_")
+        }
+        pooled[group] = {**mean, **errors, "proofs": total}
     return pooled
 
 

@@ -16,6 +16,7 @@ from skillwright.cli.words import make_console
 from skillwright.core import Usage
 from skillwright.evaluation import (
     Decision,
+    Expected,
     Interval,
     Score,
     Verdict,
@@ -335,6 +336,14 @@ NARROW = Interval(0.012, 0.072)
             "undecided",
             Verdict(Decision.UNDECIDED, "Undecided: 4 tasks are too few."),
             ["step 3   undecided  4 tasks are too few."],
+        ),
+        (
+            "accept_new_best",
+            Verdict(Decision.ACCEPT, "Proven.", expected=Expected(0.03, 0.01, 0.05), **MEASURED),
+            [
+                "step 3   kept       +3.0 points (+-2.0)     .61 -> .65",
+                "         expected on further tasks; +4.2 points in this test",
+            ],
         ),
         (
             "accept_new_best",

@@ -184,23 +184,15 @@ def test_printed_gains_are_compared_with_the_truth_where_something_is_proven(par
         "printed": [0.3, 0.4, nan],
         "low": [0.25, 0.3, nan],
         "high": [0.4, 0.5, nan],
-        "believed": [0.2, 0.3, nan],
-        "doubt": [0.1, 0.01, nan],
+        "measured": [0.4, 0.5, nan],
+        "measured_low": [0.1, 0.1, nan],
+        "measured_high": [0.6, 0.6, nan],
     }
     proofs = summary.rule_summary("explore", table(part, **proven))["proofs"]
     assert proofs["proofs"] == 2
-    assert proofs["bias"] == pytest.approx(0.05)
-    assert proofs["covered"] == 0.5
-    assert proofs["belief_bias"] == pytest.approx(-0.05)
-    assert proofs["belief_covered"] == 0.5
-
-
-def test_a_printed_gain_is_shrunken_by_its_noise_and_the_doubt_before_it(part):
-    shrink = part("gates_study.summary").shrink
-    printed, width, believed = np.array([0.4, 0.4]), np.array([0.392, 0.392]), np.array([0.2, 0.2])
-    shrunken, half = shrink(printed, width, believed, np.array([3**0.5 * 0.1, 0.0]))
-    assert shrunken == pytest.approx([0.3, 0.2])
-    assert half == pytest.approx([0.196, 0.196])
+    assert (proofs["bias"], proofs["covered"]) == (pytest.approx(0.05), 0.5)
+    assert (proofs["measured_bias"], proofs["measured_covered"]) == (pytest.approx(0.15), 1)
+    assert (proofs["width"], proofs["measured_width"]) == pytest.approx((0.175, 0.5))
 
 
 def test_proofs_are_pooled_by_world_and_few_say_nothing(part, cell):
@@ -210,19 +202,18 @@ def test_proofs_are_pooled_by_world_and_few_say_nothing(part, cell):
         printed = table(
             part,
             released=[0.2] * proofs,
-            printed=0.2 + excess,
-            low=0.1,
-            high=0.3,
-            believed=0.2,
-            doubt=0.1,
+            **dict.fromkeys(("printed", "measured"), 0.2 + excess),
+            **dict.fromkeys(("low", "measured_low"), 0.1),
+            **dict.fromkeys(("high", "measured_high"), 0.3),
         )
         return summary.cell_summary(cell(), {"explore": printed})
 
-    pooled = summary.proofs_by_world([row(150, 0.0), row(50, 0.04)])
-    assert pooled[cell().world]["proofs"] == 200
-    assert pooled[cell().world]["bias"] == pytest.approx(0.01)
-    assert pooled[cell().world]["covered"] == 1
-    assert summary.proofs_by_world([row(50, 0.0)]) == {}
+    pooled = summary.proofs_by([row(150, 0.0), row(50, 0.04)], "world")
+    found = pooled[cell().world]
+    assert found["proofs"] == 200
+    assert (found["bias"], found["covered"]) == (pytest.approx(0.01), 1)
+    assert found["bias_se"] == pytest.approx(0.04 * (0.25 * 0.75 / 200) ** 0.5)
+    assert summary.proofs_by([row(50, 0.0)], "world") == {}
 
 
 def test_targets_name_the_cells_that_miss_them(part, cell):

@@ -200,3 +200,17 @@ async def test_an_adapter_that_blocks_plays_both_sides_of_a_release_in_blocks(tm
 @pytest.mark.parametrize("adapter", [Seeded, Awaited])
 async def test_an_adapter_that_cannot_part_a_split_or_overlaps_plays_it_whole(tmp_path, adapter):
     assert all("block" not in one for one in await batches_of_a_release(tmp_path, adapter))
+
+
+@pytest.mark.parametrize("adapter", [Seeded, Chosen])
+@pytest.mark.parametrize("rollouts", [150, 215])
+async def test_no_batch_of_an_adapter_exceeds_a_budget_of_rollouts(tmp_path, adapter, rollouts):
+    gate = {"gate": {"kind": "explore"}}
+    bounds = {"rollouts": rollouts}
+    config = adapter_config(tmp_path, adapter, evaluation=gate, train={"epochs": 20}, budget=bounds)
+    path, report = await trained(config, Walker(), Coach([[ALL_RULES], *[["Be quick."]] * 39]))
+    with look(path) as store:
+        counts = store.counts()
+    assert counts["episodes"] + counts["failures"] <= rollouts
+    assert report.state.finished
+    assert report.state.cut_by_budget

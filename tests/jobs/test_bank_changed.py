@@ -245,7 +245,7 @@ async def test_a_gate_that_cannot_accept_is_refused(tmp_path, bank):
     bank_file(bank, ["attic"])
     for gate, said in (
         ({}, "no change of the bank could pass: the release test cannot prove a gain on 4 val"),
-        ({"gate": {"kind": "paired"}}, r"paired gate .* on 4 val .* \(3 decisions share 0\.05\)"),
+        ({"gate": {"kind": "paired"}}, r"paired gate .* on 4 val .* \(3 decisions share 0\.022\)"),
     ):
         few = {**gate, "val_tasks": 4}
         config = bank_config(tmp_path, evolve={"nth": 2}, evaluation=few)

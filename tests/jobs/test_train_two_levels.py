@@ -28,7 +28,7 @@ from samples import heavy, once
 from skillwright.cli.tables import _endings
 from skillwright.core import ConfigError, ModelError, skill_hash
 from skillwright.core.skill import slow_update_field
-from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision
+from skillwright.evaluation import RELEASE_DRAWS_FROM, Decision, Verdict
 from skillwright.evaluation.gates.current import CurrentSkill
 from skillwright.jobs.inspect import read_run
 from skillwright.jobs.run import (
@@ -483,3 +483,51 @@ async def test_after_a_proof_between_two_epochs_training_continues(tmp_path, mon
     assert report.state.steps[1].accepted
     assert report.state.final.accepted
     assert (report.state.tested, report.state.last_step) == ((1,), 4)
+
+
+def played(path):
+    with look(path) as store:
+        counts = store.counts()
+    return counts["episodes"] + counts["failures"]
+
+
+async def test_a_run_that_its_budget_cut_short_continues_under_with_a_larger_one(tmp_path):
+    path, first = await trained(with_budget(tmp_path, 200), Walker(), steady_plan())
+    assert first.state.cut_by_budget
+    assert any("`skillwright resume` with a larger one" in line for line in _endings(first.state))
+    same = await resumed(path, Walker(), Veteran([]))
+    assert (same.state.last_step, played(path)) == (first.state.last_step, played(path))
+    more = await resumed(path, Walker(), steady_plan(), "budget.rollouts=400")
+    assert more.state.last_step > first.state.last_step
+    assert more.state.steps[: first.state.last_step] == first.state.steps
+    assert 200 < played(path) <= 400
+    assert more.state.finished
+    assert more.test is not None
+    again = await resumed(path, Walker(), Veteran([]), "budget.rollouts=300")
+    assert again.state.last_step == more.state.last_step  # a smaller budget is no reason
+
+
+async def test_a_step_that_the_budget_cannot_judge_is_judged_by_a_run_with_a_larger_one(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    path, report = await trained(with_budget(tmp_path / "a", 100), Walker(), steady_plan())
+    assert report.state.steps == ()
+    assert played(path) <= 100
+    await resumed(path, Walker(), steady_plan(), "budget.rollouts=200")
+    whole, _ = await trained(with_budget(tmp_path / "b", 200), Walker(), steady_plan())
+    with look(path) as there, look(whole) as here:
+        steps = [[one.payload for one in store.events("step")] for store in (there, here)]
+    assert steps[0] == steps[1]
+
+
+async def test_a_second_test_keeps_that_the_budget_had_cut_the_run(tmp_path, monkeypatch):
+    async def lost(self, duel, ledger, terms):
+        return Verdict(Decision.UNDECIDED, "Undecided: the endpoint was down.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("skillwright.evaluation.gates.release.ReleaseTest.judge", lost)
+        path, first = await trained(with_budget(tmp_path, 200), Walker(), steady_plan())
+    assert (first.state.cut_by_budget, first.state.final.decision) == (80, Decision.UNDECIDED)
+    again = await proven_again(path)
+    assert again.state.final.decision is not Decision.UNDECIDED
+    assert (again.state.cut_by_budget, again.state.cut_under) == (80, first.state.cut_under)

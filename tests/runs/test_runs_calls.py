@@ -1,9 +1,13 @@
 """Optimizer calls in the store."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from skillwright.core import Completion, Purpose, RunError, ToolCall, Usage
 from skillwright.core.jsonio import digest
+from skillwright.jobs.text.spending import step_cost
 from skillwright.runs import CallRecord, Redactor, RunStore
 
 MESSAGES = [
@@ -91,3 +95,31 @@ def test_calls_are_summarized_with_their_latency_and_prompt(store):
     assert first.prompt_digest == digest(MESSAGES)
     assert (second.prompt_digest, second.wall_s) == (digest(again), 0.5)
     assert third.prompt_digest == digest(again[:1])
+
+
+@pytest.mark.parametrize(
+    ("usd", "unknown", "cost"),
+    [
+        (0.06, False, 20 + 0.06 / 0.01),  # 1 call of .06 USD a step, .01 USD a rollout
+        (0.06, True, 20 + 600 / 100),  # a price is unknown: 600 tokens a step, 100 a rollout
+        (0.0, False, 20 + 600 / 100),  # free models still take time
+    ],
+)
+def test_a_step_costs_its_batch_and_what_its_calls_used(store, make_episode, usd, unknown, cost):
+    run = SimpleNamespace(
+        store=store,
+        config=SimpleNamespace(train=SimpleNamespace(batch_size=20, accumulation=1)),
+        bench=SimpleNamespace(sizes=SimpleNamespace(train=40)),
+    )
+    assert step_cost(run, 1) == 40  # nothing is measured yet
+    for step in (1, 2):
+        price = None if unknown else usd
+        answer = replace(ANSWER, usage=Usage(1, 500, 100, cost_usd=price))
+        store.record_call(call(f"k{step}", answer, step=step))
+        error = call(f"e{step}", None, error="503", usage=Usage(0, 9_000), step=step)
+        store.record_call(error)
+        for number in range(3):
+            spent = {Purpose.ROLLOUT: Usage(2, 80, 20, cost_usd=usd / 6)}
+            store.record_episode(make_episode(f"t{number}", step=step), usage=spent)
+    store.record_call(call("k3", step=3))
+    assert step_cost(run, 2) == pytest.approx(cost)

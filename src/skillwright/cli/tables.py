@@ -119,7 +119,7 @@ def _endings(state: TrainState) -> Iterator[str]:
     if state.cut_by_budget:
         yield (
             f"[yellow]stopped early[/]: the budget paid for {state.last_step} of "
-            f"{state.cut_by_budget} steps; a new run with a larger one goes further"
+            f"{state.cut_by_budget} steps; {_how_to_continue(state)}"
         )
     if state.two_levels:
         return
@@ -131,6 +131,12 @@ def _endings(state: TrainState) -> Iterator[str]:
             f"(version {state.best_version})[/]: something entered it that the best one was not "
             "beaten with"
         )
+
+
+def _how_to_continue(state: TrainState) -> str:
+    if state.failed_to_prove and not state.ledger.share:
+        return "a new run with a larger one goes further"
+    return "`skillwright resume` with a larger one continues"
 
 
 def gain_lines(report: SplitReport) -> Iterator[str]:

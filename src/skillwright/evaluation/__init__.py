@@ -40,6 +40,7 @@ from skillwright.evaluation.intervals import (
     pass_hat_k_interval,
     wilson_interval,
 )
+from skillwright.evaluation.online import ErrorBudget
 from skillwright.evaluation.paired import (
     PairedEffect,
     cluster_means,
@@ -60,6 +61,7 @@ from skillwright.evaluation.verdict import (
     AlphaLedger,
     Decision,
     Estimate,
+    Expected,
     Look,
     Seen,
     Verdict,
@@ -78,7 +80,9 @@ __all__ = [
     "Decision",
     "DrawCount",
     "Draws",
+    "ErrorBudget",
     "Estimate",
+    "Expected",
     "ExploreGate",
     "Gate",
     "GateAction",

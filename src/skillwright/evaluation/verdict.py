@@ -50,6 +50,20 @@ class Estimate(JsonRecord):
         return f"{self.mean:.2f} +- {self.error:.2f}"
 
 
+@dataclass(frozen=True, slots=True)
+class Expected(JsonRecord):
+    """A gain that is expected on further tasks, in [-1, 1], with a 95% interval."""
+
+    __pydantic_config__ = REFUSE_UNKNOWN
+
+    gain: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.gain:+.3f} (95% interval {self.low:+.3f} to {self.high:+.3f})"
+
+
 Rewards = dict[str, tuple[float, int]]
 """By task id, the sum of the scored draws and their number."""
 
@@ -78,8 +92,11 @@ class Verdict(JsonRecord):
     """A gate's decision with the numbers behind it; rewards are in [0, 1].
 
     Attributes:
-        effect: Mean gain of the candidate over the incumbent; ``None`` without scored pairs.
+        effect: Mean gain of the candidate over the incumbent in this decision's draws; ``None``
+            without scored pairs.
         interval: 95% confidence interval of the effect; ``None`` if the pairs have no variance.
+        expected: Gain that is expected on further tasks, of a proven release: the effect, corrected
+            for its selection; ``None`` where it is not known.
         p_value: Probability of a gain at least this large if the candidate changed nothing;
             ``None`` without a test.
         alpha: Alpha that this decision spent; ``None`` without a test.
@@ -116,6 +133,7 @@ class Verdict(JsonRecord):
     looks: tuple[Look, ...] = ()
     current: Estimate | None = None
     seen: Seen | None = None
+    expected: Expected | None = None
 
     @property
     def accepted(self) -> bool:

@@ -43,6 +43,8 @@ class Kind(StrEnum):
     """The initial and the best skill have their scores on the tasks that no gate has drawn."""
     FINISHED = "finished"
     """Nothing is left to do."""
+    CONTINUED = "continued"
+    """A finished training that its budget had cut short continues with a larger one."""
     RESTORED = "restored"
     """A person made another version the released one."""
 

@@ -148,7 +148,8 @@ def _training(events: Sequence[Event], two_levels: bool) -> _Outcome:
     final = _is_accepted(_last(events, Kind.FINAL))
     step = _last(events, Kind.STEP)
     report = _last(events, Kind.TEST)
-    is_finished = _last(events, Kind.FINISHED) is not None
+    ends = [one.kind for one in events if one.kind in (Kind.FINISHED, Kind.CONTINUED)]
+    is_finished = ends[-1:] == [Kind.FINISHED]
     result = "finished, not tested" if is_finished else "not finished"
     if report is not None and is_finished:
         # A release that was proven by a second test is the best skill after the first report.

@@ -99,6 +99,25 @@ class UsageTable(RunTable):
         query = f"SELECT u.purpose, {SUMS} FROM usage u GROUP BY u.purpose ORDER BY u.purpose"
         return {row["purpose"]: read_usage(row) for row in self._database.rows(query)}
 
+    def usage_of_steps(self, last: int) -> tuple[Usage, Usage, int]:
+        """Return what steps 1 to ``last`` used, of stored answers and scored episodes only.
+
+        These are equal after a resume: the usage of calls outside episodes, that of train episodes
+        and the number of these.
+        """
+        (asked,) = self._database.rows(
+            f"SELECT {SUMS} FROM usage u JOIN calls c ON c.id = u.call"
+            " WHERE c.error IS NULL AND c.step BETWEEN 1 AND ?",
+            (last,),
+        )
+        (played,) = self._database.rows(
+            f"SELECT count(DISTINCT e.id) AS episodes, {SUMS} FROM usage u"
+            " JOIN episodes e ON e.id = u.episode WHERE u.calls > 0 AND e.reward IS NOT NULL"
+            " AND e.phase = 'train' AND e.step BETWEEN 1 AND ?",
+            (last,),
+        )
+        return read_usage(asked), read_usage(played), int(played["episodes"])
+
     def usage_since(self, entry: int = 0) -> tuple[Usage, int]:
         """Return what was consumed after an entry of the ledger, and the latest entry's number."""
         (row,) = self._database.rows(

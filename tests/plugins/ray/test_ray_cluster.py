@@ -19,6 +19,7 @@ from skillwright.core import FailureCause
 from skillwright.jobs.run import NullCallback
 from skillwright.jobs.text import open_run, run_training, start_run
 from skillwright.models import HttpClient, OpenAIChatConfig, agent_of, make_model
+from skillwright.plugins.ray.leases import Demand
 from skillwright.plugins.ray.placement import RayPlacement, connect, why_lost
 from skillwright.plugins.ray.pool import PooledEngine, WorkerPool
 from skillwright.rollout import Limits, LocalEngine, MemoryRecorder
@@ -248,6 +249,19 @@ async def test_workers_keep_within_the_bounds_of_an_endpoint_together(cluster):
             assert len({post.worker.pid for post in pool._posts}) == 2
     assert all(one.failure is None for one in results)
     assert 2 <= server.most_in_flight <= 3
+
+
+@pytest.mark.heavy
+async def test_a_pool_whose_limits_ended_with_an_earlier_pool_gets_new_ones(cluster):
+    import ray
+
+    placement = RayPlacement(Cluster(address=cluster.address, workers=1))
+    ray.kill(placement._ledger, no_restart=True)
+    async with WorkerPool(placement) as pool:
+        results = await pooled(pool, Worlds()).run(guess_specs(2), NO_SKILL)
+        grants = await placement._ledger.renew.remote("one", {"host": Demand(3, 1, 3)})
+    assert all(one.failure is None for one in results)
+    assert grants["host"].places == 3
 
 
 def test_what_ray_says_of_a_lost_worker_becomes_one_line_with_the_next_move():

@@ -3,13 +3,12 @@
 import asyncio
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
 from mock_openai import replies
+from playing import ENVS, LIMITS, Acting, Bisecting, builds, played, tasks_of
 from served import served
-from skillwright.config.env import EnvSection
 from skillwright.core import (
     Act,
     DataError,
@@ -21,59 +20,20 @@ from skillwright.core import (
     ToolCall,
 )
 from skillwright.envs import check_env, spec
-from skillwright.jobs.run import find_tasks
 from skillwright.plugins.verifiers import VerifiersEnv
-from skillwright.plugins.verifiers.loading import theirs
+from skillwright.plugins.verifiers.loading import require_verifiers
 from skillwright.rollout import Limits, LocalEngine, PromptStyle
 from skillwright.rollout.playback import play_back
 from tau_store import CANCEL, OPENING, write_store
 
 pytest.importorskip("verifiers", reason="verifiers is not installed (the extra 'verifiers')")
-try:
-    theirs()
-except DataError as missing:
-    pytest.skip(str(missing), allow_module_level=True)
-
-ENVS = Path(__file__).parents[2] / "verifiers_envs"
-LIMITS = Limits(max_turns=6, retries=0)
+if not hasattr(require_verifiers(), "MultiTurnEnv"):
+    pytest.skip("verifiers 0.4 plays tasksets only", allow_module_level=True)
 
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch):
     monkeypatch.syspath_prepend(str(ENVS))
-
-
-def tasks_of(name, config=None, **data):
-    env = EnvSection.model_validate({"name": name, "config": config or {}, "data": data})
-    return find_tasks(env)
-
-
-class Acting:
-    """Acts as a function of the context says."""
-
-    identity = "scripted:acting"
-    takes_tools = True
-
-    def __init__(self, act):
-        self._act = act
-        self.shown = []
-
-    async def act_batch(self, contexts):
-        self.shown += contexts
-        acts = [self._act(one) for one in contexts]
-        return [one if isinstance(one, Act) else Act(one) for one in acts]
-
-
-def builds(name, config=None):
-    found = spec(name).load()
-    return lambda task: found(config or {}, dict(task.extras))
-
-
-async def played(name, act, task, config=None, limits=LIMITS):
-    agent = act if isinstance(act, Acting) else Acting(act)
-    engine = LocalEngine(agent, builds(name, config), limits=limits)
-    (result,) = await engine.run([EpisodeSpec(task, 1)], PlainSkill("Be quick."))
-    return result
 
 
 # Single turn, with a parser and a rubric of two functions
@@ -124,22 +84,6 @@ async def test_a_reward_above_1_is_cut_and_kept_beside():
 
 
 # Several turns
-
-
-class Bisecting(Acting):
-    def __init__(self):
-        super().__init__(self._guess)
-
-    def _guess(self, context):
-        if context.turn == 0:
-            self._low, self._high = 0, 16
-        hint = context.messages[-1]["content"]
-        if hint == "higher":
-            self._low = self._middle + 1
-        elif hint == "lower":
-            self._high = self._middle
-        self._middle = (self._low + self._high) // 2
-        return str(self._middle)
 
 
 async def test_a_conversation_goes_on_until_the_environment_ends_it():
@@ -278,7 +222,7 @@ async def test_an_episode_that_is_given_up_leaves_no_rollout_behind():
     [
         ("verifiers:no_such_env", {}, "no package 'no_such_env'"),
         ("verifiers:plus-sums", {"scal": 2}, "scal"),
-        ("verifiers:mock_openai", {}, "no load_environment"),
+        ("verifiers:mock_openai", {}, "nor a load_environment"),
     ],
 )
 def test_what_cannot_be_loaded_says_why(name, config, why):
@@ -327,17 +271,6 @@ async def test_an_environment_of_ours_is_one_of_theirs():
     right = sums[prompt]
     assert (await played("verifiers:round_trip", lambda _: right, row)).reward == 1.0
     assert (await played("verifiers:round_trip", lambda _: "-1", row)).reward == 0.0
-
-
-async def test_the_example_shows_our_houses_to_verifiers():
-    name = f"verifiers:{Path(__file__).parents[3] / 'examples' / 'verifiers_houses.py'}"
-    train, val, test = tasks_of(name, {"train": 4, "test": 2})
-    assert (len(train), len(val), len(test)) == (2, 2, 2)
-    agent = Acting(lambda _: "look")
-    result = await played(name, agent, test[0], {"train": 4, "test": 2})
-    assert (result.reward, result.failure) == (0.0, None)
-    assert "Nothing happens" in str(result) or "you see" in str(result)
-    assert result.stop_reason is StopReason.MAX_TURNS
 
 
 async def test_a_fault_of_ours_is_an_error_there(tmp_path):

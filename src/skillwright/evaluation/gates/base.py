@@ -149,7 +149,7 @@ def why_hopeless(gate: Gate, ledger: AlphaLedger, tasks: int) -> str:
         return ""
     proves = "release test" if gate.release is not None else f"{gate.kind} gate"
     planned, total = ledger.planned, ledger.total
-    shared = "" if planned == 1 or ledger.shares else f" ({planned} decisions share {total:g})"
+    shared = "" if planned == 1 or ledger.shares else f" ({planned} decisions share {total:.2g})"
     return (
         f"the {proves} cannot prove a gain on {max(0, tasks)} val tasks: at alpha = "
         f"{ledger.share:.2g}{shared} it takes at least {needed}"

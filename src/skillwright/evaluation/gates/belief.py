@@ -70,14 +70,14 @@ def _moves(to: Array) -> Array:
 
 
 _MENDED, _BROKEN = GRID + (1 - GRID) * DEPTH, GRID * (1 - DEPTH)
-_TO_MENDED, _TO_BROKEN = _moves(_MENDED), _moves(_BROKEN)
+TO_MENDED, TO_BROKEN = _moves(_MENDED), _moves(_BROKEN)
 _LOGS = {
     name: (np.log(rates), np.log1p(-rates))
     for name, rates in (("same", GRID), ("mended", _MENDED), ("broken", _BROKEN))
 }
 
 
-def _likelihood(name: str, drawn: "Drawn") -> Array:
+def likelihood(name: str, drawn: "Drawn") -> Array:
     """Return the likelihood of draws under each rate, shape ``[tasks, grid]``.
 
     A graded reward counts as a part of a success, which overstates its noise.
@@ -187,7 +187,7 @@ class Belief:
         prior = GRID ** (CONCENTRATION * mean - 0.5) * (1 - GRID) ** (
             CONCENTRATION * (1 - mean) - 0.5
         )
-        rates = prior * _likelihood("same", drawn)
+        rates = prior * likelihood("same", drawn)
         rates /= rates.sum(1, keepdims=True)
         return cls(rates, rates, np.array(PRIOR_COUNTS))
 
@@ -230,7 +230,7 @@ class Belief:
 
     def with_draws(self, drawn: Drawn) -> Self:
         """Return the belief after further draws of the current skill."""
-        rates = _normal(self.rates * _likelihood("same", drawn))
+        rates = _normal(self.rates * likelihood("same", drawn))
         return replace(self, rates=rates)
 
     def with_train(self, total: float, plays: int) -> Self:
@@ -289,15 +289,23 @@ class Belief:
             return replace(self, rates=_normal(stay + mend + broke), counts=counts)
         return replace(
             self,
-            rates=_normal(stay + mend @ _TO_MENDED + broke @ _TO_BROKEN),
+            rates=_normal(stay + mend @ TO_MENDED + broke @ TO_BROKEN),
             counts=counts,
             gained=self.gained + weighed.gain,
             variance=self.variance + weighed.error**2,
         )
 
+    def parts(self, drawn: Drawn) -> tuple[Array, Array, Array]:
+        """Return the mass of each task's rate before an edit: left alone, mended, broken.
+
+        Args:
+            drawn: Draws of the candidate with the edit.
+        """
+        return self._posterior(drawn).parts()
+
     def _posterior(self, drawn: Drawn) -> "_Posterior":
         same, mended, broken = (
-            self.rates * _likelihood(name, drawn) for name in ("same", "mended", "broken")
+            self.rates * likelihood(name, drawn) for name in ("same", "mended", "broken")
         )
         a, g, b = same.sum(1), mended.sum(1), broken.sum(1)
         if_mended = a + MENDED_SHARES[:, None] * (g - a)

@@ -95,8 +95,10 @@ class Exploration:
             }
             return CurrentSkill.of(self._task_ids, [Seen(self._old.rewards)])
         current = CurrentSkill.of(self._task_ids, self._terms.seen).with_train(self._terms.train)
-        if current.is_in_doubt and self._room(2 * REPEATS):
-            await self._both(self._next(min(REPEATS, len(self._task_ids))))
+        few = len(self._task_ids) if self._terms.plays_whole else REPEATS
+        asked = min(few, len(self._task_ids))
+        if current.is_in_doubt and self._room(2 * asked) == 2 * asked:
+            await self._both(self._next(asked))
             current = current.with_own(self._old.rewards)
         return current
 
@@ -223,7 +225,9 @@ class Exploration:
         """Return how many of the wanted rollouts the budget allows."""
         if self._terms.rollouts is None:
             return wanted
-        return max(0, min(wanted, self._terms.rollouts - self._rollouts))
+        left = self._terms.rollouts - self._rollouts
+        least = len(self._task_ids) if self._terms.plays_whole else 1
+        return min(wanted, left) if left >= least else 0
 
     async def _both(self, task_ids: Sequence[str]) -> list[Pair]:
         pairs = self._metric.of(await self._duel.draw(task_ids, n=1))

@@ -77,6 +77,7 @@ class Terms:
         repeats: Whether the agent answers alike each time; ``None`` if that is not known.
         rollouts: Maximum rollouts of the decision, for a budget; ``None`` for no limit.
         train: Sum and number of the scores of the current skill on the step's train batch.
+        plays_whole: Whether a draw of any task plays them all, as some adapters do.
     """
 
     success_threshold: float = 1.0
@@ -89,6 +90,7 @@ class Terms:
     repeats: bool | None = None
     rollouts: int | None = None
     train: tuple[float, int] = (0.0, 0)
+    plays_whole: bool = False
 
     def count(self, task_ids: Iterable[str]) -> int:
         """Return the number of clusters of these tasks, which is the size of the sample."""

@@ -39,7 +39,7 @@ from skillwright.evaluation.gates.judging import (
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.paired import PairedEffect, cluster_means, measure_effect, task_gains
 from skillwright.evaluation.power import what_would_prove
-from skillwright.evaluation.verdict import AlphaLedger, Decision, Look, Verdict
+from skillwright.evaluation.verdict import AlphaLedger, Decision, Expected, Look, Verdict
 
 if TYPE_CHECKING:  # numpy is imported by the first test, because scoring does not need it
     import numpy as np
@@ -97,14 +97,15 @@ class _Round:
         return changeable_tasks(task_ids, pairs) if self.tasks == "again" else list(self.tasks)
 
 
-def _rounds(task_ids: Sequence[str], first: int, most: int) -> list[_Round]:
+def _rounds(task_ids: Sequence[str], first: int, most: int, *, whole: bool) -> list[_Round]:
     """Plan a test: all tasks are drawn once, in parts, and once more; then those that vary.
 
-    If the first draws are two, which show whether answers vary, they are made at once.
+    If the first draws are two, which show whether answers vary, they are made at once; likewise
+    if a draw of any task plays the ``whole`` split.
     """
     n = len(task_ids)
     count = max(1, min(n // _LEAST_PART, 2), min(n // _PART, _MOST_PARTS))
-    ends = [n * at // count for at in range(count + 1)] if first == 1 else [0, n]
+    ends = [n * at // count for at in range(count + 1)] if first == 1 and not whole else [0, n]
     rounds = [_Round(task_ids[at:end], first, first, end) for at, end in pairwise(ends)]
     more = list(doubling(first, most))[1:]
     for size, total in zip(more, list(accumulate([first, *more]))[1:], strict=True):
@@ -115,7 +116,8 @@ def _rounds(task_ids: Sequence[str], first: int, most: int) -> list[_Round]:
 def _within(rounds: list[_Round], task_ids: Sequence[str], terms: Terms) -> list[_Round]:
     """Return the rounds, or a single one of fewer tasks if the budget does not allow the first."""
     first, n = rounds[0], len(task_ids)
-    if terms.rollouts is None or terms.affords(2 * len(first.tasks) * first.draws, 0):
+    least = 2 * len(first.tasks) * first.draws
+    if terms.rollouts is None or terms.plays_whole or terms.affords(least, 0):
         return rounds
     room = min(terms.rollouts // 2, n)
     return rounds if room < min(_LEAST_PART, n) else [_Round(task_ids[:room], 1, 1, room)]
@@ -205,7 +207,8 @@ class ReleaseTest:
         metric = Metric(self.metric, self.mixed_weight, terms.success_threshold)
         was_chosen = bool(terms.judged) or terms.weights > 1
         is_unknown = was_chosen and terms.repeats is None
-        rounds = _rounds(task_ids, min(2 if is_unknown else 1, self.draws), self.draws)
+        first = min(2 if is_unknown else 1, self.draws)
+        rounds = _rounds(task_ids, first, self.draws, whole=terms.plays_whole)
         rounds = _within(rounds, task_ids, terms)
         test = SignTest(terms.count(task_ids), derive_seed("signs", terms.seed))
         pairs: list[Pair] = []
@@ -213,17 +216,21 @@ class ReleaseTest:
         spent: float | None = None
         repeats = was_chosen and terms.repeats is True
         looks: tuple[Look, ...] = ()
+        played = least = 0
         for number, (now, after) in enumerate(zip_longest(rounds, rounds[1:])):
-            if not terms.affords(2 * len(asked) * now.draws, 2 * len(pairs)):
+            least = len(task_ids) if terms.plays_whole else len(asked)
+            if not terms.affords(2 * least * now.draws, played):
                 break
+            played += 2 * least * now.draws
             pairs += metric.of(await duel.draw(asked, n=now.draws))
             if is_unknown and not number:
                 repeats = share_varying_within(pairs) < _REPEATING
             asked = [] if after is None else after.asked(task_ids, pairs)
-            costs = 2 * len(asked) * (after.draws if after else 0)
+            least = len(task_ids) if asked and terms.plays_whole else len(asked)
+            costs = 2 * least * (after.draws if after else 0)
             is_whole = now.reached == len(task_ids)
             is_last = not costs or (repeats and is_whole)
-            is_last = is_last or not terms.affords(costs, 2 * len(pairs))
+            is_last = is_last or not terms.affords(costs, played)
             if repeats and not is_last:
                 continue  # a single look is exact
             limit = alpha if is_last else alpha * (number + 1) / len(rounds)
@@ -235,7 +242,7 @@ class ReleaseTest:
             spent = verdict.alpha
         return undecided(
             f"the budget has {terms.rollouts} rollouts left, and the release test begins with "
-            f"{2 * len(asked)}. Train with a larger budget."
+            f"{2 * least * rounds[0].draws}. Train with a larger budget."
         )
 
     def _outcome(self, look: "_Look", test: "SignTest", terms: Terms) -> tuple[Verdict, bool]:
@@ -251,7 +258,8 @@ class ReleaseTest:
             return undecidable, look.is_last or (bool(hopeless) and look.is_whole)
         gains, limit = task_gains(look.pairs), look.tested_at(terms)
         if look.repeats:
-            p_value = chosen_p_value(gains, terms.judged, derive_seed("chosen", terms.seed))
+            seed = derive_seed("chosen", terms.seed)
+            p_value = chosen_p_value(gains, terms.judged, seed, terms.clusters)
         else:
             each = {task_id: gains.get(task_id, 0.0) for task_id in look.task_ids}
             p_value = test.look(list(cluster_means(each, terms.clusters).values()), limit)
@@ -260,7 +268,8 @@ class ReleaseTest:
         least = _FUTILE_Z * log2(total / 2) if total > 1 else _FUTILE_Z_AT_ONE
         is_futile = look.is_whole and z_score(gains) < least
         is_over = look.is_last or is_futile
-        decided = self._decide(verdict, effect, look.pairs, limit, terms)
+        known = replace(terms, repeats=look.repeats)
+        decided = self._decide(verdict, effect, look.pairs, limit, known)
         if decided is not None:
             return decided, decided.accepted or is_over
         if not is_over:
@@ -287,10 +296,25 @@ class ReleaseTest:
         if harmed:
             reason = f"Not released: {facts}; but {harmed}."
             return replace(verdict, decision=Decision.REJECT, reason=reason)
+        expected = _expected(pairs, terms)
+        if expected is not None:
+            here = went(replace(effect, interval=None))
+            facts = f"{here} in this test; expected on further tasks {expected}"
         whole = verdict.alpha or limit
         of_all = f", the limit so far (at the end {whole:.2g})" if limit < whole else ""
         reason = f"Proven better: {facts}; p = {p_value:.2g} is within {limit:.2g}{of_all}."
-        return replace(verdict, decision=Decision.ACCEPT, reason=reason)
+        return replace(verdict, decision=Decision.ACCEPT, reason=reason, expected=expected)
+
+
+def _expected(pairs: Sequence[Pair], terms: Terms) -> Expected | None:
+    """Return the gain to expect on further tasks; ``None`` without a belief of the steps."""
+    if not (terms.repeats or terms.seen):
+        return None
+    from skillwright.evaluation.gates.gain import expected_alike, expected_gain
+
+    if terms.repeats:
+        return expected_alike(task_gains(pairs), terms.clusters)
+    return expected_gain(list(terms.seen[0].candidate), terms.seen, pairs, terms.clusters)
 
 
 def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str) -> Verdict:

@@ -9,6 +9,7 @@ from skillwright.jobs.bank.distill import study_run as study_run
 from skillwright.jobs.bank.distill import threshold_of as threshold_of
 from skillwright.jobs.bank.evolve import EvolutionRound as EvolutionRound
 from skillwright.jobs.bank.evolve import EvolveReport as EvolveReport
+from skillwright.jobs.bank.evolve import error_budget as error_budget
 from skillwright.jobs.bank.evolve import evolve_bank as evolve_bank
 from skillwright.jobs.bank.evolve import evolve_on_rollouts as evolve_on_rollouts
 from skillwright.jobs.bank.import_and_approve import SUFFIXES as SUFFIXES

@@ -10,6 +10,7 @@ from skillwright.bank import (
     BankStore,
     ChangeReport,
     EvolutionResults,
+    LogEntry,
     category_of,
     count_skills,
     evolve,
@@ -22,7 +23,13 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, EpisodeResult
 from skillwright.core.jsonio import digest
 from skillwright.datasets import EvolutionTasks, StudyTasks
-from skillwright.evaluation import Verdict, choices, release_draws, why_hopeless
+from skillwright.evaluation import (
+    ErrorBudget,
+    Verdict,
+    choices,
+    release_draws,
+    why_hopeless,
+)
 from skillwright.jobs.bank.session import BankSession, bank_session, study
 from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
 from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
@@ -135,7 +142,6 @@ async def evolve_bank(
         store = held.enter_context(bank_work(bank, known_secrets(config)))
         bank_store = held.enter_context(BankStore.open(bank))
         session = await held.enter_async_context(bank_session(config, store, callback, make))
-        refuse_hopeless(config, len(session.bench.splits.val.tasks), rounds)
         run = _Rounds(session, bank_store, rounds)
         callback.on_event(session.started(bank, _expected_episodes(session, run.missing)))
         for _ in range(run.missing):
@@ -231,14 +237,26 @@ def _expected_episodes(session: BankSession, rounds: int) -> int:
     return rounds * (played + gate.expected_rollouts(val)) + at_the_end
 
 
-def refuse_hopeless(config: RunConfig, val_tasks: int, decisions: int) -> None:
+def error_budget(config: RunConfig, log: Sequence[LogEntry], before: int = 0) -> ErrorBudget:
+    """Rebuild from a bank's log what its release tests have spent.
+
+    Args:
+        config: Has ``evaluation.alpha``.
+        log: The bank's log.
+        before: Only count the tests before this step of the log; 0 counts all.
+    """
+    earlier = (one for one in log if not before or (one.step or 0) < before)
+    return ErrorBudget.after(config.evaluation.alpha, (one.verdict for one in earlier))
+
+
+def refuse_hopeless(config: RunConfig, val_tasks: int, decisions: int, budget: ErrorBudget) -> None:
     """Refuse a gate that cannot accept any change on so few tasks."""
     gate = config.evaluation.gate
-    problem = why_hopeless(gate, gate.ledger(config.evaluation.alpha, decisions), val_tasks)
+    problem = why_hopeless(gate, gate.ledger(budget.level, decisions), val_tasks)
     if problem:
         raise ConfigError(
-            f"no change of the bank could pass: {problem}. Add val tasks, ask for fewer rounds, or "
-            "use evaluation.gate.kind 'strict'"
+            f"no change of the bank could pass: {problem}. It would be {budget}. Add val tasks, "
+            "ask for fewer rounds, or use evaluation.gate.kind 'strict'"
         )
 
 
@@ -256,9 +274,10 @@ class _Rounds:
         self._loop = session.loop(bank_store)
         self._bank_store = bank_store
         self._start = self._bank = bank_store.load()
-        self._first, self.done = _begin(session.config, session.store, bank_store, rounds)
+        self._first, self.done = _begin(session, bank_store, rounds)
         self._test = evaluation.gate.release
-        self._ledger = evaluation.gate.ledger(evaluation.alpha, rounds)
+        self._budget = error_budget(session.config, bank_store.log(), self._first)
+        self._ledger = evaluation.gate.ledger(self._budget.level, rounds)
         for one in self.done:
             self._ledger = self._ledger.spend(one.verdict) if one.verdict else self._ledger
         self._explored: list[PlayedRound] = []
@@ -295,7 +314,8 @@ class _Rounds:
             draws = release_draws(self._loop.terms.seed, self._first, explored[-1].number)
             sides = (self._start, self._bank)
             judged = choices(one.verdict for one in explored if one.verdict is not None)
-            self.release = await self._loop.judge(sides, self._test, draws, self._ledger, judged)
+            found = await self._loop.judge(sides, self._test, draws, self._ledger, judged)
+            self.release = self._budget.explained(found)
         with self._bank_store.together():
             if self.release is not None and self.release.accepted:
                 self._adopt(self.release)
@@ -310,8 +330,12 @@ class _Rounds:
         written = [line for one in before for line in one.changes]
         return [*written, *(line for played in self._explored for line in played.lines())]
 
+    @property
+    def _accepted(self) -> list[PlayedRound]:
+        return [one for one in self._explored if one.action == "accept"]
+
     def _adopt(self, verdict: Verdict) -> None:
-        taken = [one for one in self._explored if one.action == "accept"]
+        taken = self._accepted
         outcomes = tuple(outcome for one in taken for outcome in one.report.outcomes)
         numbers = ", ".join(str(one.number) for one in taken)
         self._bank_store.adopt(
@@ -336,8 +360,12 @@ class _Rounds:
             notes = "; ".join(played.found.notes) or played.action.replace("_", " ")
             bank_store.commit([], reason=f"round {number}: {notes}", step=number)
         elif not verdict.accepted:
+            # A release test of several rounds is one test, and the log has its verdict once.
+            is_last = all(one.number <= number for one in self._accepted)
+            is_own = verdict is not self.release or is_last
+            said = verdict.to_dict() if is_own else None
             bank_store.reject(
-                played.found.changes, reason=verdict.reason, verdict=verdict.to_dict(), step=number
+                played.found.changes, reason=verdict.reason, verdict=said, step=number
             )
         elif self.release is None:
             reason = f"evolved in round {number}"
@@ -373,9 +401,10 @@ class _Rounds:
 
 
 def _begin(
-    config: RunConfig, store: RunStore, bank_store: BankStore, rounds: int
+    session: BankSession, bank_store: BankStore, rounds: int
 ) -> tuple[int, list[EvolutionRound]]:
     """Return a command's first round, and those that it has played before it was stopped."""
+    config, store = session.config, session.store
     settings = config.model_dump(mode="json", exclude={"budget"})
     asked = {"rounds": rounds, "config": digest(settings)}
     log = bank_store.log()
@@ -389,6 +418,7 @@ def _begin(
         is_newest = log[-1].step == last == done[-1].number if done else False
         if is_newest and len(done) == last - first + 1 < rounds:
             return first, done
+    refuse_hopeless(config, len(session.bench.splits.val.tasks), rounds, error_budget(config, log))
     store.append_event(BEGUN, {**asked, "first": last + 1})
     store.append_event(SETTINGS, settings)  # who exports the bank finds what it was proven with
     return last + 1, []

@@ -23,7 +23,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, SkillStatus
 from skillwright.core.jsonio import write_text
 from skillwright.evaluation import Draws, Verdict, release_draws
-from skillwright.jobs.bank.evolve import SETTINGS, refuse_hopeless
+from skillwright.jobs.bank.evolve import SETTINGS, error_budget, refuse_hopeless
 from skillwright.jobs.bank.session import bank_session
 from skillwright.jobs.run.bank_source import SEED, bank_work, changed_at_once
 from skillwright.jobs.run.launch import known_secrets
@@ -160,7 +160,8 @@ async def approve_by_gate(
         if after is before:
             return MoveReport(before, report, refused=True)
         session = await held.enter_async_context(bank_session(config, store, callback, make))
-        refuse_hopeless(config, len(session.bench.splits.val.tasks), 1)
+        budget = error_budget(config, bank_store.log())
+        refuse_hopeless(config, len(session.bench.splits.val.tasks), 1, budget)
         # Who exports the bank finds what it was proven with.
         store.append_event(SETTINGS, config.model_dump(mode="json", exclude={"budget"}))
         number = 1 + max((entry.step or 0 for entry in bank_store.log()), default=0)
@@ -170,8 +171,9 @@ async def approve_by_gate(
         draws = Draws(seed, number * gate.draws, step=number)
         if gate.release:
             draws = release_draws(seed, number, number)
-        ledger = gate.ledger(config.evaluation.alpha, 1)
-        verdict = await session.loop(bank_store).judge((before, after), judge, draws, ledger)
+        ledger = gate.ledger(budget.level, 1)
+        found = await session.loop(bank_store).judge((before, after), judge, draws, ledger)
+        verdict = budget.explained(found)
         said = verdict.to_dict()
         if not verdict.accepted:
             bank_store.reject(changes, reason=verdict.reason, verdict=said, step=number)

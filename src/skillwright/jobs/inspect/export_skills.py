@@ -412,10 +412,11 @@ async def _found(decided: Decided, config: RunConfig, store: RunStore) -> Eviden
 
 def _proof(found: Evidence | str, verdict: Any, notes: list[str]) -> dict[str, str]:
     """Return metadata; a note says why pairs are missing."""
+    facts = gate_facts(encode(verdict) if verdict is not None else {})
     if not isinstance(found, str):
-        return evidence_facts(found)
+        return {**facts, **evidence_facts(found)}
     notes.append(f"the paired scores behind it are left out: {found}")
-    return gate_facts(encode(verdict) if verdict is not None else {})
+    return facts
 
 
 def _caveats(config: RunConfig, store: RunStore, version: int, notes: list[str]) -> dict[str, str]:

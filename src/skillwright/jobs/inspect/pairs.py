@@ -30,6 +30,7 @@ from skillwright.datasets.split import tasks_digest
 from skillwright.evaluation import (
     AlphaLedger,
     Draws,
+    Expected,
     Gate,
     ReleaseTest,
     SkillDuel,
@@ -326,7 +327,7 @@ def decision_on_bank(
     ]
     sides: tuple[Bank, Bank] = banks.load(entry.before), banks.load(entry.version)
     terms = replace(terms_of(config), judged=choices(map(Verdict.from_dict, judged)))
-    ledger = config.evaluation.gate.ledger(config.evaluation.alpha, first["rounds"])
+    ledger = AlphaLedger(verdict.alpha or config.evaluation.alpha, 1)
     return Decided(
         (source(sides[0]), source(sides[1])),
         (
@@ -351,6 +352,8 @@ def gate_facts(verdict: Mapping[str, Any]) -> dict[str, str]:
     facts: dict[str, str] = {"proven": "yes" if verdict.get("decision") == "accept" else "no"}
     if verdict.get("effect") is not None:
         facts["gain"] = f"{verdict['effect']:+.4f}"
+    if verdict.get("expected") is not None:
+        facts["expected-gain"] = str(Expected.from_dict(verdict["expected"]))
     for name, key in (("p-value", "p_value"), ("alpha", "alpha")):
         if verdict.get(key) is not None:
             facts[name] = f"{verdict[key]:.4g}"

@@ -11,7 +11,7 @@ from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
-from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, RL, SERVE, Kind
+from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, RL, SERVE
 from skillwright.jobs.listing import ListedRun
 from skillwright.jobs.run.launch import find_run
 from skillwright.jobs.run.resume import why_stopped
@@ -117,7 +117,10 @@ def with_turns(summary: RunSummary) -> RunSummary:
 
 def is_finished(run: Run) -> bool:
     """Tell whether a run that this process works on is finished."""
-    return bool(run.store.events(Kind.FINISHED if run.plan is None else EVALUATED))
+    if run.plan is not None:
+        return bool(run.store.events(EVALUATED))
+    state = restore(run.config, run.store)
+    return state.finished and not state.continues_under(run.config.budget)
 
 
 def summarize_runs(root: Path) -> list[RunSummary]:

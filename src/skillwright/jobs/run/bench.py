@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
 from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
@@ -88,6 +88,10 @@ class Bench(Protocol):
     def sizes(self) -> Sizes:
         """The sizes of the splits."""
         ...
+
+    @property
+    def plays_whole(self) -> bool:
+        """Whether a draw of any val task plays the whole split."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -212,6 +216,8 @@ class TextBench:
     target_identity: str
     tell: Callable[[str], SkillSource] = PlainSkill
     _test: tuple[Task, ...] | None = field(default=None, init=False)
+
+    plays_whole: ClassVar[bool] = False
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Do nothing: our analysts only need the episodes."""

@@ -53,6 +53,7 @@ class _Work:
     """Work with a permit, and its usage so far."""
 
     kind: str
+    size: int = 1
     used: Usage = field(default_factory=Usage)
 
 
@@ -83,20 +84,22 @@ class Budget:
         self._says_unknown = True
 
     @asynccontextmanager
-    async def permit(self, kind: str = "episode") -> AsyncIterator[None]:
+    async def permit(self, kind: str = "episode", size: int = 1) -> AsyncIterator[None]:
         """Wait for a permit to start work; the block ends when the work is stored.
+
+        ``size`` is the number of its rollouts, which are begun together or not at all.
 
         Work inside of other work with a permit needs none.
         """
         if not self._bounds.is_set or _permit.get() is not None:
             yield
             return
-        while (reached := self._reached()) is not None or self._is_too_early(kind):
+        while (reached := self._reached(size)) is not None or self._is_too_early(kind):
             if reached is not None and not self._in_flight:
                 # Raised after the other work has ended, whose cost is part of the message.
                 raise reached.error()
             await self._one_ended.wait()
-        work = _Work(kind)
+        work = _Work(kind, size)
         self._in_flight.append(work)
         token = _permit.set(work)
         try:
@@ -150,8 +153,8 @@ class Budget:
             sum(one.tokens for one in shown) / len(shown),
         )
 
-    def _reached(self) -> "_Reached | None":
-        """Return the limit that is reached, or ``None``."""
+    def _reached(self, size: int = 1) -> "_Reached | None":
+        """Return the limit that further work of this size reaches, or ``None``."""
         budget = self._bounds
         if not self._is_read and (budget.usd is not None or budget.tokens is not None):
             self._bill += self._store.bill(self._bill.latest)
@@ -173,11 +176,13 @@ class Budget:
             why = f"of {budget.tokens:,} tokens is spent: {tokens:,} tokens"
             return _Reached(why, _larger("tokens", budget.tokens, tokens))
         if budget.rollouts is not None:
-            flying = sum(work.kind == "episode" for work in self._in_flight)
+            flying = sum(work.size for work in self._in_flight if work.kind == "episode")
             played = self._played()
-            if played + flying >= budget.rollouts:
+            if played + flying + size > budget.rollouts:
                 why = f"of {budget.rollouts:,} rollouts is spent: {played:,} rollouts"
-                return _Reached(why, _larger("rollouts", budget.rollouts, played))
+                if size > 1:
+                    why += f" are played, and the next batch takes {size:,}"
+                return _Reached(why, _larger("rollouts", budget.rollouts, played + size - 1))
         if budget.minutes is not None and minutes >= budget.minutes:
             why = f"of {budget.minutes:g} minutes is spent: {_brief_minutes(minutes)} minutes"
             return _Reached(why, _larger("minutes", budget.minutes, minutes))

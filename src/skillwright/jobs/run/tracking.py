@@ -255,11 +255,13 @@ def verdict_values(verdict: Verdict | None) -> dict[str, float | None]:
     if verdict is None:
         return {}
     low, high = verdict.interval or (None, None)
+    expected = verdict.expected
     current = verdict.candidate_score if verdict.accepted else verdict.incumbent_score
     return {
         "gain": verdict.effect,
         "gain_low": low,
         "gain_high": high,
+        "expected_gain": None if expected is None else expected.gain,
         "p_value": verdict.p_value,
         "val_score": current,
         "candidate_score": verdict.candidate_score,

@@ -124,7 +124,7 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
     if last == best or (state.final is not None and not state.two_levels):
         return state
     if run.gate.release is not None:
-        if state.skill_version in state.tested or state.failed_to_prove:
+        if state.is_tested or state.failed_to_prove:
             return state
         return await run_release_test(run, state, run.gate.release)
     if run.config.run.parity and not run.config.evaluation.test:
@@ -155,7 +155,9 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     known = current_skill(run, state)
     terms = replace(
         terms_of(run.config, run.bench.clusters),
+        plays_whole=run.bench.plays_whole,
         judged=choices(state.verdicts),
+        seen=state.seen,
         repeats=None if known is None else known.repeats,
         rollouts=rollouts_left(run, state, replayed(run, draws)),
     )
@@ -252,11 +254,12 @@ async def duel(
     first = first_draw(run.gate, state.accepts, len(state.seen) - 1)
     terms = terms_of(run.config, run.bench.clusters)
     draws = Draws(run.config.run.seed, first=first, step=place.step)
+    terms = replace(terms, plays_whole=run.bench.plays_whole)
     if run.gate.believes:
         terms = replace(
             terms,
             seen=state.seen,
-            step_cost=step_cost(run),
+            step_cost=step_cost(run, place.step),
             rollouts=rollouts_for_steps(run, rollouts_left(run, state, replayed(run, draws))),
             train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )

@@ -106,13 +106,18 @@ def release_lines(verdict: Verdict) -> list[str]:
 def verdict_lines(what: str, word: str, verdict: Verdict, notes: Sequence[str] = ()) -> list[str]:
     """Format a measured verdict: gain in points, half its interval, the scores of both sides.
 
+    The gain of a proven release is the one that is expected on further tasks, where that is known.
     The gate's reason follows where the numbers do not say why: an undecided verdict, or a gain
     that was rejected although its test, if there is one, passed.
     """
-    gain = f"{100 * (verdict.effect or 0.0):+.1f} points"
-    if verdict.interval is not None:
-        low, high = verdict.interval
-        gain += f" (+-{50 * (high - low):.1f})"
+    effect, interval = verdict.effect or 0.0, verdict.interval
+    if verdict.expected is not None:
+        notes = [*notes, f"expected on further tasks; {100 * effect:+.1f} points in this test"]
+        effect = verdict.expected.gain
+        interval = verdict.expected.low, verdict.expected.high
+    gain = f"{100 * effect:+.1f} points"
+    if interval is not None:
+        gain += f" (+-{50 * (interval[1] - interval[0]):.1f})"
     scores = ""
     if verdict.incumbent_score is not None and verdict.candidate_score is not None:
         before, after = verdict.incumbent_score, verdict.candidate_score

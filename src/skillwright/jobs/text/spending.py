@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Literal
 
+from skillwright.core import skill_hash
+from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import Draws, release_draws
 from skillwright.jobs.text.state import TrainState
 from skillwright.jobs.text.wiring import TrainParts, skills_confirmed, skills_tested
@@ -22,12 +24,22 @@ def current_skill(run: TrainParts, state: TrainState) -> "CurrentSkill | None":
     return CurrentSkill.of(list(state.seen[0].candidate), state.seen)
 
 
-def step_cost(run: TrainParts) -> float:
+def step_cost(run: TrainParts, step: int) -> float:
     """Return what it costs to propose a candidate, in rollouts.
 
-    The optimizer's calls count as much as the rollouts that they read.
+    It is the train batch, and the optimizer's calls as measured until ``step``: their dollars,
+    or their tokens if a price is unknown, divided by those of a rollout. Where nothing is measured,
+    they count as much as the rollouts that they read.
     """
-    return 2.0 * _batch(run)
+    batch = float(_batch(run))
+    asked, played, episodes = run.store.usage_of_steps(step)
+    for calls, rollouts in (
+        (asked.cost_usd, played.cost_usd),
+        (asked.input_tokens + asked.output_tokens, played.input_tokens + played.output_tokens),
+    ):
+        if calls and rollouts:
+            return batch + calls / step / (rollouts / episodes)
+    return 2 * batch
 
 
 def replayed(run: TrainParts, draws: Draws) -> int:
@@ -68,6 +80,10 @@ def rollouts_left(run: TrainParts, state: TrainState, replayed: int = 0) -> int 
     kept = skills_confirmed(run.config, starts_blank=blank) * evaluation.confirm_tasks
     if not evaluation.test or state.report is not None:
         sealed = 0
+    if sealed:  # a run that continues with a larger budget has played some of it
+        initial = skill_hash(run.store.skill(0))
+        known = run.store.episodes(phase="test")
+        sealed -= sum(one.skill_version == initial and one.reward is not None for one in known)
     return max(int(left) - sealed - (0 if state.finished else kept), 0)
 
 
@@ -75,7 +91,33 @@ def rollouts_for_steps(run: TrainParts, left: int | None) -> int | None:
     """Return which of the rollouts left may go to steps; the least release test is held back."""
     from skillwright.evaluation.gates.plan import held_back
 
-    return None if left is None else max(left - held_back(run.bench.sizes.val or 0), 0)
+    val = run.bench.sizes.val or 0
+    kept = 2 * val if run.bench.plays_whole else held_back(val)
+    return None if left is None else max(left - kept, 0)
+
+
+def can_judge(run: TrainParts, state: TrainState, step: int) -> bool:
+    """Tell whether the budget leaves a rollout for judging a step's candidate.
+
+    The estimate of a budget in money, tokens or minutes can fall while the step is played.
+    """
+    draws = Draws(run.config.run.seed, phase="gate", step=step)
+    left = rollouts_for_steps(run, rollouts_left(run, state, replayed(run, draws)))
+    least = _least(run) if run.bench.plays_whole else 1
+    return not run.gate.believes or left is None or left >= least
+
+
+def can_update(run: TrainParts, state: TrainState, epoch: int) -> bool:
+    """Tell whether the budget leaves the rollouts of an epoch's update and its candidate."""
+    if not run.gate.believes or not run.config.budget.is_set:
+        return True
+    seed, stored = run.config.run.seed, run.store.episodes(phase="slow_update")
+    begun = sum(one.seed == derive_seed("slow_update", seed, epoch, one.task_id) for one in stored)
+    left = rollouts_for_steps(run, rollouts_left(run, state, begun))
+    if left is None:
+        return True
+    played = 2 * run.config.optimizer.slow_update_samples if state.last_epoch else 0
+    return left >= played + _least(run)
 
 
 def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "end"]:
@@ -90,11 +132,13 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
         return "step"
     if state.failed_to_prove:
         return "end"
-    is_last = (rollouts_for_steps(run, left) or 0) < _batch(run) + LEAST_DRAWS
+    is_last = (rollouts_for_steps(run, left) or 0) < _batch(run) + _least(run)
     decided = max(len(state.seen) - 1, 1)
     mean = _batch(run) + sum(one.rollouts for one in state.verdicts) / decided
-    is_new = state.skill_version not in (0, *state.tested)
-    if is_new and is_time_to_test(known, Spending(left, mean, step_cost(run)), is_last=is_last):
+    is_new = state.skill_version != 0 and not state.is_tested
+    if is_new and is_time_to_test(
+        known, Spending(left, mean, step_cost(run, state.last_step)), is_last=is_last
+    ):
         return "test"
     return "end" if is_last else "step"
 
@@ -102,3 +146,8 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
 def _batch(run: TrainParts) -> int:
     wanted = run.config.train.batch_size * run.config.train.accumulation
     return min(wanted, run.bench.sizes.train)
+
+
+def _least(run: TrainParts) -> int:
+    """Return the draws of a candidate without which a step is not begun."""
+    return run.bench.sizes.val or 0 if run.bench.plays_whole else LEAST_DRAWS

@@ -7,10 +7,11 @@ one would have taken.
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from skillwright.config.run import RunConfig
+from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import (
     AlphaLedger,
+    Decision,
     ScoreTable,
     Seen,
     SelectionBias,
@@ -178,6 +179,7 @@ class TrainState:
         confirmation: The report on tasks that no gate has drawn.
         ran_out_of_patience: Whether training ended because nothing was accepted for too long.
         cut_by_budget: How many steps were planned, if the budget paid for fewer; else 0.
+        cut_under: That budget.
         memorized: A sentence on tasks whose answers the released skill holds, or "".
         drift: A sentence on an endpoint whose level moved during the run, or "".
         restored_from: The version that was released by its proof, where a person restored another.
@@ -205,6 +207,7 @@ class TrainState:
     finished: bool = False
     ran_out_of_patience: bool = False
     cut_by_budget: int = 0
+    cut_under: BudgetSection | None = None
     memorized: str = ""
     drift: str = ""
     restored_from: int | None = None
@@ -289,9 +292,27 @@ class TrainState:
         return said if released else f"{said}; nothing was kept"
 
     @property
+    def is_tested(self) -> bool:
+        """Whether a release test has decided on the current version."""
+        return self.final is not None and self.skill_version in self.tested
+
+    @property
     def failed_to_prove(self) -> bool:
         """Whether the latest release test proved nothing."""
         return self.two_levels and self.final is not None and not self.final.accepted
+
+    def continues_under(self, budget: BudgetSection) -> bool:
+        """Whether a run that a budget had cut short continues under another, larger one.
+
+        After a release test that proved nothing, it continues only if alpha is left for the next.
+        """
+        if not self.cut_by_budget or self.cut_under is None or not budget.is_set:
+            return False
+        if self.failed_to_prove and not self.ledger.share:
+            return False
+        before, now = self.cut_under.model_dump(), budget.model_dump()
+        bounds = [(old, now[name]) for name, old in before.items() if old is not None]
+        return before != now and all(new is None or new >= old for old, new in bounds)
 
     @property
     def last_step(self) -> int:
@@ -360,22 +381,38 @@ class TrainState:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
             case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
-            case Kind.FINISHED | Kind.RESTORED:
+            case Kind.FINISHED | Kind.RESTORED | Kind.CONTINUED:
                 return self._after_end(kind, payload)
             case _:
                 return self
 
     def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
-        """Return the state after training ended, or after a person restored a version."""
+        """Return the state after training ended or was continued, or a version restored."""
+        if kind == Kind.CONTINUED:
+            return self._continued()
         if kind == Kind.FINISHED:
             impatient = payload.get("ran_out_of_patience", False)
             said = {name: payload.get(name, "") for name in ("memorized", "drift")}
-            cut = payload.get("cut_by_budget", 0)
+            cut, under = payload.get("cut_by_budget", 0), payload.get("cut_under")
             state = replace(self, ran_out_of_patience=impatient, cut_by_budget=cut, **said)
-            return replace(state, finished=True)
+            budget = None if under is None else BudgetSection(**under)
+            return replace(state, cut_under=budget, finished=True)
         version, proven = int(payload["version"]), self.proven_version
         left = None if version == proven else proven
         return replace(self, best_version=version, restored_from=left)
+
+    def _continued(self) -> Self:
+        """Return the state of a run that continues; what was not decided is tested again."""
+        is_decided = self.final is None or self.final.decision is not Decision.UNDECIDED
+        return replace(
+            self,
+            finished=False,
+            cut_by_budget=0,
+            final=self.final if is_decided else None,
+            sealed=True,
+            report=None,
+            confirmation=None,
+        )
 
     def _after_step(self, record: StepRecord) -> Self:
         judged = self.judged(record, record.skill_version)

@@ -22,6 +22,7 @@ from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import step_decided
 from skillwright.jobs.text.records import edit_counts, edit_records, patch_records
 from skillwright.jobs.text.replies import Account, account_of_step
+from skillwright.jobs.text.spending import can_judge
 from skillwright.jobs.text.state import StepRecord, TrainState
 from skillwright.jobs.text.wiring import TrainParts
 from skillwright.rollout import EngineDown, refuse_no_score
@@ -40,7 +41,11 @@ from skillwright.textopt import (
 async def take_step(
     run: TrainParts, state: TrainState, batches: Sequence[BatchSpec], place: StepRef
 ) -> TrainState:
-    """Take a step, store it in one transaction, and return the state after it."""
+    """Take a step, store it in one transaction, and return the state after it.
+
+    If the budget leaves nothing for judging its candidate, it is not stored: a run that continues
+    with a larger budget repeats it from stored episodes and calls, and judges it.
+    """
     started = asyncio.Event()
     learning = _learn(run, state, batches, place, started)
     if state.baseline is None:
@@ -50,6 +55,8 @@ async def take_step(
     _guard(run, state, place, proposal)
     judged = None
     if proposal.status is StepStatus.CANDIDATE:
+        if not can_judge(run, state, place.step):
+            return state
         judged = await judge(run, state, proposal.candidate, place)
     return await _decide(run, state, place, proposal, judged)
 

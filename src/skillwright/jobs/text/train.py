@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skillwright.config.readers import mode_of
-from skillwright.config.run import RunConfig
+from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core import ConfigError, RunError, skill_hash
 from skillwright.core.jsonio import encode
 from skillwright.datasets import BatchSpec
@@ -40,7 +40,7 @@ from skillwright.jobs.text.gate import (
     open_sealed,
     run_release_test,
 )
-from skillwright.jobs.text.spending import next_move
+from skillwright.jobs.text.spending import can_update, next_move
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
@@ -105,17 +105,26 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     _publish(run.store, state, folder)
     _introduce(run, state, folder)
     if state.finished:
-        return _report(run.store, state)
+        if not state.continues_under(run.config.budget):
+            return _report(run.store, state)
+        state = write_down(run.store, state, Kind.CONTINUED, {"steps": state.last_step})
     for epoch in range(1, run.config.train.epochs + 1):
         state = await _live_epoch(run, state, epoch, folder)
+        if state.last_step < epoch * run.steps_per_epoch:
+            break  # the budget or patience allows no further step
     state = await judge_last(run, state)
     state = await open_sealed(run, state)
     _publish(run.store, state, folder)
     how: dict[str, Any] = {}
     if state.last_step < run.steps:
-        is_impatient = _is_impatient(run, state)
-        how = {"ran_out_of_patience": True} if is_impatient else {"cut_by_budget": run.steps}
+        how = {"ran_out_of_patience": True}
+        if not _is_impatient(run, state):
+            how = _cut(run.steps, run.config.budget)
     return _report(run.store, _finished(run, state, how))
+
+
+def _cut(steps: int, budget: BudgetSection) -> dict[str, Any]:
+    return {"cut_by_budget": steps, "cut_under": budget.model_dump()}
 
 
 def _finished(run: TrainParts, state: TrainState, how: Mapping[str, Any]) -> TrainState:
@@ -160,8 +169,9 @@ async def prove(run: TrainParts, folder: RunFolder) -> TrainReport:
         raise ConfigError(f"run {folder.name!r} has nothing to prove: {why_not_again(state)}")
     state = await run_release_test(run, state, test)
     _publish(run.store, state, folder)
-    stopped = {name: getattr(state, name) for name in ("ran_out_of_patience", "cut_by_budget")}
-    how = {name: value for name, value in stopped.items() if value}
+    how: dict[str, Any] = {"ran_out_of_patience": True} if state.ran_out_of_patience else {}
+    if state.cut_by_budget and state.cut_under is not None:
+        how = _cut(state.cut_by_budget, state.cut_under)
     return _report(run.store, _finished(run, state, how))
 
 
@@ -200,9 +210,12 @@ def why_not_again(state: TrainState) -> str:
 
 
 def finished_report(config: RunConfig, store: RunStore, folder: RunFolder) -> TrainReport | None:
-    """Return the report of a finished run, or ``None``; calls no model."""
+    """Return the report of a run that is finished and does not continue, or ``None``.
+
+    Calls no model.
+    """
     state = restore(config, store)
-    if not state.finished:
+    if not state.finished or state.continues_under(config.budget):
         return None
     _publish(store, state, folder)
     return _report(store, state)
@@ -230,8 +243,11 @@ async def _live_epoch(
         first = (step - 1 - before) * each
         now = batches[first : first + each]
         state = await take_step(run, state, now, StepRef(step, epoch))
+        if state.last_step < step:
+            return state
         _publish(run.store, state, folder)
-    if run.config.optimizer.updates_epoch and state.last_epoch < epoch:
+    is_due = state.last_epoch < epoch and state.last_step == last
+    if run.config.optimizer.updates_epoch and is_due and can_update(run, state, epoch):
         state = await end_epoch(run, state, epoch)
         _publish(run.store, state, folder)
     return state

@@ -20,7 +20,14 @@ from typing import Any, Final
 
 from skillwright.core import ConfigError
 from skillwright.envs.side_models import share_limits
-from skillwright.plugins.ray.leases import Demand, EndpointLedger, Grant, LeasedLimits, Rates
+from skillwright.plugins.ray.leases import (
+    RENEW_S,
+    Demand,
+    EndpointLedger,
+    Grant,
+    LeasedLimits,
+    Rates,
+)
 from skillwright.plugins.ray.pool import Worker, WorkerLost, WorkerPool, unsendable
 from skillwright.plugins.ray.worker import EpisodeWorker, Shared
 from skillwright.rollout.workers import Cluster
@@ -258,16 +265,7 @@ class RayPlacement:
         self.workers = settings.workers or _cpus(settings.labels)
         self._labels = dict(settings.labels)
         self._is_elsewhere = address_of(settings) != OWN  # its nodes have their own environment
-        self._ledger = (
-            _ray()
-            .remote(EndpointLedger)
-            .options(
-                **self._options(),
-                **{"name": LEDGER, "get_if_exists": True, "num_cpus": 0},
-                **{"max_restarts": -1, "max_task_retries": -1},
-            )
-            .remote()
-        )
+        self._ledger = self._find_ledger()
 
     @property
     def has_other_machines(self) -> bool:
@@ -288,12 +286,14 @@ class RayPlacement:
         if self._labels:
             options["label_selector"] = self._labels
         made = ray.remote(RayWorker).options(**options)
-        actor = made.remote(str(Path.cwd()), sys.path, self._ledger)
+        actor = None
         try:
             async with asyncio.timeout(START_S):
+                actor = made.remote(str(Path.cwd()), sys.path, await self._living_ledger())
                 theirs, host, pid = await actor.open.remote()
         except TimeoutError:
-            ray.kill(actor)
+            if actor is not None:
+                ray.kill(actor)
             raise WorkerLost(self._no_room()) from None
         except _losses() as error:
             raise WorkerLost(why_lost(error)) from error
@@ -304,6 +304,23 @@ class RayPlacement:
                 f"has {versions()[0]} with {versions()[1]}; install the same on every node"
             )
         return _ActorHandle(actor, host, pid)
+
+    def _find_ledger(self) -> Any:
+        """Return the ledger of this driver; make it if there is none."""
+        options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, **self._options()}
+        made = _ray().remote(EndpointLedger).options(**options, name=LEDGER, get_if_exists=True)
+        return made.remote()
+
+    async def _living_ledger(self) -> Any:
+        """Return a ledger that answers: one found by name may be ending with its last owner."""
+        while True:
+            try:
+                await self._ledger.renew.remote("", {})
+            except _ray().exceptions.RayActorError:
+                await asyncio.sleep(RENEW_S)
+                self._ledger = self._find_ledger()
+            else:
+                return self._ledger
 
     def _options(self) -> dict[str, Any]:
         """Return the options of every actor: concurrent calls, and the driver's code."""

@@ -42,6 +42,7 @@ from skillwright.jobs.bank import (
     StudiedRun,
     approve_by_gate,
     distill_runs,
+    error_budget,
     in_effect,
     skills_digest,
 )
@@ -279,10 +280,13 @@ def session_config(
 
 def begin_round(plan: Plan, config: RunConfig, bank: Path) -> str:
     """Write a round's tasks and split; return why that is not worthwhile, or ""."""
-    gate = config.evaluation.gate
-    ledger = gate.ledger(config.evaluation.alpha, 1)
-    if problem := why_hopeless(gate, ledger, plan.size("val")):
-        return f"no proposal could pass: {problem}. More sessions are needed"
+    gate, log = config.evaluation.gate, []
+    if bank.is_file():
+        with BankStore.open(bank, read_only=True) as bank_store:
+            log = bank_store.log()
+    budget = error_budget(config, log)
+    if problem := why_hopeless(gate, gate.ledger(budget.level, 1), plan.size("val")):
+        return f"no proposal could pass: {problem}. It would be {budget}. More sessions are needed"
     with bank_work(bank, known_secrets(config)) as store:
         if not plan.is_begun:
             lines = "".join(f"{dumps(row)}\n" for row in plan.rows)

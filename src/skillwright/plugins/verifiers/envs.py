@@ -1,16 +1,14 @@
-"""Environments of `verifiers` in our engine; `verifiers_export` is the opposite direction.
+"""Environments of `verifiers` in our engine; `export` is the opposite direction.
 
 An environment of verifiers drives its agent by asking a client for the next message. Our client
-passes each request to our agent and waits for its answer; rubric, tools and conversation stay
+passes each request to our agent and waits for its answer; rewards, tools and conversation stay
 those of the environment.
 
-Source: verifiers 0.1 to 0.3 (PrimeIntellect-ai/verifiers), packages with ``load_environment()``.
+Source: verifiers 0.1.14 to 0.4 (PrimeIntellect-ai/verifiers).
 """
 
 import asyncio
-import importlib
 import importlib.metadata
-import importlib.util
 import logging
 import math
 import random
@@ -19,39 +17,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, ClassVar, Final
 
-from skillwright.core import (
-    DataError,
-    EnvError,
-    JudgeError,
-    Message,
-    SkillwrightError,
-    Task,
-    ToolCall,
-    Trajectory,
-)
-from skillwright.core.call_json import Unreadable, read_arguments
-from skillwright.core.jsonio import canonical, dumps, read_text, text_digest
+from skillwright.core import DataError, EnvError, Message, Task, ToolCall, Trajectory
+from skillwright.core.jsonio import canonical, read_text, text_digest
 from skillwright.datasets import parse_ratio
 from skillwright.envs import StepOutput, TextEnv
 from skillwright.envs.about import TaskSplits
-from skillwright.plugins.verifiers.loading import (
-    PREFIX,
-    Fault,
-    Loaded,
-    loaded,
-    said,
-)
-from skillwright.plugins.verifiers.loading import faults as faults_of_rollout
+from skillwright.plugins.verifiers.loading import loaded
+from skillwright.plugins.verifiers.rollouts import Loaded
+from skillwright.plugins.verifiers.tasksets import Taskset
+from skillwright.plugins.verifiers.words import PREFIX
 
 _OWN_KEYS: Final = ("seed", "max_turns")  # of an episode, not of a row
 _MOST_TASKS: Final = 50_000
 _SHOWN_CHARS: Final = 300
 _SCORE: Final = "verifiers_score"
-# Errors that verifiers stores with a rollout and that the agent causes.
-_AGENTS_OWN: Final = ("ToolParseError", "InvalidModelResponseError", "EmptyModelResponseError")
 _SILENCE: Final = "(The environment adds nothing.)"
+
+_Answer = tuple[str, Sequence[ToolCall]] | None
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +48,7 @@ class VerifiersEnv(TextEnv):
     would score 0. The cost of its own judges is not counted.
 
     Args:
-        env_config: Arguments of its ``load_environment()``.
+        env_config: Arguments of its ``load_environment()``, or settings of its taskset and Env.
         extras: A row of its data set: ``prompt``, ``answer``, ``info`` and so on.
 
     Raises:
@@ -80,14 +64,7 @@ class VerifiersEnv(TextEnv):
         super().__init__(env_config, extras)
         self._theirs = loaded(self.verifiers_name, env_config)
         row = {key: value for key, value in self.extras.items() if key not in _OWN_KEYS}
-        if not row.get("prompt"):
-            raise DataError(
-                f"{PREFIX}:{self.verifiers_name} needs a row with a prompt, a list of messages; "
-                "env.data of kind 'verifiers' takes those of its own data set"
-            )
-        if isinstance(row.get("task"), str) and not row["task"].startswith("{"):
-            del row["task"]  # formerly the name of an environment; now it would be read as JSON
-        self._row = {"example_id": 0, "answer": "", **row}
+        self._row = self._theirs.as_row(row)
         self._asked: asyncio.Queue[_Question] = asyncio.Queue()
         self._question: _Question | None = None
         self._rollout: asyncio.Task[Mapping[str, Any]] | None = None
@@ -176,8 +153,10 @@ class VerifiersEnv(TextEnv):
         self.turns += 1
         act: Message = {"role": "assistant", "content": spoken}
         question, self._question = self._question, None
-        question.reply.set_result(_response(spoken, calls))
+        question.reply.set_result((spoken, calls))
         asked = await self._next()
+        if asked is None and self._score.get("cut"):
+            return self.reply(self._verdict(), reward=self._share(), metadata=self._about())
         if asked is None:
             return self.finish(self._verdict(), reward=self._share(), metadata=self._about())
         news = self._news([*self._seen, act], asked.messages)
@@ -190,7 +169,7 @@ class VerifiersEnv(TextEnv):
     async def _cut_off(self, news: Sequence[Message]) -> StepOutput:
         """End the rollout at the turn limit as if the context were full, so that it is scored."""
         if self._question is not None:
-            self._question.reply.set_exception(_errors().OverlongPromptError("out of turns"))
+            self._question.reply.set_result(None)
         while await self._next() is not None:
             raise EnvError(f"{self._name} asked on after its last turn")
         last = self.reply(self._verdict(), reward=self._share(), metadata=self._about())
@@ -225,59 +204,25 @@ class VerifiersEnv(TextEnv):
         self._score = self._rollout.result()
         return None
 
-    async def _ask(self, prompt: Any, tools: Any) -> Any:
+    async def _ask(self, prompt: Any, tools: Any) -> tuple[str, Sequence[ToolCall]] | None:
         """Act as the rollout's client: pass on a request, and wait for the agent's answer."""
         offered, now = (
             {_tool_name(one) for one in listed} for listed in (self.native_tools(), _tools(tools))
         )
         if offered != now:
             raise EnvError(f"{self._name} offers other tools in an episode than before it")
-        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
         self._asked.put_nowait(_Question([_read(one) for one in prompt], reply))
         return await reply
 
     async def _roll_out(self) -> Mapping[str, Any]:
-        env = self._theirs.env
-        try:
-            state = await env.rollout(self._row, _client_class()(self._ask), "skillwright", {})
-            self._refuse_error(state)
-            return await self._scored(state)
-        except SkillwrightError:
-            raise
-        except Exception as error:
-            raise EnvError(f"{self._name} raised {said(error)}") from error
-
-    def _refuse_error(self, state: Mapping[str, Any]) -> None:
-        error = state.get("error")
-        if state.get("timed_out"):
-            raise EnvError(f"{self._name} ran out of the time that it gives itself")
-        if error is None or any(type(one).__name__ in _AGENTS_OWN for one in _chain(error)):
-            return
-        for one in _chain(error):
-            if isinstance(one, SkillwrightError):
-                raise one
-        raise EnvError(f"{self._name} failed: {' from '.join(map(said, _chain(error)))}")
-
-    async def _scored(self, state: Any) -> Mapping[str, Any]:
-        if self._recorded is not None:
-            return self._recorded
-        faults: list[Fault] = []
-        faults_of_rollout.set(faults)
-        rubric = self._theirs.env.rubric
-        try:
-            await rubric.score_rollout(state)
-        finally:
-            await rubric.cleanup(state)
-        for fault in faults:
-            kind = JudgeError if fault.judges else EnvError
-            raise kind(
-                f"{self._name} has no score: {fault.function}() of its rubric {fault.how}"
-            ) from fault.error
-        reward = float(state["reward"])
-        if not math.isfinite(reward):
-            raise EnvError(f"{self._name} gave {reward} as a reward")
-        metrics = {name: float(n) for name, n in (state.get("metrics") or {}).items()}
-        return {"reward": reward, "metrics": metrics}
+        recorded = self._recorded
+        score = await self._theirs.play(
+            self._row, self._ask, max_turns=self.max_turns, recorded=recorded
+        )
+        if not math.isfinite(score["reward"]):
+            raise EnvError(f"{self._name} gave {score['reward']} as a reward")
+        return score
 
     def _share(self) -> float:
         reward = float(self._score["reward"])
@@ -299,7 +244,7 @@ class _Question:
     """A request of a rollout to its model, with the future for the answer."""
 
     messages: list[Message]
-    reply: "asyncio.Future[Any]"
+    reply: "asyncio.Future[_Answer]"
 
 
 @cache
@@ -307,12 +252,6 @@ def env_of(name: str) -> type[VerifiersEnv]:
     """Return the class behind ``verifiers:<name>``."""
     members = {"verifiers_name": name, "__module__": __name__}
     return type(f"VerifiersEnv_{name}", (VerifiersEnv,), members)
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
 
 
 @cache
@@ -326,49 +265,6 @@ def _warn_once(name: str) -> None:
 
 
 # Conversion of messages, tools and answers.
-
-
-def _errors() -> Any:
-    return importlib.import_module("verifiers.errors")
-
-
-@cache
-def _client_class() -> Any:
-    """Return a subclass of verifiers' ``Client`` that sends its requests to our agent."""
-    base = importlib.import_module("verifiers.clients").Client
-
-    async def get_response(self: Any, prompt: Any, *args: Any, tools: Any = None, **_: Any) -> Any:
-        del args
-        return await self.client(prompt, tools)
-
-    def unasked(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        raise EnvError("verifiers called a client method that our agent does not have")
-
-    names = dict.fromkeys(base.__abstractmethods__, unasked)
-    return type("AgentOfOurs", (base,), {**names, "get_response": get_response})
-
-
-def _response(said: str, calls: Sequence[ToolCall]) -> Any:
-    types = importlib.import_module("verifiers.types")
-    made = [
-        types.ToolCall(id=one.id, name=one.name, arguments=_arguments(one.arguments))
-        for one in calls
-    ]
-    message = types.ResponseMessage(
-        content=said,
-        tool_calls=made or None,
-        finish_reason="tool_calls" if made else "stop",
-        is_truncated=False,
-    )
-    return types.Response(id="", created=0, model="skillwright", message=message)
-
-
-def _arguments(written: str) -> str:
-    """Return arguments as one JSON object, as verifiers reads them; what is none stays."""
-    try:
-        return dumps(read_arguments(written))
-    except Unreadable:
-        return written
 
 
 def _read(message: Any) -> Message:
@@ -420,7 +316,7 @@ class _Rows:
     """Distributes rows over splits, deterministically."""
 
     env_name: str
-    loaded: Loaded
+    loaded: Loaded | Taskset
 
     def deal(self, data: Mapping[str, Any]) -> TaskSplits:
         first, evaluated = self.loaded.sets()

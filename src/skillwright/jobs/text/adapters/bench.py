@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
@@ -37,7 +38,7 @@ from skillwright.jobs.text.adapters.models import (
     named_models,
     set_up_within,
 )
-from skillwright.jobs.text.adapters.play import AdapterMemory, Played, Player
+from skillwright.jobs.text.adapters.play import AdapterMemory, BatchPermit, Played, Player
 from skillwright.jobs.text.adapters.rollouts import (
     AdapterDuel,
     AdapterPlanner,
@@ -47,7 +48,6 @@ from skillwright.jobs.text.adapters.rollouts import (
     refuse_no_score,
 )
 from skillwright.rollout.compat import ModelSession
-from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import Item, Row, as_json, items_by_id
 from skillwright.rollout.workers import worker_engine
@@ -208,7 +208,7 @@ async def adapter_bench(
     callback, budget = parts.seen.callback, parts.budget
     with bound_models(config, model_of, store, callback, budget) as session:
         identity = "the adapter plays" if session is None else model_of("target").identity
-        host = Host(callback, budget.permit, session, identity)
+        host = Host(callback, partial(budget.permit, "episode"), session, identity)
         bench = await AdapterBench.open(config, store, host, forgets_failures=forgets_failures)
         try:
             async with bench.connected(config):
@@ -221,7 +221,7 @@ class Host(NamedTuple):
     """The parts of a run that an adapter uses; without a ``session``, it uses its own models."""
 
     callback: Callback
-    permit: Permit = nullcontext
+    permit: BatchPermit = nullcontext
     session: ModelSession | None = None
     target_identity: str = ""
 
@@ -333,6 +333,11 @@ class AdapterBench:
         held_out, known = self.rollouts.held_out, self.rollouts.ids("val", self._kept)
         val = len(known) if known else held_out["val"].size
         return Sizes(self.train_size, val, held_out["test"].size)
+
+    @property
+    def plays_whole(self) -> bool:
+        """Whether a draw of any val item rolls out the whole split."""
+        return not self.rollouts.knows_items("val")
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -36,7 +36,6 @@ from skillwright.jobs.run.money import BudgetSpent
 from skillwright.jobs.run.progress import Callback, EpisodeFinished
 from skillwright.rollout import EngineDown
 from skillwright.rollout.compat import ModelSession
-from skillwright.rollout.engine import Permit
 from skillwright.rollout.foreign import ForeignAdapter
 from skillwright.rollout.foreign_rows import (
     Item,
@@ -216,6 +215,9 @@ class AdapterMemory:
             self._orders.setdefault(payload["whole"], tuple(payload["ids"]))
 
 
+BatchPermit = Callable[[int], AbstractAsyncContextManager[object]]
+"""Waits until a batch of the given number of rollouts may begin."""
+
 PREDICTIONS = "predictions"
 MOST_LOST_BATCHES = 3
 """Consecutive batches without a score that stop the run."""
@@ -276,7 +278,7 @@ class Player:
     retries: int
     callback: Callback
     task_types: frozenset[str] = frozenset()  # none where the adapter does not say
-    permit: Permit = nullcontext
+    permit: BatchPermit = nullcontext
     max_failure_share: float | None = None
     session: ModelSession | None = None  # ``None`` where the adapter asks models of its own
     lost_reflections: int = field(default=0, init=False)
@@ -303,7 +305,7 @@ class Player:
         async with self._locks[key]:  # asked for twice at once, it is rolled out once
             known = self.memory.batch(key)
             if known is None:
-                async with self._turn, self.permit():
+                async with self._turn, self.permit(ask.size or len(ask.ids or ()) or 1):
                     return await self._roll_out(ask, key)
         for result in known:
             self.callback.on_event(EpisodeFinished(result, reused=True))
