@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from skillwright.core import ConfigError
-from skillwright.core.jsonio import write_text
 
 LEDGER = "openings.jsonl"
 MARKS = "abcdefghijklmnopqrstuvwxyz"
@@ -27,10 +26,11 @@ def openings(folder: Path) -> list[dict[str, str]]:
 
 def note_opening(folder: Path, name: str, made_by: Result) -> int:
     """Write down that a result's test was opened, and return which opening it is, from 1."""
-    known = openings(folder)
-    known.append({"result": name, "commit": commit_of({"made_by": made_by})})
-    write_text(folder / LEDGER, "".join(json.dumps(one) + "\n" for one in known))
-    return sum(one["result"] == name for one in known)
+    line = json.dumps({"result": name, "commit": commit_of({"made_by": made_by})}) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LEDGER).open("a", encoding="utf-8") as file:  # runs may write at the same time
+        file.write(line)
+    return sum(one["result"] == name for one in openings(folder))
 
 
 def commit_of(result: Result) -> str:

@@ -5,8 +5,9 @@
 An ablation and a seed are a run of their own in a folder below `--root`, with a result in one JSON
 file below `--results`; a result that is there is not measured again. Stop it whenever you like: the
 same command resumes. Homes and games are of no seed that anything was chosen on; within a run val
-chooses, and test is opened once, at the end. The last line is one JSON object; `--short` is one
-seed with small numbers, and holds only that all is there.
+chooses, and test is opened at its end; `openings.jsonl` beside the results counts the openings. The
+last line is one JSON object; `--short` is one seed with small numbers, and holds only that all is
+there.
 """
 
 import argparse

@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "benchmarks")]
 
 from rl_study_figures import Point, bars, growths, lines  # noqa: E402 (beside this file)
 
+from books import marked, marks, provenance_lines  # noqa: E402 (a benchmark)
 from skillwright.evaluation import mean_interval  # noqa: E402
 from study.ablations import (  # noqa: E402 (beside the benchmark)
     ABLATIONS,
@@ -28,6 +29,7 @@ from study.ablations import (  # noqa: E402 (beside the benchmark)
     SCALE,
     TASK_TYPE,
     refuse_mixed_settings,
+    run_name,
 )
 from study.exam import REWORDED, TRAINING, WARM  # noqa: E402
 from study.summary import NEW, by_ablation, pairs_of, summary  # noqa: E402
@@ -52,18 +54,32 @@ WHERE = {
     WARM: "new homes, temperature 1",
 }
 
+GAINS = ("reads_nothing_lower", "recovery_gain", "recovery_gap")
+"""Figures that are differences, whose intervals go below zero."""
+
 Found = Mapping[str, Any]
 Score = Mapping[str, Any]
 
 
-def page(results: Sequence[Found], above: str) -> str:
-    """Return the text of the page: what is above the mark, and the results.
+def page(results: Sequence[Found], above: str, folder: Path) -> str:
+    """Return the text of the page: what is above the mark, and the results of a folder.
 
     Raises:
-        ConfigError: Rows of one table were run with different settings.
+        ConfigError: Rows of one table were run with different settings, or it is not known how
+            often a test was opened.
     """
     refuse_mixed_settings(results)
-    return above + MARK + "\n".join(_sections(summary(results, pairs_of(results)))) + "\n"
+    runs = by_ablation(results)
+    named = {run_name(name, one["seed"]): one for name, some in runs.items() for one in some}
+    found = {**summary(results, pairs_of(results)), "marks": marks(named.values()), "runs": runs}
+    lines = (*_sections(found), *(provenance_lines(named, folder) if named else ()))
+    return above + MARK + "\n".join(lines) + "\n"
+
+
+def _marked(found: Found, *names: str, seed: int | None = None) -> str:
+    """Return the marks of the commits that measured ablations."""
+    rows = [one for name in names for one in found["runs"].get(name, ())]
+    return marked([one for one in rows if seed in (None, one["seed"])], found["marks"])
 
 
 def draw(results: Sequence[Found], folder: Path) -> None:
@@ -167,7 +183,9 @@ def _targets(found: Found) -> Iterator[str]:
     yield "### Targets\n\n| figure | measured | target | met |\n|---|---|---|---|"
     for name, target in found["targets"].items():
         met = {True: "yes", False: "no", None: "not measured"}[found["met"][name]]
-        yield f"| {name.replace('_', ' ')} | {_figure(found['figures'][name])} | {target} | {met} |"
+        figure = found["figures"][name]
+        measured = _points(figure) if figure and name in GAINS else _figure(figure)
+        yield f"| {name.replace('_', ' ')} | {measured} | {target} | {met} |"
 
 
 def _scale(found: Found) -> Iterator[str]:
@@ -187,9 +205,11 @@ def _scale(found: Found) -> Iterator[str]:
         gain = "" if one["gain"] is None else _points(one["gain"])
         seeds = [len(one[kind]["seeds"]) for kind in ("longer", "grpo") if one[kind]]
         count = " and ".join(map(str, dict.fromkeys(seeds)))
-        yield f"| {SHORTLY[name]} | {count} | {' | '.join(cells)} | {gain} | {spent} |"
+        mark = _marked(found, f"sft_{name}", name)
+        yield f"| {SHORTLY[name]}{mark} | {count} | {' | '.join(cells)} | {gain} | {spent} |"
     alone = found["ablations"].get("no_sft", {}).get(NEW, {}).get("final")
-    yield f"| none | {len(alone['seeds']) if alone else ''} | | | {_score(alone)} | | |\n"
+    mark = _marked(found, "no_sft")
+    yield f"| none{mark} | {len(alone['seeds']) if alone else ''} | | | {_score(alone)} | | |\n"
     yield from _where_it_pays(found["scale"])
 
 
@@ -235,7 +255,7 @@ def _reading(found: Found) -> Iterator[str]:
         cells = [str(len(final["seeds"])), str(found["demonstrations"][name])]
         cells += [_score(tables[NEW]["cold_start"])]
         cells += [_score(tables.get(homes, {}).get("final")) for homes in shown]
-        yield f"| {_reads(name)} | {' | '.join(cells)} |"
+        yield f"| {_reads(name)}{_marked(found, name)} | {' | '.join(cells)} |"
     yield "\n![Success rate on val](figures/rl_study_curves.svg)"
 
 
@@ -277,7 +297,7 @@ def _gap(found: Found) -> Iterator[str]:
         tables = found["ablations"][name]
         cells = [str(len(tables[NEW]["final"]["seeds"])), _score(tables[NEW]["cold_start"])]
         cells += [_score(tables[NEW]["final"])]
-        yield f"| {ABLATIONS[name].says} | {' | '.join(cells)} |"
+        yield f"| {ABLATIONS[name].says}{_marked(found, name)} | {' | '.join(cells)} |"
     for one in found["growth"].get("gap_evolving", ()):
         actions = [step["action"] for step in one["updates"]]
         added = sum(step["added"] for step in one["updates"])
@@ -301,7 +321,8 @@ def _growth(found: Found) -> Iterator[str]:
         skills = f"{updates[0]['before']} to {updates[-1]['after']}, of {one['complete']}"
         tested = [one["tables"][bank]["overall"] for bank in ("gap", "grown", "complete")]
         rates = [_share(overall["success_rate"]) for overall in tested]
-        cells = [one["seed"], one["homes"], skills, f"{len(updates)}, {accepted}", *rates]
+        seed = f"{one['seed']}{_marked(found, GROWTH, seed=one['seed'])}"
+        cells = [seed, one["homes"], skills, f"{len(updates)}, {accepted}", *rates]
         yield f"| {' | '.join(map(str, cells))} |"
 
 
@@ -354,7 +375,7 @@ def main() -> None:
     if not folder.is_dir():
         sys.exit(f"{folder} is no folder of results; run benchmarks/rl_study.py first")
     above = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-    text = page(results, above)
+    text = page(results, above, folder)
     draw(results, FIGURES)
     PAGE.write_text(text, encoding="utf-8")
 

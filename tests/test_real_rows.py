@@ -129,6 +129,39 @@ def test_the_page_has_what_its_results_say(part, monkeypatch):
     assert page == wanted, "run: python docs/generate_real_rows.py"
 
 
+@pytest.mark.parametrize("name", ["lm_study", "rl_study"])
+def test_the_page_of_a_study_has_what_its_results_say(part, monkeypatch, name):
+    monkeypatch.syspath_prepend(str(FOLDER.parent / "docs"))
+    generate, folder = part(f"generate_{name}"), FOLDER / f"{name}_results"
+    page = generate.PAGE.read_text("utf-8")
+    above = page.partition(generate.MARK)[0]
+    found = generate.read(folder) if name == "lm_study" else (generate.read_results(folder),)
+    assert page == generate.page(*found, above, folder), f"run: python docs/generate_{name}.py"
+
+
+def test_an_independent_program_recomputes_every_printed_interval(tmp_path):
+    program = FOLDER.parent / "tools" / "recompute_intervals.py"
+    text = program.read_text("utf-8")
+    assert len(text.splitlines()) <= 150
+    assert "skillwright" not in text
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    # A page that prints another bound is found.
+    for folder in ("docs", "tools"):
+        (tmp_path / folder).mkdir()
+    for name in ("real_rows", "lm_study", "rl_study"):
+        page = (FOLDER.parent / "docs" / f"{name}.md").read_text("utf-8")
+        changed = page.replace("46.8% to 65.5%", "48.8% to 65.5%")
+        (tmp_path / "docs" / f"{name}.md").write_text(changed, "utf-8")
+    (tmp_path / "benchmarks").symlink_to(FOLDER)
+    copy = tmp_path / "tools" / program.name
+    copy.write_text(text, "utf-8")
+    done = subprocess.run([sys.executable, copy], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "lm_study: 48.8% to 65.5% is printed" in done.stdout
+    assert "lm_study: 46.8% to 65.5% is missing" in done.stdout
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", SETS)
 def test_the_short_form_trains_by_the_commands_and_keeps_every_outcome(part, tmp_path, name):

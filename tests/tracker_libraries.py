@@ -188,10 +188,20 @@ class ReadableSpan:
     parent: Any = None
     resource: Any = None
     attributes: dict[str, Any] = field(default_factory=dict)
+    events: list[Any] = field(default_factory=list)
     kind: Any = None
     start_time: int = 0
     end_time: int = 0
     instrumentation_scope: Any = None
+
+
+@dataclass
+class Event:
+    """Something that happened in a span."""
+
+    name: str
+    attributes: dict[str, Any]
+    timestamp: int
 
 
 class TraceFlags(int):
@@ -241,7 +251,7 @@ def _otel(kept: Kept) -> dict[str, dict[str, Any]]:
     return {
         **{parent: {} for parent in (*parents, *(otlp.rsplit(".", n)[0] for n in (1, 2)), otlp)},
         "opentelemetry.trace": trace,
-        "opentelemetry.sdk.trace": {"ReadableSpan": ReadableSpan},
+        "opentelemetry.sdk.trace": {"ReadableSpan": ReadableSpan, "Event": Event},
         "opentelemetry.sdk.trace.export": {"SpanExportResult": result},
         "opentelemetry.sdk.resources": {"Resource": Resource},
         "opentelemetry.sdk.util.instrumentation": {
@@ -272,7 +282,7 @@ SIGNATURES = {
     "mlflow.entities": ("Metric", "Param"),
     "trackio": ("init", "Markdown", "Run.log", "Run.finish"),
     "tensorboardX": ("SummaryWriter", "SummaryWriter.add_scalar", "SummaryWriter.add_text"),
-    "opentelemetry.sdk.trace": ("ReadableSpan",),
+    "opentelemetry.sdk.trace": ("ReadableSpan", "Event"),
     "opentelemetry.trace": ("SpanContext",),
     "opentelemetry.sdk.resources": ("Resource.create",),
     "opentelemetry.exporter.otlp.proto.http.trace_exporter": (

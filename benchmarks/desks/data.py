@@ -1,5 +1,6 @@
 """What a seed of the study is played on: shops' tickets by split, and a bank of their sheets."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -69,6 +70,12 @@ def write_splits(folder: Path, splits: Mapping[str, Sequence[Mapping[str, Any]]]
     for split, items in splits.items():
         (folder / split).mkdir(parents=True, exist_ok=True)
         write_text(folder / split / "items.json", dumps(list(items), indent=1))
+
+
+def read_splits(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Read what `write_splits` wrote."""
+    files = sorted(folder.glob("*/items.json"))
+    return {file.parent.name: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
 def _demonstrated(shop: Shop, seed: int) -> Iterator[Ticket]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from books import note_opening
 from desks.conditions import (
     CONDITIONS,
     FIRST_SEED,
@@ -101,6 +102,7 @@ def play(
     facts = {"condition": condition, "seed": seed, "settings": settings_digest(config)}
     result = {**facts, **_facts(report), "made_by": made_by(), "cpu_s": dict(callback.seconds)}
     result["losses"] = callback.losses
+    note_opening(root, name, result["made_by"])
     write_text(path, json.dumps(result, indent=1))
     return result
 

@@ -120,9 +120,19 @@ def text_of(one: Result) -> dict[str, Any]:
         "released_interval": tables["best"]["overall"]["interval"],
         "gain": (one["gain"] or {}).get("gain"),
         "interval": _rounded((one["gain"] or {}).get("interval")),
+        "over_topics": _rounded(over_topics(tables["initial"], tables["best"])),
+        "programs": one["programs"],
         "minutes": round(one["wall_s"] / 60, 1),
         "sheet": one["released"],
     }
+
+
+def over_topics(before: Result, after: Result) -> Sequence[float] | None:
+    """Return Student's interval of the gain over topics, whose tickets share their wordings."""
+    rates = [
+        [one["success_rate"] for one in side["task_types"].values()] for side in (before, after)
+    ]
+    return mean_interval([new - old for old, new in zip(*rates, strict=True)])
 
 
 def internalized_of(one: Result) -> dict[str, Any]:
@@ -157,7 +167,9 @@ def _met(
         return bool(one["mean"] >= GAIN and lower > LOWER)
 
     good = sum(
-        (one["gain"] or 0) >= GAIN and one["interval"] is not None and one["interval"][0] > LOWER
+        (one["gain"] or 0) >= GAIN
+        and None not in (one["interval"], one["over_topics"])
+        and min(one["interval"][0], one["over_topics"][0]) > LOWER
         for one in text
     )
     return {

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import skillwright as sw
+from books import note_opening
 from desks.conditions import FIRST_SEED, HERE, gguf_folder, new_shop_folder
-from desks.data import new_shop, write_new_shop
-from skillwright.core.jsonio import write_text
+from desks.data import new_shop, read_splits, write_new_shop
+from desks.programs import programs
+from skillwright.core.jsonio import digest, write_text
 from skillwright.policy.hf.saving import GGUF_NAME
 from study.one_run import made_by
 
@@ -74,8 +76,11 @@ def train_sheet(
         "released": run.skill,
         "test": report.to_dict() if report else None,
         "gain": gain.to_dict() if gain else None,
+        "programs": programs(read_splits(data), run.skill),
+        "settings": digest(values),
         "wall_s": round(took, 1),
         "made_by": made_by(),
     }
+    note_opening(root, name, result["made_by"])
     write_text(path, json.dumps(result, indent=1))
     return result

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from books import note_opening
 from skillwright.bank import Bank, BankStore, GrowthCaps
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind
@@ -274,6 +275,7 @@ def play(
     facts = {"arm": ablation, "seed": seed, "games": games, "settings": settings_digest(config)}
     made = {"made_by": made_by(), "cpu_s": dict(callback.seconds)}
     result = {**facts, **found, **made, "config": settings_kept(config)}
+    note_opening(results, name, made["made_by"])
     write_text(path, json.dumps(result, indent=1))
     return result
 

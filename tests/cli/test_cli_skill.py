@@ -139,3 +139,8 @@ def test_calls_and_spans_have_a_row_each(cli, run, tmp_path):
     known = {span["spanId"] for span in agents}
     assert all(span.get("parentSpanId", next(iter(known))) in known for span in chats)
     assert len({span["spanId"] for span in spans}) == len(spans)
+    events = [event for span in agents for event in span["events"]]
+    assert len(events) == len(agents)
+    keys = ["gen_ai.evaluation.name", "gen_ai.evaluation.score.value"]
+    assert all([one["key"] for one in event["attributes"]] == keys for event in events)
+    assert {event["name"] for event in events} == {"gen_ai.evaluation.result"}

@@ -311,10 +311,18 @@ def test_a_bank_in_other_words_keeps_its_ids_and_lessons(part):
     assert other.counterfactual.failure_point != failure.failure_point
 
 
+def opened(part, results, folder):
+    """Write down that the test of each result was opened, and return the folder."""
+    for one in results:
+        name = part("study.ablations").run_name(one["arm"], one["seed"])
+        part("books").note_opening(folder, name, one["made_by"])
+    return folder
+
+
 def test_the_page_keeps_what_is_above_its_mark_and_holds_every_ablation(part, tmp_path):
     pytest.importorskip("matplotlib")
     generate = part("generate_rl_study")
-    text = generate.page(good(part), "Above.\n")
+    text = generate.page(good(part), "Above.\n", opened(part, good(part), tmp_path))
     assert text.startswith("Above.\n" + generate.MARK)
     assert "| skills | 2 | 80 | 50% (35% to 65%) | 92% (61% to 100%) |" in text
     assert "Not run yet: `n900`, `sft_n900`" in text
@@ -336,7 +344,7 @@ def test_one_result_is_enough_for_a_page(part, tmp_path):
     pytest.importorskip("matplotlib")
     generate = part("generate_rl_study")
     for one in good(part)[:7]:
-        text = generate.page([one], "")
+        text = generate.page([one], "", opened(part, [one], tmp_path))
         assert "not measured" in text
         generate.draw([one], tmp_path)
 

@@ -215,6 +215,13 @@ def test_opentelemetry_gets_an_episode_as_one_span_with_its_turns_below(run, mon
     assert whole.attributes["gen_ai.operation.name"] == "invoke_agent"
     assert whole.attributes["gen_ai.usage.input_tokens"] == 14
     assert "error.type" not in whole.attributes
+    (judged,) = whole.events
+    assert (judged.name, judged.timestamp) == ("gen_ai.evaluation.result", 100 * 10**9)
+    assert judged.attributes == {
+        "gen_ai.evaluation.name": "reward",
+        "gen_ai.evaluation.score.value": episode().reward,
+    }
+    assert first.events == step.events == []
     assert whole.resource.attributes == {"service.name": "skillwright", "skillwright.run": "demo"}
     assert step.attributes["skillwright.gain"] == 0.25
     assert kept[-1][0] == "shutdown"
@@ -224,7 +231,7 @@ def test_a_failed_episode_is_a_span_that_names_the_cause():
     failed = episode(None, Failure(FailureCause.TIMEOUT, "too slow"))
     whole = episode_spans("a", failed, "gpt", Usage(), 100.0)[0]
     assert whole.known["error.type"] == "timeout"
-    assert "skillwright.reward" not in whole.known
+    assert not whole.events
 
 
 def test_a_collector_that_takes_no_spans_is_an_error(run, monkeypatch):

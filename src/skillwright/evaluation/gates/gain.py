@@ -26,11 +26,14 @@ from skillwright.evaluation.gates.current import CurrentSkill, drawn_of
 from skillwright.evaluation.paired import cluster_means
 from skillwright.evaluation.verdict import Expected, Seen
 
-SELECTION: Final = 0.45
+SELECTION: Final = 0.4
 """How much more the val tasks gain than others of their kind, because the steps' decisions were
 made on them; in standard errors of the mean over tasks (simulated)."""
 
-MODEL_TASKS: Final = 75
+SELECTION_ALIKE: Final = 1.0
+"""The same for an agent that answers alike: results that changed by chance stay changed."""
+
+MODEL_TASKS: Final = 45
 """The belief about edits adds as much error as a sample of this number of tasks (simulated)."""
 
 _GAIN: Final = GRID - GRID[:, None]  # by rate under the initial and under the current skill
@@ -51,8 +54,7 @@ def expected_gain(
     Args:
         task_ids: The val tasks.
         seen: What the run has seen on them, the initial skill's draws first.
-        pairs: Draws of a release test, the initial skill as incumbent. None for an agent that
-            answers alike: they repeat those of the steps.
+        pairs: Draws of a release test, the initial skill as incumbent.
         clusters: Cluster by task id, of tasks that say nearly the same.
 
     Returns:
@@ -73,9 +75,26 @@ def expected_gain(
     joint = _normal(joint)
     gains = (joint * _GAIN).sum((1, 2))
     doubt = (joint * _GAIN**2).sum((1, 2)) - gains**2
-    means = list(cluster_means(dict(zip(task_ids, gains.tolist(), strict=True)), clusters).values())
-    variance = max(pvariance(means) + float(doubt.mean()), 0.0)
-    gain = fmean(means) - SELECTION * sqrt(variance / len(means))
+    return _corrected(dict(zip(task_ids, gains.tolist(), strict=True)), clusters, doubt.mean())
+
+
+def expected_alike(gains: Mapping[str, float], clusters: Mapping[str, str]) -> Expected:
+    """Estimate the same for an agent that answers alike each time, by the gains of its val tasks.
+
+    Its draws repeat those of the steps, so the gain of each task is known.
+    """
+    return _corrected(gains, clusters, 0.0, SELECTION_ALIKE)
+
+
+def _corrected(
+    gains: Mapping[str, float],
+    clusters: Mapping[str, str],
+    doubt: float,
+    selection: float = SELECTION,
+) -> Expected:
+    means = list(cluster_means(gains, clusters).values())
+    variance = max(pvariance(means) + doubt, 0.0)
+    gain = fmean(means) - selection * sqrt(variance / len(means))
     half = 1.96 * sqrt(variance / len(means) + variance / MODEL_TASKS)
     low, high = max(gain - half, min(gain, 0.0)), min(gain + half, 1.0)
     return Expected(*(round(one, 6) for one in (gain, low, high)))

@@ -308,12 +308,13 @@ class ReleaseTest:
 
 def _expected(pairs: Sequence[Pair], terms: Terms) -> Expected | None:
     """Return the gain to expect on further tasks; ``None`` without a belief of the steps."""
-    if not terms.seen:
+    if not (terms.repeats or terms.seen):
         return None
-    from skillwright.evaluation.gates.gain import expected_gain
+    from skillwright.evaluation.gates.gain import expected_alike, expected_gain
 
-    fresh = [] if terms.repeats else pairs
-    return expected_gain(list(terms.seen[0].candidate), terms.seen, fresh, terms.clusters)
+    if terms.repeats:
+        return expected_alike(task_gains(pairs), terms.clusters)
+    return expected_gain(list(terms.seen[0].candidate), terms.seen, pairs, terms.clusters)
 
 
 def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str) -> Verdict:

@@ -205,6 +205,14 @@ def _span(span: Span) -> dict[str, Any]:
         "startTimeUnixNano": str(int(span.times[0] * _NANO)),
         "endTimeUnixNano": str(int(span.times[1] * _NANO)),
         "attributes": _attributes(span.known),
+        "events": [
+            {
+                "timeUnixNano": str(int(span.times[1] * _NANO)),
+                "name": name,
+                "attributes": _attributes(facts),
+            }
+            for name, facts in span.events.items()
+        ],
     }
 
 

@@ -2,17 +2,22 @@
 
 Names are those of OpenTelemetry's semantic conventions for generative AI: an episode is an
 ``invoke_agent`` span, each of its turns a ``chat`` span below it, and so is each call of an
-optimizer or teacher. Spans hold no messages.
+optimizer or teacher. Its reward is the event ``gen_ai.evaluation.result``. Spans hold no messages.
+
+Source: github.com/open-telemetry/semantic-conventions-genai, which has no release yet; read at
+0387091 (``model/gen-ai/events.yaml``). Its names for skills that a tool loads do not apply: here
+skills are part of the prompt.
 """
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from skillwright.core import EpisodeResult, Usage
 
 SERVICE = "skillwright"
+EVALUATION = "gen_ai.evaluation.result"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Span:
         parent: The id of the parent span, or ``""``.
         times: Start and end, in seconds since 1970.
         facts: Texts, numbers and lists of texts by name; ``None`` is unknown.
+        events: What happened at its end: attributes by name of the event.
     """
 
     trace: str
@@ -33,6 +39,7 @@ class Span:
     name: str
     times: tuple[float, float]
     facts: Mapping[str, Any]
+    events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def known(self) -> dict[str, Any]:
@@ -68,11 +75,12 @@ def episode_spans(
         "skillwright.task.id": task.id,
         "skillwright.task.type": task.task_type,
         "skillwright.phase": result.spec.phase,
-        "skillwright.reward": result.reward,
         "skillwright.stop_reason": result.stop_reason.value,
         "error.type": None if result.failure is None else result.failure.cause.value,
     }
-    whole = Span(trace, parent, "", f"invoke_agent {task.env}", (start, ended_at), facts)
+    score = {"gen_ai.evaluation.name": "reward", "gen_ai.evaluation.score.value": result.reward}
+    events = {} if result.reward is None else {EVALUATION: score}
+    whole = Span(trace, parent, "", f"invoke_agent {task.env}", (start, ended_at), facts, events)
     # The times of turns are unknown, so they share the episode's time evenly.
     each = result.wall_s / max(len(turns), 1)
     return [

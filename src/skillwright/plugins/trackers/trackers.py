@@ -267,6 +267,10 @@ class OtelTracker:
             parent=above,
             resource=self._resource,
             attributes=span.known,
+            events=[
+                self._sdk.Event(name, dict(facts), int(span.times[1] * _NANO))
+                for name, facts in span.events.items()
+            ],
             kind=kinds.CLIENT if span.asks else kinds.INTERNAL,
             start_time=int(span.times[0] * _NANO),
             end_time=int(span.times[1] * _NANO),

@@ -1,0 +1,52 @@
+"""Programs beside the language model: what they solve of the same tickets."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rows_study.baselines import majority, tfidf_lr
+from skillwright.worlds.scripted.clerk import SUPERSTITIONS
+
+_SAYS = re.compile(r'When it says ((?:"[^"\n]+"(?:, )?)+), answer "([^"\n]+)"')
+
+Items = Sequence[Mapping[str, Any]]
+
+
+def programs(splits: Mapping[str, Items], released: str) -> dict[str, Any]:
+    """Return the share of test tickets that each program solves, and the useless lines.
+
+    Args:
+        splits: The items of train, val and test; each has one ticket.
+        released: The sheet that text training ended with.
+    """
+    known = [_row(item) for split in ("train", "val") for item in splits[split]]
+    test = [_row(item) for item in splits["test"]]
+    right = [row["label"] for row in test]
+
+    def solved(answers: Sequence[str | None]) -> float:
+        return round(sum(a == b for a, b in zip(answers, right, strict=True)) / len(right), 4)
+
+    return {
+        "majority": solved(majority(known, test)),
+        "keyword program": solved([by_keywords(row["text"], released) for row in test]),
+        "tf-idf and logistic regression": solved(tfidf_lr(known, test)),
+        "useless_lines": sum(released.count(line) for line in SUPERSTITIONS),
+    }
+
+
+def by_keywords(text: str, sheet: str) -> str | None:
+    """Answer as most rules of the sheet do whose word the ticket has; ``None`` without any."""
+    said = set(re.findall(r"[a-z]+", text.lower()))
+    votes = Counter(
+        desk
+        for words, desk in _SAYS.findall(sheet)
+        for word in re.findall(r'"([^"]+)"', words)
+        if word in said
+    )
+    return votes.most_common(1)[0][0] if votes else None
+
+
+def _row(item: Mapping[str, Any]) -> dict[str, str]:
+    ((text, desk),) = item["tickets"]
+    return {"text": text, "label": desk, "options": ""}
