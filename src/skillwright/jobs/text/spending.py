@@ -29,7 +29,7 @@ def step_read(run: TrainParts, state: TrainState, step: int) -> StepRef:
     """Return the step whose rollouts a step reads: itself, or, with a budget, an earlier one.
 
     When the current skill has played all train tasks, a step reads its rollouts of them again,
-    unless the last step led to no candidate. The optimizer is told which edits failed since, and
+    unless the last step led to no candidate. The optimizer sees which edits failed since, and
     what the rollouts would cost pays for judging more candidates.
     """
     is_judged = bool(state.steps) and state.steps[-1].verdict is not None
