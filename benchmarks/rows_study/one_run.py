@@ -22,10 +22,22 @@ SHORT_SEED = 1000
 OPTIONS_PROMPT = "{{ text }}\nAnswer with one of: {{ options }}\n"
 
 
-def export(real: RealSet, folder: Path, seed: int, *, short: bool) -> list[Row]:
-    """Write the rows as CSV, and return them; ``options`` only where rows have any."""
+def export(
+    real: RealSet, folder: Path, seed: int, *, short: bool, most: Mapping[str, int] | None = None
+) -> list[Row]:
+    """Write the rows as CSV, and return them; ``options`` only where rows have any.
+
+    Args:
+        real: The data set.
+        folder: Made here.
+        seed: Of the draw.
+        short: Few rows.
+        most: Rows of each split, at most.
+    """
     # The short form has a draw of its own: tests are not to open the test rows of the study.
     rows = real.splits(seed + SHORT_SEED, real.short) if short else real.splits(seed, real.sizes)
+    if most is not None:
+        rows = [row for row in rows if int(row["id"].rpartition("-")[2]) < most[row["split"]]]
     names = [name for name in rows[0] if name != "options" or any(row[name] for row in rows)]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{real.name}.csv").open("w", encoding="utf-8", newline="") as file:
@@ -61,8 +73,8 @@ def play(real: RealSet, seed: int, root: Path, results: Path, *, short: bool) ->
         own.append(f"env.config.prompt={json.dumps(OPTIONS_PROMPT)}")
     _train(real.name, folder, own)
     test = [row for row in rows if row["split"] == "test"]
-    outcomes = _outcomes(folder, real.name, rows) | _baselines(rows, test)
-    shown = json.loads(_run(folder, "runs", "show", real.name, "--json"))
+    solved = outcomes(folder, real.name, rows) | _baselines(rows, test)
+    shown = json.loads(run_command(folder, "runs", "show", real.name, "--json"))
     results.mkdir(parents=True, exist_ok=True)
     result = {
         "set": real.name,
@@ -75,7 +87,7 @@ def play(real: RealSet, seed: int, root: Path, results: Path, *, short: bool) ->
         "settings": digest([(folder / f"{real.name}.yaml").read_text(encoding="utf-8"), own]),
         "opening": note_opening(results, name, made_by()),
         "labels": [row["label"] for row in test],
-        "solved": outcomes,
+        "solved": solved,
         "released": (folder / "runs" / real.name / "best_skill.md").read_text(encoding="utf-8"),
         "rollouts": shown.get("episodes"),
         "made_by": made_by(),
@@ -87,17 +99,17 @@ def play(real: RealSet, seed: int, root: Path, results: Path, *, short: bool) ->
 def _train(name: str, folder: Path, own: Sequence[str]) -> None:
     """Write the configuration and train, or resume what was stopped."""
     if (folder / "runs" / name).exists():
-        _run(folder, "resume", name)
+        run_command(folder, "resume", name)
         return
     file = f"{name}.yaml"
     columns = "text,options" if any("options" in one for one in own) else "text"
     given = ("--answer", "label", "--columns", columns, "--task-type", "label", "--to", file)
     if not (folder / file).exists():
-        _run(folder, "init", f"{name}.csv", *given, "--yes", "--offline")
-    _run(folder, "train", file, *[word for one in own for word in ("--set", one)])
+        run_command(folder, "init", f"{name}.csv", *given, "--yes", "--offline")
+    run_command(folder, "train", file, *[word for one in own for word in ("--set", one)])
 
 
-def _run(folder: Path, *words: str) -> str:
+def run_command(folder: Path, *words: str) -> str:
     """Run a command of the product in a folder, and return what it printed.
 
     Raises:
@@ -114,13 +126,13 @@ def _run(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def _outcomes(folder: Path, run: str, rows: Sequence[Row]) -> dict[str, str]:
+def outcomes(folder: Path, run: str, rows: Sequence[Row]) -> dict[str, str]:
     """Return which test rows were solved with which skill, a digit per row.
 
     Raises:
         SkillwrightError: An episode of the test has no score, or is about another row.
     """
-    _run(folder, "runs", "export", run, "--out", "episodes.jsonl")
+    run_command(folder, "runs", "export", run, "--out", "episodes.jsonl")
     test = {row["id"]: row["label"] for row in rows if row["split"] == "test"}
     solved: dict[str, dict[str, bool]] = defaultdict(dict)
     with (folder / "episodes.jsonl").open(encoding="utf-8") as file:

@@ -6,6 +6,7 @@ split, the teacher proposes what was sought in vain, and the gate decides; the w
 are, so that what rises is what the bank is worth.
 """
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -140,6 +141,7 @@ async def _evolve(one: Examined, bank: Bank, games: Games) -> tuple[Bank, list[d
         accepts = sum(each["action"] == "accept" for each in updates)
         played = await loop.take(number, bank, ledger, earlier, 1 + accepts * gate.draws)
         updates.append(_update(played))
+        print(f"{run.config.run.name}: {json.dumps(updates[-1])}", flush=True)
         earlier += played.lines()
         bank = played.after
     return bank, updates

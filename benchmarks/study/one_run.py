@@ -266,10 +266,16 @@ def play(
     callback = CpuCallback(name, root / f"{name}.cpu")
     try:
         if ablation == GROWTH:
-            _refuse_unfinished(folder)
+            if not is_finished(folder):
+                _refuse_other_weights(results / f"{run_name(main.name, seed)}.json", folder)
+                _run(main, config, folder, callback)
+            callback.on_event(StageStarted(GROWTH))
             found = {"growth": asyncio.run(grow(folder))}
         else:
-            found = _run(one, config, folder, callback)
+            report = _run(one, config, folder, callback)
+            callback.on_event(StageStarted("exam"))
+            exam = asyncio.run(examine(folder, _seen(one)))
+            found = {**_facts(report, folder, config), "exam": exam}
     finally:
         callback.keep()
     facts = {"arm": ablation, "seed": seed, "games": games, "settings": settings_digest(config)}
@@ -280,9 +286,7 @@ def play(
     return result
 
 
-def _run(
-    ablation: Ablation, config: RlConfig, folder: Path, callback: CpuCallback
-) -> dict[str, Any]:
+def _run(ablation: Ablation, config: RlConfig, folder: Path, callback: CpuCallback) -> RlReport:
     if not ablation.distills:
         with _alone(Path(f"{config.bank.start}.lock")):
             if ablation.has_habits:
@@ -295,9 +299,7 @@ def _run(
                 f"{folder} was begun with other settings than those of now. Name another folder "
                 "with --root, or move it away"
             )
-        report = asyncio.run(run_rl(run, callback))
-    callback.on_event(StageStarted("exam"))
-    return {**_facts(report, folder, config), "exam": asyncio.run(examine(folder, _seen(ablation)))}
+        return asyncio.run(run_rl(run, callback))
 
 
 def _seen(ablation: Ablation) -> tuple[str, ...]:
@@ -307,12 +309,17 @@ def _seen(ablation: Ablation) -> tuple[str, ...]:
     return ("final",) if READING in ablation.tables else ()
 
 
-def _refuse_unfinished(folder: Path) -> None:
-    if not is_rl_run(folder) or not open_rl_state(folder).finished:
+def is_finished(folder: Path) -> bool:
+    """Return whether a run has come to its end."""
+    return is_rl_run(folder) and open_rl_state(folder).finished
+
+
+def _refuse_other_weights(result: Path, folder: Path) -> None:
+    """Refuse to train again for growth where the weights of a kept result are gone."""
+    if result.exists():
         raise ConfigError(
-            f"{folder} is no finished run, and its weights are what the bank grows under. Run "
-            f"--ablations {MAIN} first; where its result is kept and its folder is gone, move the "
-            "result away"
+            f"{folder} is no finished run, and {result} is the result of one, whose weights the "
+            "bank is to grow under. Move the result away to measure both again"
         )
 
 

@@ -135,7 +135,8 @@ class RetrievalSettings(Settings):
     k_task: NonNegativeInt = 6
     """Maximum task-specific skills."""
     delta: Annotated[float, Field(ge=-1, le=1)] | None = None
-    """Similarity that a task-specific skill must exceed; unset, the embedder's default."""
+    """Similarity that a task-specific skill must exceed; unset, the embedder's default, because
+    SkillRL's 0.4 would leave most tasks without a skill."""
     k_lessons: NonNegativeInt = 5
     """Maximum lessons."""
 

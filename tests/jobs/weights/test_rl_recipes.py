@@ -86,7 +86,8 @@ async def test_a_run_begins_by_naming_its_loss(tmp_path):
     )
     await recipe(config, notes, maker=ObedientMaker(config))
     (begun,) = notes.of(RunStarted)
-    assert "loss of recipe dapo; grpo.kl_weight 0.02 instead of the recipe's" in begun.facts
+    (said,) = (one for one in begun.facts if one.startswith("loss of recipe dapo"))
+    assert "; grpo.kl_weight 0.02 instead of the recipe's; up to 9 extra rounds" in said
     assert any(one.stage == "expert" for one in notes.of(StageStarted))
 
 

@@ -52,7 +52,7 @@ TWICE = [
 ]
 
 
-def changes(trajectories, skills=(), beliefs=()):
+def changes(trajectories, skills=(), beliefs=(), earlier=""):
     asked = Assignment(
         categories=(),
         place="",
@@ -61,7 +61,7 @@ def changes(trajectories, skills=(), beliefs=()):
         skills=(OF_CLEAN, *skills),
         weakest="heat",
         limits=Limits(6, 3, 1),
-        earlier="",
+        earlier=earlier,
         trajectories=tuple(trajectories),
         text="",
     )
@@ -81,6 +81,27 @@ def test_a_rule_for_all_is_not_added_where_one_category_fails_and_others_do_well
     assert changes(WANDERING) == []
     (change,) = changes([*WANDERING, lost("c", family="clean")])
     assert (change["op"], change["kind"]) == ("add", "general")
+
+
+def test_a_solved_game_bears_witness_to_a_place_and_teaches_nothing_else():
+    once = TWICE[0]
+    solved = replace(TWICE[1], outcome="success", task_type="clean")
+    assert changes([once]) == []
+    (change,) = changes([once, solved])
+    assert (change["category"], change["principle"]) == ("", MUGS)
+    assert [one["id"] for one in change["evidence"]] == ["a", "b"]
+    won = [replace(one, outcome="success") for one in WANDERING]
+    assert changes(won) == changes([]) == []
+
+
+def test_what_was_proposed_in_vain_comes_after_what_was_not():
+    goal = "heat some egg and put it in fridge"
+    shown = [*TWICE, lost("c", "cabinet 1: a mug 1")]
+    shown += [lost(name, "cabinet 2: a egg 1", goal=goal) for name in ("d", "e")]
+    mugs, eggs = (one["principle"] for one in changes(shown))
+    assert (mugs, eggs) == (MUGS, MUGS.replace("mug", "egg").replace("cabinet 1", "cabinet 2"))
+    earlier = f"- reject: add [new] task_specific, place {HOME}: Kitchen cabinet 1: {MUGS}"
+    assert [one["principle"] for one in changes(shown, earlier=earlier)] == [eggs, mugs]
 
 
 @pytest.mark.parametrize(("known", "category"), [("clean", "heat"), ("", "")])

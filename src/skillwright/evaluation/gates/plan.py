@@ -17,6 +17,7 @@ MISFIT: Final = 0.15
 """Share of the gain that the belief may be wrong by."""
 
 _STEPS_AHEAD: Final = (1, 2, 3, 5, 8, 12)
+_FEWER_PAIRS: Final = 20
 _NODES: Final = (-1.5, -0.75, 0.0, 0.75, 1.5)
 _QUANTILE: Final = 1.645  # of a normal distribution, at 5%
 _UNEVENNESS: Final = 0.75  # variance between tasks per unit of gain: edits help some tasks only
@@ -62,6 +63,21 @@ def proven_gain(current: CurrentSkill, gain: float, pairs: float) -> float:
         error = sqrt(belief.within / pairs + between / min(pairs, tasks))
         value += chance * true * 0.5 * (1 + erf((true / error - _QUANTILE) / sqrt(2)))
     return max(value / sum(chances), 0.0)
+
+
+def price_before_test(current: CurrentSkill, left: float, step_cost: float) -> float:
+    """Return what a rollout is worth before a release test, in gain.
+
+    It is what it brings in a further step, or what it adds to the expected proven gain of the test.
+
+    Args:
+        current: What is known about the current skill.
+        left: Rollouts left for the test.
+        step_cost: See `Spending`.
+    """
+    gain, pairs = current.belief.gained, left / 2
+    less = proven_gain(current, gain, pairs) - proven_gain(current, gain, pairs - _FEWER_PAIRS)
+    return max(current.belief.price(step_cost), less / (2 * _FEWER_PAIRS))
 
 
 def is_time_to_test(current: CurrentSkill, spending: Spending, *, is_last: bool) -> bool:

@@ -287,7 +287,7 @@ def _decided(
     sides = (source(texts[0]), source(texts[1]))
     terms, seed = terms_of(config), config.run.seed
     if kind == Kind.FINAL and gate.release is not None and after.final is not None:
-        draws = release_draws(seed, len(before.tested), None)
+        draws = release_draws(seed, before.next_test, None)
         judged = replace(terms, judged=choices(before.verdicts))
         return Decided(sides, names, gate.release, draws, before.ledger, judged, after.final)
     record = after.steps[-1] if kind == Kind.STEP else after.epochs[-1]

@@ -25,6 +25,7 @@ from skillwright.jobs.run.progress import ReleaseTested, StageStarted
 from skillwright.jobs.run.resume import opened_before, write_down
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import epoch_ended, scores_of
+from skillwright.jobs.text.lines import take_out_lines
 from skillwright.jobs.text.replies import Account, account_of_calls
 from skillwright.jobs.text.spending import (
     current_skill,
@@ -126,7 +127,7 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
     if run.gate.release is not None:
         if state.is_tested or state.failed_to_prove:
             return state
-        return await run_release_test(run, state, run.gate.release)
+        return await release(run, state, run.gate.release)
     if run.config.run.parity and not run.config.evaluation.test:
         return state
     known = _known_verdict(run, state)
@@ -141,6 +142,14 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
 
 
+async def release(run: TrainParts, state: TrainState, test: ReleaseTest) -> TrainState:
+    """Take lines out of the current skill that do not help, and test its release."""
+    state = await take_out_lines(run, state)
+    if run.store.skill(state.skill_version) == run.store.skill(0):
+        return state
+    return await run_release_test(run, state, test)
+
+
 async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest) -> TrainState:
     """Test whether the current skill is proven better than the initial one; write it down.
 
@@ -151,7 +160,7 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     place = StepRef(state.last_step, state.steps[-1].epoch)
     val = run.bench.sizes.val or 0
     run.callback.on_event(StageStarted("release test", episodes=test.expected_rollouts(val)))
-    draws = release_draws(run.config.run.seed, len(state.tested), place.step)
+    draws = release_draws(run.config.run.seed, state.next_test, place.step)
     known = current_skill(run, state)
     terms = replace(
         terms_of(run.config, run.bench.clusters),
@@ -164,6 +173,12 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     verdict = await test.judge(run.bench.duel(*sides, draws), state.ledger, terms)
     if verdict.accepted and (copied := run.bench.memorized(sides[1], run.store.skill(0))):
         verdict = replace(verdict, reason=f"{verdict.reason} {copied}.")
+    if state.repeat and verdict.alpha is not None:
+        said = (
+            f"Training {state.repeat + 1} of this skill folder has alpha {state.ledger.total:.2g}: "
+            f"repetitions share {run.config.evaluation.alpha:g}."
+        )
+        verdict = replace(verdict, reason=f"{verdict.reason} {said}")
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))
     with run.store.transaction(durable=True):
         store_verdict(run, place, "release", sides[1], verdict)
@@ -254,7 +269,7 @@ async def duel(
     first = first_draw(run.gate, state.accepts, len(state.seen) - 1)
     terms = terms_of(run.config, run.bench.clusters)
     draws = Draws(run.config.run.seed, first=first, step=place.step)
-    terms = replace(terms, plays_whole=run.bench.plays_whole)
+    terms = replace(terms, plays_whole=run.bench.plays_whole, bonus=run.gate.bonus(*sides))
     if run.gate.believes:
         terms = replace(
             terms,

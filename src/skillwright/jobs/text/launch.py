@@ -36,6 +36,7 @@ from skillwright.jobs.run.tracking import Measures, Watcher, tracked
 from skillwright.jobs.text.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
+from skillwright.jobs.text.repeats import share_of_repeat
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.train import (
     TrainReport,
@@ -142,6 +143,8 @@ def start_run(
         facts: dict[str, Any] = {"job": "eval", **asdict(plan)} if plan else {"job": "train"}
         keep_skill_file(config, path)
         facts |= mode_of(config).facts | keep_bank(config, path)
+        if plan is None:
+            facts |= share_of_repeat(config, path)
         return facts | {
             "adapter": has_own_models,
             "scripted": _is_scripted(config, plan, has_own_models),

@@ -11,6 +11,8 @@ from skillwright.jobs.text.wiring import TrainParts, skills_confirmed, skills_te
 if TYPE_CHECKING:  # they import numpy, which only a judging run needs
     from skillwright.evaluation.gates.current import CurrentSkill
 
+_LINES_FROM = 900_000  # between the draws of step decisions and those of release tests
+
 LEAST_DRAWS = 5
 """Draws of a candidate without which a step is not begun."""
 
@@ -54,12 +56,19 @@ def replayed(run: TrainParts, draws: Draws) -> int:
 def _replayed_next(run: TrainParts, state: TrainState) -> int:
     """Return how many episodes of the next step and the next release test are stored."""
     step, seed = state.last_step + 1, run.config.run.seed
-    parts = (
+    parts = [
         Draws(seed, phase="train", step=step),
         Draws(seed, phase="gate", step=step),
-        release_draws(seed, len(state.tested), state.last_step),
-    )
+        release_draws(seed, state.next_test, state.last_step),
+    ]
+    if not any(one.step == state.last_step for one in state.lines):
+        parts.append(line_draws(run, state))
     return sum(replayed(run, draws) for draws in parts)
+
+
+def line_draws(run: TrainParts, state: TrainState) -> Draws:
+    """Return the draws with which lines are judged after the last step."""
+    return Draws(run.config.run.seed, _LINES_FROM, "lines", state.last_step)
 
 
 def rollouts_left(run: TrainParts, state: TrainState, replayed: int = 0) -> int | None:

@@ -5,7 +5,7 @@ one would have taken.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from skillwright.config.run import BudgetSection, RunConfig
 from skillwright.core.jsonio import JsonRecord
@@ -19,11 +19,16 @@ from skillwright.evaluation import (
     Verdict,
     why_refuted,
 )
-from skillwright.jobs.kinds import UNUSABLE, Kind
+from skillwright.jobs.kinds import MADE, UNUSABLE, Kind
 from skillwright.jobs.run.resume import rebuild, train_tasks
 from skillwright.jobs.text.replies import Replies
 from skillwright.runs import RunStore
 from skillwright.textopt import StepEntry, StepMemory
+
+LEVEL: Final = "release_level"
+REPEAT: Final = "earlier_trainings"
+"""What the first event of a repeated training of a skill folder says."""
+_TESTS_OF_A_RUN: Final = 1_000
 
 # The records of decisions, from which a run's state is rebuilt.
 
@@ -133,6 +138,44 @@ class EpochRecord(Judged, JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class LinesRecord(JsonRecord):
+    """What was taken out of the current skill before a release test.
+
+    Attributes:
+        step: The last decided step.
+        judged: Number of lines that were judged by themselves.
+        gone: Titles of those that were taken out.
+        twice: Titles of lines that were there already.
+        gain: The gain that is expected of taking lines out.
+        characters: By how much the skill is shorter.
+        rollouts: Rollouts for it.
+        version: The version without the lines; ``None`` if all stay.
+    """
+
+    step: int
+    judged: int
+    gone: tuple[str, ...]
+    twice: tuple[str, ...]
+    gain: float
+    characters: int
+    rollouts: int
+    version: int | None
+
+    @property
+    def sentence(self) -> str:
+        """Say what was taken out, and what that gains."""
+        said = []
+        if self.judged:
+            said.append(
+                f"{len(self.gone)} of {self.judged} lines that came in with others do not help and "
+                f"are taken out (expected gain {self.gain:+.3f}, {self.rollouts} rollouts)"
+            )
+        if self.twice:
+            said.append(f"{len(self.twice)} lines were there twice")
+        return f"{'; '.join(said)}; the skill is {self.characters:,} characters shorter."
+
+
+@dataclass(frozen=True, slots=True)
 class Confirmation(JsonRecord):
     """The scores of the best skill on val tasks that no gate has drawn.
 
@@ -172,6 +215,7 @@ class TrainState:
         met_best: The latest candidate that was judged against a best skill other than the current.
         seen: What the gate has seen of the skills on val, for a gate with a belief.
         final: The gate's verdict on the last skill against the best, or of the latest release test.
+        lines: What was taken out before release tests.
         tested: The versions that a release test has tested.
         proof: The verdict of the release test that the released skill has passed.
         sealed: Whether the test split is still closed.
@@ -183,6 +227,7 @@ class TrainState:
         memorized: A sentence on tasks whose answers the released skill holds, or "".
         drift: A sentence on an endpoint whose level moved during the run, or "".
         restored_from: The version that was released by its proof, where a person restored another.
+        repeat: Number of earlier trainings of the same skill folder that tested a release.
     """
 
     memory: StepMemory
@@ -199,6 +244,7 @@ class TrainState:
     met_best: MetBest | None = None
     seen: tuple[Seen, ...] = ()
     final: Verdict | None = None
+    lines: tuple[LinesRecord, ...] = ()
     tested: tuple[int, ...] = ()
     proof: Verdict | None = None
     sealed: bool = True
@@ -211,6 +257,12 @@ class TrainState:
     memorized: str = ""
     drift: str = ""
     restored_from: int | None = None
+    repeat: int = 0
+
+    @property
+    def next_test(self) -> int:
+        """The number of the next release test; repeated trainings of a folder share no draws."""
+        return self.repeat * _TESTS_OF_A_RUN + len(self.tested)
 
     @property
     def two_levels(self) -> bool:
@@ -230,7 +282,15 @@ class TrainState:
 
     @property
     def release_text(self) -> str:
-        """Say what is released and what was proven; "" if every accept is a release."""
+        """Say what is released, what was proven and what was taken out before.
+
+        "" if every accept is a release.
+        """
+        said = [self._release_text, *(one.sentence for one in self.lines[-1:])]
+        return " ".join(said) if said[0] else ""
+
+    @property
+    def _release_text(self) -> str:
         current, released = self.skill_version, self.best_version
         if self.restored_from is not None:
             return (
@@ -381,15 +441,19 @@ class TrainState:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
             case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
-            case Kind.FINISHED | Kind.RESTORED | Kind.CONTINUED:
+            case Kind.FINISHED | Kind.RESTORED | Kind.CONTINUED | Kind.LINES:
                 return self._after_end(kind, payload)
             case _:
                 return self
 
     def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
-        """Return the state after training ended or was continued, or a version restored."""
+        """Return the state after an event that is no decision of a gate."""
         if kind == Kind.CONTINUED:
             return self._continued()
+        if kind == Kind.LINES:
+            found = LinesRecord.from_dict(payload)
+            now = self.skill_version if found.version is None else found.version
+            return replace(self, lines=(*self.lines, found), skill_version=now)
         if kind == Kind.FINISHED:
             impatient = payload.get("ran_out_of_patience", False)
             said = {name: payload.get(name, "") for name in ("memorized", "drift")}
@@ -483,4 +547,9 @@ def restore(config: RunConfig, store: RunStore) -> TrainState:
 def beginning(config: RunConfig, store: RunStore) -> TrainState:
     """Return the state of a run before its first decision."""
     memory = StepMemory(across_epochs=config.optimizer.memory_across_epochs)
-    return TrainState(memory, config.ledger(train_tasks(store) or 1))
+    ledger = config.ledger(train_tasks(store) or 1)
+    made = store.events(MADE)
+    facts = made[0].payload if made else {}
+    if LEVEL in facts:
+        ledger = replace(ledger, total=facts[LEVEL])
+    return TrainState(memory, ledger, repeat=facts.get(REPEAT, 0))

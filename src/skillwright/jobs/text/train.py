@@ -38,6 +38,7 @@ from skillwright.jobs.text.gate import (
     end_epoch,
     judge_last,
     open_sealed,
+    release,
     run_release_test,
 )
 from skillwright.jobs.text.spending import can_update, next_move
@@ -264,7 +265,7 @@ async def _before_step(
     if run.gate.believes:
         move = next_move(run, state)
         if move == "test" and test is not None:
-            state = await run_release_test(run, state, test)
+            state = await release(run, state, test)
             _publish(run.store, state, folder)
             move = next_move(run, state)
     return state, move == "step" and not _is_impatient(run, state)

@@ -151,6 +151,8 @@ def _loss(config: RlConfig) -> list[str]:
     own = ", ".join(f"grpo.{name} {value:g}" for name, value in config.own_terms.items())
     wins = f"; {own} instead of the recipe's" if own else ""
     cap = f"; importance weights up to {config.tis_cap:g}" if config.tis_cap else ""
+    if rounds := config.recipe.dynamic_sampling:
+        cap += f"; up to {rounds} extra rounds an iteration, not in the estimate"
     name = config.policy.recipe
     return [f"loss of recipe {name}{wins}{cap}"] if name != "skillrl" or own or cap else []
 
