@@ -11,7 +11,7 @@ from typing import Final
 from skillwright.evaluation.gates.current import CurrentSkill
 
 LEAST_PAIRS: Final = 50
-"""Pairs that are held back for the release test, or one per task if there are fewer."""
+"""Pairs with which a release test begins, or one per task if there are fewer."""
 
 MISFIT: Final = 0.15
 """Share of the gain that the belief may be wrong by."""
@@ -23,9 +23,15 @@ _QUANTILE: Final = 1.645  # of a normal distribution, at 5%
 _UNEVENNESS: Final = 0.75  # variance between tasks per unit of gain: edits help some tasks only
 
 
-def held_back(tasks: int) -> int:
-    """Return the rollouts that are held back for the release test on ``tasks`` val tasks."""
-    return 2 * min(tasks, LEAST_PAIRS)
+def held_back(tasks: int, budget: int | None = None) -> int:
+    """Return the rollouts that are held back for the release test on ``tasks`` val tasks.
+
+    They pay for one draw of each task and side, and for a second one from a quarter of the
+    ``budget``: one draw often does not prove a gain that two do. What the test leaves goes back to
+    steps.
+    """
+    least = 2 * min(tasks, LEAST_PAIRS)
+    return min(2 * least, max(least, (budget or 0) // 4))
 
 
 @dataclass(frozen=True, slots=True)
