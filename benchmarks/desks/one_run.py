@@ -65,7 +65,13 @@ class CurveCallback(CpuCallback):
 
 
 def play(
-    condition: str, seed: int, root: Path, *, short: bool = False, laid_over: Mapping[str, Any] = {}
+    condition: str,
+    seed: int,
+    root: Path,
+    *,
+    short: bool = False,
+    laid_over: Mapping[str, Any] = {},
+    language: str = "sentences",
 ) -> dict[str, Any]:
     """Return the result of a condition and a seed; what is finished is not run again.
 
@@ -83,9 +89,11 @@ def play(
         return known
     root.mkdir(parents=True, exist_ok=True)
     if condition == INTERNALIZED:
-        write_new_shop(new_shop_folder(root, seed), FIRST_SEED + seed, short=short)
+        write_new_shop(
+            new_shop_folder(root, seed), FIRST_SEED + seed, short=short, language=language
+        )
     else:
-        write_data(data_folder(root, seed), FIRST_SEED + seed, sizes)
+        write_data(data_folder(root, seed), FIRST_SEED + seed, sizes, language)
     callback = CurveCallback(name, root / f"{name}.cpu")
     with open_rl(folder) if folder.exists() else start_rl(config) as run:
         if settings_digest(run.config) != settings_digest(config):
@@ -100,6 +108,7 @@ def play(
     if condition == "sft":
         keep_weights(folder, root, seed)
     facts = {"condition": condition, "seed": seed, "settings": settings_digest(config)}
+    facts |= {"language": language}
     result = {**facts, **_facts(report), "made_by": made_by(), "cpu_s": dict(callback.seconds)}
     result["losses"] = callback.losses
     note_opening(root, name, result["made_by"])

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from desks.forms import SAYS, to_says
 from rows_study.baselines import majority, tfidf_lr
 from skillwright.worlds.scripted.clerk import SUPERSTITIONS
-
-_SAYS = re.compile(r'When it says ((?:"[^"\n]+"(?:, )?)+), answer "([^"\n]+)"')
 
 Items = Sequence[Mapping[str, Any]]
 
@@ -40,7 +39,7 @@ def by_keywords(text: str, sheet: str) -> str | None:
     said = set(re.findall(r"[a-z]+", text.lower()))
     votes = Counter(
         desk
-        for words, desk in _SAYS.findall(sheet)
+        for words, desk in SAYS.findall(to_says(sheet))
         for word in re.findall(r'"([^"]+)"', words)
         if word in said
     )

@@ -171,7 +171,7 @@ _LINES: Final = (
     "Send {name} to {desk}.",
     "For {name}, answer {desk}.",
 )
-_BY_WORDS: Final = 'When it says {words}, answer "{desk}".'
+BY_WORDS: Final = 'When it says {words}, answer "{desk}".'
 _BESIDE: Final = (
     "We open at nine.",
     "Be polite.",
@@ -201,44 +201,46 @@ class Shop:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A ticket, what it is about, and the desk that takes it."""
+    """A ticket, what it is about, the desk that takes it, and its wording."""
 
     text: str
     topic: str
     desk: str
+    wording: str = ""
 
 
-def shops(count: int, seed: int, first: int = 0) -> list[Shop]:
+def shops(count: int, seed: int, first: int = 0, by_words: str = BY_WORDS) -> list[Shop]:
     """Return shops, no two of which agree on all topics.
 
     Args:
         count: How many, at most 720 with ``first``.
         seed: Of names, lines and desks.
         first: So many shops of the seed are passed over: those of another split.
+        by_words: The sentence of sheet lines that name words.
     """
     orders = list(itertools.permutations(DESKS))
     random.Random(derive_seed("desks", seed)).shuffle(orders)
     return [
-        _shop(number, dict(zip(TOPICS, orders[number], strict=True)), seed)
+        _shop(number, dict(zip(TOPICS, orders[number], strict=True)), seed, by_words)
         for number in range(first, first + count)
     ]
 
 
-def _shop(number: int, desks: Mapping[str, str], seed: int) -> Shop:
+def _shop(number: int, desks: Mapping[str, str], seed: int, by_words: str) -> Shop:
     rng = random.Random(derive_seed("sheet", seed, number))
-    written = {topic: _line(rng, TOPICS[topic], desk) for topic, desk in desks.items()}
+    written = {topic: _line(rng, TOPICS[topic], desk, by_words) for topic, desk in desks.items()}
     lines = [line for line, _ in written.values()] + rng.sample(_BESIDE, rng.randint(0, 2))
     rng.shuffle(lines)
     called = {topic: name for topic, (_, name) in written.items()}
     return Shop(f"shop {number}", desks, " ".join(lines), called)
 
 
-def _line(rng: random.Random, topic: Topic, desk: str) -> tuple[str, str]:
+def _line(rng: random.Random, topic: Topic, desk: str, by_words: str) -> tuple[str, str]:
     """Return a line of a sheet, and what it calls the topic."""
     if rng.random() < 1 / 3:
         words = rng.sample(topic.words, rng.randint(2, 3))
         listed = ", ".join(f'"{word}"' for word in words)
-        return _BY_WORDS.format(words=listed, desk=desk), words[0]
+        return by_words.format(words=listed, desk=desk), words[0]
     name = rng.choice(topic.names)
     line = rng.choice(_LINES).format(cap=name[0].upper() + name[1:], name=name, desk=desk)
     return line, name
@@ -259,12 +261,13 @@ def tickets(
     recent: list[str] = []
     while True:
         topic = rng.choice(list(TOPICS))
-        text = rng.choice(_OPENINGS) + rng.choice(wordings[topic]).format(rng.choice(THINGS))
+        opening, wording = rng.choice(_OPENINGS), rng.choice(wordings[topic])
+        text = opening + wording.format(rng.choice(THINGS))
         if rng.random() < named:
             text = rng.choice(_NAMED).format(shop.called[topic])
         if text not in recent:
             recent = [*recent[-3:], text]
-            yield Ticket(text, topic, shop.desks[topic])
+            yield Ticket(text, topic, shop.desks[topic], wording)
 
 
 def wordings_of(split: str) -> dict[str, Sequence[str]]:

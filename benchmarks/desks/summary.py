@@ -114,6 +114,7 @@ def text_of(one: Result) -> dict[str, Any]:
     tables = one["test"]["tables"]
     return {
         "seed": one["seed"],
+        "form": one.get("form", "says"),
         "blank": tables["initial"]["overall"]["success_rate"],
         "blank_interval": tables["initial"]["overall"]["interval"],
         "released": tables["best"]["overall"]["success_rate"],

@@ -20,6 +20,16 @@ from skillwright.core.jsonio import digest, write_text
 from skillwright.policy.hf.saving import GGUF_NAME
 from study.one_run import made_by
 
+OPTIMIZERS: Mapping[str, dict[str, Any]] = {
+    "says": {"backend": "scripted", "model": "clerk_analyst"},
+    "belongs": {
+        "backend": "python",
+        "model": f"{HERE / 'forms.py'}:BelongsAnalyst",
+        "scripted": True,
+    },
+}
+"""Form of the sentences -> the scripted optimizer that writes it."""
+
 
 def reader(root: Path, seed: int) -> dict[str, Any]:
     """Return the reader of a seed, as ``models.target`` names it: the weights of SFT, served."""
@@ -34,7 +44,13 @@ def reader(root: Path, seed: int) -> dict[str, Any]:
 
 
 def train_sheet(
-    seed: int, root: Path, *, short: bool = False, target: Mapping[str, Any] | None = None
+    seed: int,
+    root: Path,
+    *,
+    short: bool = False,
+    target: Mapping[str, Any] | None = None,
+    language: str = "sentences",
+    form: str = "says",
 ) -> dict[str, Any]:
     """Return what a training of the new shop's sheet came to; what is finished is not run again.
 
@@ -43,13 +59,16 @@ def train_sheet(
         root: The folder of all runs and results.
         short: Few tickets, and a gate that so few can pass; no score means anything.
         target: Another agent than `reader`, as ``models.target`` names it.
+        language: Of tickets and sheets.
+        form: Of the optimizer's sentences; see `desks.forms`.
     """
-    path, name = root / f"text-s{seed}.json", f"text-s{seed}"
+    name = f"text-s{seed}" if form == "says" else f"text_{form}-s{seed}"
+    path = root / f"{name}.json"
     if path.exists():
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return known
-    shop, data = new_shop(FIRST_SEED + seed), new_shop_folder(root, seed)
-    write_new_shop(data, FIRST_SEED + seed, short=short)
+    shop, data = new_shop(FIRST_SEED + seed, language), new_shop_folder(root, seed)
+    write_new_shop(data, FIRST_SEED + seed, short=short, language=language)
     values: dict[str, Any] = {
         "run": {"name": name, "root": str(root), "seed": seed},
         "env": {
@@ -59,7 +78,7 @@ def train_sheet(
         },
         "models": {
             "target": dict(target or reader(root, seed)),
-            "optimizer": {"backend": "scripted", "model": "clerk_analyst"},
+            "optimizer": OPTIMIZERS[form],
         },
         "gradient": {"minibatch_size": 40},
     }
@@ -71,6 +90,8 @@ def train_sheet(
     report, gain = run.test, run.gain
     result = {
         "seed": seed,
+        "language": language,
+        "form": form,
         "sheet": shop.sheet,
         "desks": dict(shop.desks),
         "released": run.skill,

@@ -245,6 +245,23 @@ async def test_the_strict_gate_compares_its_metric(listed_duel, make_pairs):
     assert (await judged(eager, listed_duel(pairs), success_threshold=0.3)).accepted
 
 
+async def test_leading_words_break_a_tie_of_the_strict_gate_where_they_count(
+    listed_duel, make_pairs
+):
+    before = "Always do this task step by step and be very careful because errors are bad."
+    after = "Always verify outputs. Never mix proxy values."
+    dense = StrictGate(density_weight=0.1)
+    bonus = dense.bonus(before, after)
+    assert bonus == pytest.approx(0.1 * (3 / 7 - 1 / 15))
+    assert StrictGate().bonus(before, after) == 0.0
+    assert StrictGate(density_weight=0.1, leading_words=["task"]).bonus(before, after) < 0
+    tie = make_pairs([TIE, TIE])
+    verdict = await dense.judge(listed_duel(tie), LEDGER, Terms(bonus=bonus))
+    assert verdict.accepted
+    assert "its words add +0.0362" in verdict.reason
+    assert not (await dense.judge(listed_duel(tie), LEDGER, Terms(bonus=-bonus))).accepted
+
+
 async def test_the_strict_gate_is_undecided_without_tasks_or_with_many_lost(
     listed_duel, make_pairs
 ):

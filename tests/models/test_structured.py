@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from skillwright.core import Completion, ModelRefused, Purpose, ReplyInvalid, Sampling, Usage
-from skillwright.models import ask_json, extract_json, extract_json_array, parse_reply
+from skillwright.models import ask_json, extract_json, parse_reply
 
 
 class Edits(BaseModel):
@@ -48,21 +48,6 @@ class Edits(BaseModel):
 )
 def test_the_first_object_is_found(text, found):
     assert extract_json(text) == found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("[1, 2]", [1, 2]),
-        ("see [note] and [2, 0].", [2, 0]),
-        ('```json\n[{"a": "]"}]\n```', [{"a": "]"}]),
-        ("[[1], [2", None),
-        ('{"a": 1}', None),
-        ("[]", []),
-    ],
-)
-def test_the_first_array_is_found(text, found):
-    assert extract_json_array(text) == found
 
 
 VALUES = st.recursive(

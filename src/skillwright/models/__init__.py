@@ -28,7 +28,6 @@ from skillwright.models.skill_md import render_skill_md
 from skillwright.models.structured import (
     ask_json,
     extract_json,
-    extract_json_array,
     parse_reply,
 )
 from skillwright.models.validation import explain_validation_error
@@ -72,7 +71,6 @@ __all__ = [
     "dialect_of",
     "explain_validation_error",
     "extract_json",
-    "extract_json_array",
     "find_backend",
     "find_weights",
     "installed_weights",

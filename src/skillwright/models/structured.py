@@ -33,13 +33,11 @@ from skillwright.models.validation import explain_validation_error
 logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply", bound=BaseModel)
-Json = TypeVar("Json", dict[str, Any], list[Any])
 
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 # Distinguishes the start of JSON from a brace in prose.
 _OBJECT = re.compile(r'\{\s*["}]')
 _CONTAINER = re.compile(r'\{\s*["}]|\[\s*[{[]')
-_ARRAY = re.compile(r'\[\s*(?:[]\[{"\d-]|true|false|null)')
 
 
 def extract_json(text: str) -> dict[str, Any] | None:
@@ -47,12 +45,14 @@ def extract_json(text: str) -> dict[str, Any] | None:
 
     A text that ends inside an object gives ``None``, even if that object contains complete ones.
     """
-    return _extract(text, _OBJECT, dict)
-
-
-def extract_json_array(text: str) -> list[Any] | None:
-    """Find the first JSON array in a text; see `extract_json`."""
-    return _extract(text, _ARRAY, list)
+    whole: dict[str, Any] | None = as_json(text, dict)
+    fence = _FENCE.search(text)
+    if whole is not None or fence is None:
+        return whole if whole is not None else _first(text, 0)
+    fenced = _first(text, fence.end())
+    if fenced is None and _FENCE.search(text, fence.end()) is None and _breaks_off(text):
+        return None  # an open fence: the text before it is not the answer
+    return fenced if fenced is not None else _first(text, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,19 +342,6 @@ def _complaint(completion: Completion, problem: ReplyInvalid) -> list[Message]:
     return [said, asked]
 
 
-def _extract(text: str, opening: re.Pattern[str], wanted: type[Json]) -> Json | None:
-    whole: Json | None = as_json(text, wanted)
-    if whole is not None:
-        return whole
-    fence = _FENCE.search(text)
-    if fence is None:
-        return _first(text, 0, opening, wanted)
-    fenced = _first(text, fence.end(), opening, wanted)
-    if fenced is None and _FENCE.search(text, fence.end()) is None and _breaks_off(text):
-        return None  # an open fence: the text before it is not the answer
-    return fenced if fenced is not None else _first(text, 0, opening, wanted)
-
-
 def _breaks_off(text: str) -> bool:
     """Return whether a text ends inside a JSON object."""
     start = 0
@@ -366,12 +353,12 @@ def _breaks_off(text: str) -> bool:
     return False
 
 
-def _first(text: str, start: int, opening: re.Pattern[str], wanted: type[Json]) -> Json | None:
-    while found := opening.search(text, start):
+def _first(text: str, start: int) -> dict[str, Any] | None:
+    while found := _OBJECT.search(text, start):
         end = end_of_json(text, found.start())
         if end is None:
             return None  # truncated: complete objects inside are not the answer
-        value: Json | None = as_json(text[found.start() : end], wanted)
+        value: dict[str, Any] | None = as_json(text[found.start() : end], dict)
         if value is not None:
             return value
         start = end

@@ -201,7 +201,6 @@ def test_what_has_no_effect_here_is_said(resolved):
             "train": {"train_size": 5, "steps_per_epoch": 9},
             "gradient": {"max_analyst_rounds": 3},
             "optimizer": {"meta_learning_rate": 2, "use_slow_update": False},
-            "evaluation": {"use_semantic_density": True, "semantic_density_weight": 0.2},
             "env": {"name": "mine", "data_path": "x.json", "split_sed": 3},
         },
     )
@@ -213,14 +212,12 @@ def test_what_has_no_effect_here_is_said(resolved):
         "train.train_size",
         "gradient.max_analyst_rounds",
         "optimizer.meta_learning_rate",
-        "evaluation.use_semantic_density",
-        "evaluation.semantic_density_weight",
     ):
         assert f"{dotted} has no effect here: " in text
     assert "env.split_sed is passed on to the environment. Did you mean 'env.split_seed'?" in text
     assert "no azure_openai_endpoint is set for the target: OpenAI's own endpoint is used" in text
     assert "sk-secret" not in text
-    assert len(warnings) == 11
+    assert len(warnings) == 9
 
 
 def test_settings_that_alfworld_does_not_have_are_said(resolved):
@@ -229,6 +226,43 @@ def test_settings_that_alfworld_does_not_have_are_said(resolved):
         {"model_backend": "openai_chat", "env": "alfworld", "shuffle_choices": True},
     )
     assert "env.shuffle_choices has no effect here: alfworld has no such setting." in warnings
+
+
+def test_words_count_in_the_gate_where_a_file_asks_for_it(resolved):
+    asked = {"use_semantic_density": True, "semantic_density_weight": 0.2, "leading_words": "a, b"}
+    config, warnings = translated(resolved, {"evaluation": asked, "env": {"name": "alfworld"}})
+    gate = config.evaluation.gate
+    assert (gate.density_weight, gate.leading_words) == (0.2, ["a", "b"])
+    assert not [warning for warning in warnings if "density" in warning]
+    assert translated(resolved, {"env": "alfworld"})[0].evaluation.gate.density_weight == 0.0
+
+
+def test_a_compatible_endpoint_may_be_in_the_file(resolved):
+    model = {
+        "backend": "openai_compatible",
+        "openai_compatible_base_url": "https://shared/v1",
+        "target_openai_compatible_base_url": "https://own/v1",
+        "target_openai_compatible_timeout_seconds": 180.0,
+        "openai_compatible_model": "m",
+    }
+    config, _ = translated(resolved, {"model": model, "env": {"name": "alfworld"}})
+    target, optimizer = config.models.target, config.models.optimizer
+    assert (target.base_url, target.model, target.timeout_s) == ("https://own/v1", "m", 180.0)
+    assert (optimizer.base_url, optimizer.model) == ("https://shared/v1", "m")
+
+
+def test_azure_may_be_signed_in_to(resolved):
+    layer = {
+        "env": {"name": "alfworld"},
+        "model": {
+            "azure_openai_endpoint": "https://a.openai.azure.com/",
+            "azure_openai_auth_mode": "managed_identity",
+        },
+    }
+    config, warnings = translated(resolved, layer)
+    assert config.models.target.key_header == "managed_identity"
+    assert not config.models.target.needs_key
+    assert not [warning for warning in warnings if "azure" in warning.lower()]
 
 
 def test_azure_is_reached_by_its_v1_route(resolved):
@@ -264,7 +298,7 @@ def test_an_openai_compatible_backend_takes_its_base_url_from_the_environment(re
     assert config.models.target.api_key_env == "TARGET_OPENAI_COMPATIBLE_API_KEY"
     assert config.models.optimizer.base_url == "http://shared/v1"
     assert config.models.optimizer.api_key_env == "OPENAI_API_KEY"  # a server that needs none
-    with pytest.raises(ConfigError, match="set the environment variable OPENAI_COMPATIBLE_BASE"):
+    with pytest.raises(ConfigError, match="environment variable OPENAI_COMPATIBLE_BASE"):
         translated(resolved, layer, environ={"PATH": ""})
 
 

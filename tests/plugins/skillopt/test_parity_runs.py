@@ -7,6 +7,7 @@ is installed, `make oracle` runs it again and compares.
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.machinery import PathFinder
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import parity_runs
 import pytest
+import yaml
 from parity_runs import CASES, SKILL, TOWN, Teacher, write_case
 
 from doors import Walker, look, resumed, trained
@@ -41,10 +43,14 @@ class Optimizer(Teacher):
         return Completion(json.dumps(self.answer(stage, messages[-1]["content"])))
 
 
-async def ours(folder, name, dies_at=None):
+async def ours(folder, name, dies_at=None, **evaluation):
     """Run a case here, where asked for killed once; return what was decided."""
     given = [f"env.name={TOWN}", "env.compat=skillopt", f"run.root={folder / 'runs'}"]
-    config = load_config(write_case(folder, name), ["run.parity=true", *given])
+    file = write_case(folder, name)
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    values["evaluation"] |= evaluation
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    config = load_config(file, ["run.parity=true", *given])
     optimizer = Optimizer(dies_at)
     optimizer.mode = config.optimizer.skill_update_mode
     if dies_at:
@@ -61,6 +67,7 @@ async def ours(folder, name, dies_at=None):
         "best_skill": report.best_skill,
         "actions": [step["action"] for step in steps],
         "scores": [_score(step) for step in steps],
+        "reasons": [step["verdict"]["reason"] if step["verdict"] else "" for step in steps],
         "released": (path / "best_skill.md").read_bytes().decode(),
     }
 
@@ -85,6 +92,18 @@ async def test_a_parity_run_ends_as_skillopts_own_does(tmp_path, name):
 async def test_a_parity_run_that_was_killed_ends_the_same(tmp_path, stage):
     found = await ours(tmp_path, "gated_slow", stage)
     assert found["best_skill"] == STORED["gated_slow"]["best_skill"]
+
+
+async def test_words_of_a_skill_count_in_the_gate_where_a_file_asks_for_it(tmp_path):
+    words = {"use_semantic_density": True, "semantic_density_weight": 0.6}
+    found = await ours(tmp_path, "hard", leading_words="right, careful", **words)
+    told = [reason for reason in found["reasons"] if "its words add" in reason]
+    assert len(told) > len(found["reasons"]) / 2
+    assert found["actions"] != STORED["hard"]["actions"]
+    for action, reason in zip(found["actions"], found["reasons"], strict=True):
+        gain = re.search(r"([+-][\d.]+), and its words add ([+-][\d.]+)", reason)
+        if gain is not None:
+            assert (sum(map(float, gain.groups())) > 0) is (action != "reject"), reason
 
 
 def test_the_stored_runs_accept_some_steps_and_reject_others():

@@ -118,6 +118,8 @@ def test_json_is_found_in_what_a_model_wrote():
     assert extract_json('well, {"a": {"b": [1]}} it is') == {"a": {"b": [1]}}
     assert extract_json("nothing") is None
     assert extract_json_array("these: [1, 2]") == [1, 2]
+    for text, found in ARRAYS.items():
+        assert extract_json_array(text) == found, text
 
 
 def test_a_lone_broken_object_is_warned_of_where_nobody_mends_it(monkeypatch):
@@ -317,3 +319,13 @@ def test_aliases_of_codex_settings():
 def test_retired_options_are_warned_of(config):
     with pytest.warns(FutureWarning, match="retired"):
         flatten_config({**config, "env": {"name": "mine"}})
+
+
+ARRAYS = {
+    "first [1] second [2]": None,
+    '{"a": [1]} then [2]': [2],
+    "{ prose [1, 2]": [1, 2],
+    '"[1]" and [3]': [3],
+    "[1, 2, ": None,
+    '```json\n["a"]\n``` or [2]': ["a"],
+}

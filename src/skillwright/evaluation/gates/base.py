@@ -115,6 +115,11 @@ class Gate(OpenUnion):
         """Return the metric that is compared."""
         return Metric(self.metric, self.mixed_weight, terms.success_threshold)
 
+    def bonus(self, incumbent: str, candidate: str) -> float:
+        """Return what the candidate's text itself adds to its gain; 0 unless a gate says so."""
+        del incumbent, candidate
+        return 0.0
+
     async def judge(self, duel: StepDuel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Draw paired results from ``duel`` until a decision is possible.
 

@@ -78,6 +78,7 @@ class Terms:
         rollouts: Maximum rollouts of the decision, for a budget; ``None`` for no limit.
         train: Sum and number of the scores of the current skill on the step's train batch.
         plays_whole: Whether a draw of any task plays them all, as some adapters do.
+        bonus: Added to the gain by a gate that rewards the text itself; see `Gate.bonus`.
     """
 
     success_threshold: float = 1.0
@@ -91,6 +92,7 @@ class Terms:
     rollouts: int | None = None
     train: tuple[float, int] = (0.0, 0)
     plays_whole: bool = False
+    bonus: float = 0.0
 
     def count(self, task_ids: Iterable[str]) -> int:
         """Return the number of clusters of these tasks, which is the size of the sample."""

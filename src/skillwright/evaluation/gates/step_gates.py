@@ -24,6 +24,7 @@ from skillwright.evaluation.gates.judging import (
     went,
 )
 from skillwright.evaluation.gates.release import RELEASE_SHARES, RELEASE_STRIDE, ReleaseTest
+from skillwright.evaluation.gates.skillopt_gate import compute_semantic_density
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 from skillwright.models.validation import Share
@@ -185,6 +186,19 @@ class StrictGate(MeasuredGate):
     fresh_draws: SkipJsonSchema[bool] = True
     """Draw both sides anew after an accept; if false, first scores are kept for the whole run,
     also after an empty region was added to a skill."""
+    density_weight: SkipJsonSchema[NonNegativeFloat] = 0.0
+    """Score that a skill gains whose words are all leading words, such as "must"."""
+    leading_words: SkipJsonSchema[list[str] | None] = None
+    """The leading words; unset, SkillOpt's eleven."""
+
+    def bonus(self, incumbent: str, candidate: str) -> float:
+        """Return the weighted difference of both texts' densities of leading words."""
+        if not self.density_weight:
+            return 0.0
+        before, after = (
+            compute_semantic_density(text, self.leading_words) for text in (incumbent, candidate)
+        )
+        return self.density_weight * (after - before)
 
     async def judge(self, duel: Duel, ledger: AlphaLedger, terms: Terms = USUAL) -> Verdict:
         """Compare mean scores once."""
@@ -197,7 +211,9 @@ class StrictGate(MeasuredGate):
         if problem or effect.gain is None:
             return replace(verdict, reason=f"Undecided: {problem}")
         facts = change(effect)
-        if effect.gain <= self.margin:
+        if terms.bonus:
+            facts += f", and its words add {terms.bonus:+.4f}"
+        if effect.gain + terms.bonus <= self.margin:
             reason = f"Rejected: {facts}; that is not above the margin of {self.margin:g}."
             return replace(verdict, decision=Decision.REJECT, reason=reason)
         harmed = too_many_worse(pairs, self.max_worse_tasks)

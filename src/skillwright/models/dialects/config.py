@@ -7,6 +7,7 @@ from urllib.parse import urlencode, urlsplit
 
 from pydantic import Field, PositiveInt, model_validator
 
+from skillwright.models.http.azure import SignIn, check_takes_token
 from skillwright.models.http.endpoint_config import (
     OPENAI_BASE_URL,
     SERVERS,
@@ -32,8 +33,9 @@ class OpenAIChatConfig(EndpointConfig):
     """Azure's dated API version; unset, the v1 route."""
     api_key_env: str = "OPENAI_API_KEY"
     """Environment variable with the key."""
-    key_header: Literal["auto", "authorization", "api-key"] = "auto"
-    """Header of the key; ``auto`` uses ``api-key`` for Azure, else a bearer token."""
+    key_header: Literal["auto", "authorization", "api-key"] | SignIn = "auto"
+    """Header of the key; ``auto`` uses ``api-key`` for Azure, else a bearer token.
+    ``managed_identity`` and ``azure_cli`` sign in to Azure without a key (extra ``azure``)."""
     max_tokens_name: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto"
     """Field name of the output limit; ``auto`` uses the new name for OpenAI and Azure."""
     send_seed: bool = True
@@ -66,6 +68,8 @@ class OpenAIChatConfig(EndpointConfig):
             )
         if self.api_version and not azure:
             raise ValueError("api_version belongs to Azure; leave it out, or set server: azure")
+        if self.sign_in:
+            check_takes_token(self.base_url)
         if self.transport == "responses" and self.stream:
             raise ValueError("transport 'responses' does not stream here; leave out stream")
         return self
@@ -81,9 +85,15 @@ class OpenAIChatConfig(EndpointConfig):
         return server_at(self.host) if self.server == "auto" else SERVERS[self.server]
 
     @property
+    def sign_in(self) -> SignIn | None:
+        """How a token is got in place of a key; ``None`` for a key."""
+        header = self.key_header
+        return header if header in ("managed_identity", "azure_cli") else None
+
+    @property
     def needs_key(self) -> bool:
         """Whether the endpoint refuses requests without a key."""
-        return self.served_by.needs_key
+        return self.served_by.needs_key and not self.sign_in
 
     @property
     def usual_key_env(self) -> str:

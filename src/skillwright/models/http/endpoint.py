@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from skillwright.core import Completion, Message, ModelError, Purpose, Sampling, Usage
 from skillwright.core.chat import INTERRUPTED
 from skillwright.core.jsonio import digest
+from skillwright.models.http.azure import AzureToken
 from skillwright.models.http.client import HttpReply, encode
 from skillwright.models.http.endpoint_config import EndpointConfig, find_key
 from skillwright.models.http.hedge import Call, hedged
@@ -101,7 +102,7 @@ class EndpointModel:
         self._dialect = dialect
         self._client = client
         self._key = find_key(config)
-        self._headers = {**dialect.headers(self._key), **config.headers}
+        self._token = AzureToken(config.sign_in) if config.sign_in else None
         self._traffic = client.limits.traffic(config, self._key, sleep=sleep, clock=clock)
         self._circuit = self._traffic.circuit(config.model, config.deadline_s)
         self._sleep = sleep
@@ -211,9 +212,12 @@ class EndpointModel:
         return replace(usage, cost_usd=cost_usd(usage, self._dialect.config.known_prices))
 
     async def _posted(self, body: bytes, timeout_s: float) -> HttpReply:
+        if self._token is not None:
+            self._key = await self._token.value()
+        headers = {**self._dialect.headers(self._key), **self._dialect.config.headers}
         try:
             return await self._client.post_json(
-                self._dialect.url, body, headers=self._headers, timeout_s=timeout_s
+                self._dialect.url, body, headers=headers, timeout_s=timeout_s
             )
         except WebPage as page:
             if not self._traffic.has_answered:

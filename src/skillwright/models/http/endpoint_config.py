@@ -25,6 +25,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from skillwright.core import ConfigError
 from skillwright.models.backends import Keyed
+from skillwright.models.http.azure import SignIn
 from skillwright.models.prices import Prices, list_prices
 
 _SECRET_HEADER = re.compile(
@@ -208,6 +209,11 @@ class EndpointConfig(Keyed):
         raise NotImplementedError
 
     @property
+    def sign_in(self) -> SignIn | None:
+        """How a token is got in place of a key; ``None`` for a key."""
+        return None
+
+    @property
     def usual_key_env(self) -> str:
         """Key variable that is used if the settings name none."""
         return str(type(self).model_fields["api_key_env"].default)
@@ -228,6 +234,8 @@ def find_key(config: EndpointConfig) -> str:
         ConfigError: A required key or a variable named by the user is missing, or the key has
             characters that no HTTP header may contain.
     """
+    if config.sign_in:
+        return ""
     key = config.given_key or os.environ.get(config.api_key_env, "").strip()
     is_named = "api_key_env" in config.model_fields_set
     if not key and (is_named or config.api_key_env != config.usual_key_env):

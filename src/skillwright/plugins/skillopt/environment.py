@@ -9,6 +9,7 @@ from typing import Any
 
 from skillwright.core import ConfigError
 from skillwright.models.backends import true_name
+from skillwright.plugins.skillopt.config.keys import SIGN_INS
 
 _COMPATIBLE = {
     "BASE_URL": "base_url",
@@ -28,8 +29,8 @@ _ROLES = {"optimizer": "OPTIMIZER_", "target": "TARGET_"}
 _NO_PROFILE = "no run asks for leave or sees your own settings; models.* says what a program may do"
 _NOT_HERE = "Copilot and Cursor are not supported"
 _IGNORED: Mapping[str, str] = {
-    "AZURE_OPENAI_AD_SCOPE": "Azure is reached with a key or a token in AZURE_OPENAI_AD_TOKEN",
-    "AZURE_OPENAI_MANAGED_IDENTITY_CLIENT_ID": "Azure is reached with a key or a token",
+    "AZURE_OPENAI_AD_SCOPE": "azure-identity asks for the scope of Azure OpenAI",
+    "AZURE_OPENAI_MANAGED_IDENTITY_CLIENT_ID": "azure-identity reads AZURE_CLIENT_ID",
     "CLAUDE_PERMISSION_MODE": _NO_PROFILE,
     "CLAUDE_SETTING_SOURCES": _NO_PROFILE,
     "CLAUDE_ALLOW_ATTACHMENT_READ": _NO_PROFILE,
@@ -66,7 +67,9 @@ def settings_from_environment(
     service = _service(filled)
     if service is not None:
         start, names = _VARIABLES[service]
-        _refuse_signing_in(service, variables)
+        mode = variables.value("AZURE_OPENAI_AUTH_MODE") if service == "azure" else None
+        if mode in SIGN_INS:
+            _fill(filled, "key_header", mode)
         for end, name in names.items():
             _fill(filled, name, variables.value(start + end))
         if "api_key" not in filled:
@@ -139,16 +142,6 @@ def _service(settings: Mapping[str, Any]) -> str | None:
     if backend == "openai_chat":
         return "azure" if is_azure else None
     return backend if backend in _VARIABLES else None
-
-
-def _refuse_signing_in(service: str, variables: _Variables) -> None:
-    mode = variables.value("AZURE_OPENAI_AUTH_MODE") if service == "azure" else None
-    if mode in ("azure_cli", "managed_identity"):
-        raise ConfigError(
-            f"{variables.name('AZURE_OPENAI_AUTH_MODE')} is {mode!r}, which is not supported: set "
-            "AZURE_OPENAI_API_KEY, or put a token into AZURE_OPENAI_AD_TOKEN and write "
-            "api_key_env: AZURE_OPENAI_AD_TOKEN with key_header: authorization"
-        )
 
 
 def _fill_switches(filled: dict[str, Any], service: str, variables: _Variables) -> None:

@@ -25,6 +25,7 @@ from skillwright.plugins.skillopt.config.keys import (
     FILLS_BOTH_ROLES,
     KEYS,
     PLACEHOLDER_MODELS,
+    SIGN_INS,
     UNSET,
 )
 
@@ -46,7 +47,7 @@ def model_values(flat: Mapping[str, Any], role: str, environ: Mapping[str, str])
         case "openai_chat":
             settings = _openai_settings(flat, role)
         case "openai_compatible":
-            settings = _compatible_settings(role, environ)
+            settings = _compatible_settings(flat, role, environ)
         case "qwen_chat":
             settings = _qwen_settings(flat, role)
         case "minimax_chat":
@@ -97,22 +98,38 @@ def _openai_settings(flat: Mapping[str, Any], role: str) -> Values:
     endpoint = _setting(flat, role, "azure_openai_endpoint")
     if not endpoint:
         return settings
-    if _setting(flat, role, "azure_openai_auth_mode") in _PLAIN_ENDPOINT:
+    mode = _setting(flat, role, "azure_openai_auth_mode")
+    if mode in _PLAIN_ENDPOINT:
         return {**settings, "base_url": endpoint}
     base_url = str(endpoint).rstrip("/").removesuffix("/openai/v1") + "/openai/v1"
+    if mode in SIGN_INS:
+        return {**settings, "api_key": None, "base_url": base_url, "key_header": mode}
     return {**settings, "base_url": base_url, "api_key_env": "AZURE_OPENAI_API_KEY"}
 
 
-def _compatible_settings(role: str, environ: Mapping[str, str]) -> Values:
+def _compatible_settings(flat: Mapping[str, Any], role: str, environ: Mapping[str, str]) -> Values:
+    given = {
+        name: found
+        for name in ("base_url", "api_key", "model", "temperature", "timeout_seconds", "max_tokens")
+        if (found := _setting(flat, role, f"openai_compatible_{name}")) is not None
+    }
+    if "timeout_seconds" in given:
+        given["timeout_s"] = given.pop("timeout_seconds")
+    if "base_url" in given:
+        return given
     names = [f"{prefix}OPENAI_COMPATIBLE" for prefix in (f"{role.upper()}_", "")]
     for name in names:
         base_url = environ.get(f"{name}_BASE_URL")
         if base_url:
             key = f"{name}_API_KEY"
-            return {"base_url": base_url, **({"api_key_env": key} if environ.get(key) else {})}
+            return {
+                **given,
+                "base_url": base_url,
+                **({"api_key_env": key} if environ.get(key) else {}),
+            }
     raise ConfigError(
-        f"model.{role}_backend is 'openai_compatible' and its base URL is unknown; set the "
-        f"environment variable {names[1]}_BASE_URL"
+        f"model.{role}_backend is 'openai_compatible' and its base URL is unknown; set "
+        f"model.openai_compatible_base_url, or the environment variable {names[1]}_BASE_URL"
     )
 
 
@@ -401,8 +418,14 @@ def _run_values(flat: Mapping[str, Any]) -> Values:
 
 
 def _evaluation_values(flat: Mapping[str, Any]) -> Values:
+    gate: Values = {"kind": "open" if flat["use_gate"] is False else "strict"}
+    if flat["use_semantic_density"] and gate["kind"] == "strict":
+        words = flat.get("leading_words")
+        if isinstance(words, str):
+            words = [word.strip() for word in words.split(",") if word.strip()]
+        gate |= {"density_weight": flat["semantic_density_weight"], "leading_words": words}
     return {
-        "gate": {"kind": "open" if flat["use_gate"] is False else "strict"},
+        "gate": gate,
         "val_tasks": flat["sel_env_num"] or None,
         "test_tasks": flat["test_env_num"] or None,
     }

@@ -56,8 +56,8 @@ _PROFILE = "a profile lies in your own folder, which no run of the program sees"
 _COMMAND = "the program itself is run, and asks for no permission"
 _TRACE = "the optimizer reads what the agent answered, not its trace"
 _ELSEWHERE = "Copilot and Cursor are not supported"
-_ENTRA = "signing in to Azure without a key is not part of this version"
-_DENSITY = "a bonus for words like MUST is not given here"
+_ENTRA = "azure-identity asks for Azure OpenAI, for the identity in AZURE_CLIENT_ID"
+SIGN_INS = ("managed_identity", "azure_cli")
 _ROLES = ("", "optimizer_", "target_")
 
 
@@ -76,11 +76,19 @@ def _azure(role: str) -> list[Key]:
             reason="the v1 route of Azure takes no version"),
         Key(f"{prefix}api_key", blank, f"models.{name}.api_key", copied=False,
             aliases=legacy["api_key"]),
-        Key(f"{prefix}auth_mode", blank, reason=_ENTRA,
-            quiet=("", "api_key", "openai_compatible", "compat", "openai")),
+        Key(f"{prefix}auth_mode", blank, f"models.{name}.key_header", copied=False),
         Key(f"{prefix}ad_scope", UNSET if role else scope, reason=_ENTRA),
         Key(f"{prefix}managed_identity_client_id", blank, reason=_ENTRA, quiet=("",)),
     ]  # fmt: skip
+
+
+def _compatible(role: str) -> list[Key]:
+    model = f"models.{role.removesuffix('_') or 'target'}"
+    names = ("base_url", "api_key", "model", "temperature", "max_tokens")
+    ours = {name: f"{model}.{name}" for name in names}
+    return _worked_out(
+        f"model.{role}openai_compatible_", timeout_seconds=f"{model}.timeout_s", **ours
+    )
 
 
 def _qwen(role: str) -> list[Key]:
@@ -150,6 +158,7 @@ _MODEL = [
                      timeout=None),
     Key("model.codex_trace_to_optimizer", True, reason=_TRACE),
     *[key for role in _ROLES for key in _azure(role)],
+    *[key for role in _ROLES for key in _compatible(role)],
     *[key for role in _ROLES for key in _qwen(role)],
     *[key for role in _ROLES for key in _minimax(role)],
 ]  # fmt: skip
@@ -186,9 +195,9 @@ _LEARNING = [
     Key("evaluation.use_gate", True, "evaluation.gate.kind", copied=False),
     Key("evaluation.gate_metric", "hard", "evaluation.gate.metric"),
     Key("evaluation.gate_mixed_weight", 0.5, "evaluation.gate.mixed_weight"),
-    Key("evaluation.use_semantic_density", False, reason=_DENSITY),
-    Key("evaluation.semantic_density_weight", 0.05, reason=_DENSITY),
-    Key("evaluation.leading_words", reason=_DENSITY),
+    *_worked_out("evaluation.", False, use_semantic_density="evaluation.gate.kind"),
+    *_worked_out("evaluation.", 0.05, semantic_density_weight="evaluation.gate.kind"),
+    *_worked_out("evaluation.", leading_words="evaluation.gate.kind"),
     Key("evaluation.sel_env_num", 0, "evaluation.val_tasks", copied=False),
     Key("evaluation.test_env_num", 0, "evaluation.test_tasks", copied=False),
     Key("evaluation.eval_test", True, "evaluation.test"),

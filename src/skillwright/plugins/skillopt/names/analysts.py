@@ -81,12 +81,15 @@ def run_error_analyst_minibatch(
     items: Sequence[dict[str, Any]],
     prediction_dir: str | Path,
     edit_budget: int = 4,
+    *,
+    skill_aware_reflection: bool = False,
     **kwargs: Any,
 ) -> Patch | None:
     """Run one analyst on failures; return ``None`` without a usable reply.
 
     Update mode and skill-aware reflection are the run's; arguments for them are ignored.
     """
+    del skill_aware_reflection
     lost = [{**row, "hard": 0} for row in items]
     return _one_analyst(skill_content, lost, prediction_dir, edit_budget, "error_system", kwargs)
 
@@ -96,9 +99,12 @@ def run_success_analyst_minibatch(
     items: Sequence[dict[str, Any]],
     prediction_dir: str | Path,
     edit_budget: int = 4,
+    *,
+    skill_aware_reflection: bool = False,
     **kwargs: Any,
 ) -> Patch | None:
     """Run one analyst on successes; see `run_error_analyst_minibatch`."""
+    del skill_aware_reflection
     solved = [{**row, "hard": row.get("hard") or 1} for row in items]
     return _one_analyst(
         skill_content, solved, prediction_dir, edit_budget, "success_system", kwargs

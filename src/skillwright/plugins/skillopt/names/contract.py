@@ -4,10 +4,12 @@ Source: SkillOpt (microsoft/SkillOpt).
 """
 
 import importlib
+import json
 import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -37,7 +39,7 @@ from skillwright.evaluation import (
     select_gate_score,
 )
 from skillwright.evaluation.gates.skillopt_gate import LEADING_WORDS
-from skillwright.models.structured import extract_json, extract_json_array
+from skillwright.models.structured import extract_json
 from skillwright.plugins.skillopt.session import note_if_any
 from skillwright.textopt.optimizer import PROMPT_NAMES
 from skillwright.textopt.optimizer import load_prompt as _generic_prompt
@@ -175,12 +177,58 @@ def brace_objects(text: str) -> list[str]:
     return found
 
 
+def bracket_arrays(text: str) -> list[str]:
+    """Return the texts in outermost square brackets, as `brace_objects`, but none in an object.
+
+    An opening brace that nothing closes is prose, and hides no array after it.
+    """
+    tokens = list(_STRING_OR_BRACKET.finditer(text))
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for token in tokens:
+        if token.group() == "{":
+            opened.append(token.start())
+        elif token.group() == "}" and opened:
+            ends[opened.pop()] = token.end()
+    depth = start = after = 0
+    found: list[str] = []
+    for token in tokens:
+        if token.start() < after:
+            continue
+        if token.group() == "{" and depth == 0:
+            after = ends.get(token.start(), 0)
+        elif token.group() == "[":
+            start = token.start() if depth == 0 else start
+            depth += 1
+        elif token.group() == "]" and depth:
+            depth -= 1
+            if depth == 0:
+                found.append(text[start : token.end()])
+    return found
+
+
+def only_array(text: str) -> list[Any] | None:
+    """Find the JSON array in a text, a fenced one first; ``None`` where several could be meant."""
+    fenced = _FENCED.search(text)
+    for span in [fenced.group(1)] if fenced else []:
+        with suppress(ValueError):
+            value = json.loads(span)
+            return value if isinstance(value, list) else None
+    arrays = []
+    for span in bracket_arrays(text):
+        with suppress(ValueError):
+            arrays.append(json.loads(span))
+    return arrays[0] if len(arrays) == 1 else None
+
+
 def _looks_like_json(span: str) -> bool:
     """Tell whether a text in braces has a quoted first key, or no keys."""
     return span[1:].lstrip()[:1] in ('"', "}")
 
 
 _STRING_OR_BRACE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}]', re.DOTALL)
+_STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+_FENCED: Final = re.compile(r"```json\s*(.*?)```", re.DOTALL)
 
 _READING: Final = "skillwright.plugins.skillopt.config.reading:NAMES"
 
@@ -226,7 +274,7 @@ _GATE: Final = {
 _UTILS: Final = {
     "compute_score": compute_score,
     "extract_json": repaired_json,
-    "extract_json_array": extract_json_array,
+    "extract_json_array": only_array,
     "skill_hash": skill_hash,
 }
 
@@ -244,6 +292,7 @@ MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "skillopt.utils.json_utils": {
         **{name: _UTILS[name] for name in ("extract_json", "extract_json_array")},
         "_top_level_brace_objects": brace_objects,
+        "_top_level_bracket_arrays": bracket_arrays,
         "_looks_json_like": _looks_like_json,
     },
     "skillopt.utils.scoring": {name: _UTILS[name] for name in ("compute_score", "skill_hash")},
