@@ -110,7 +110,7 @@ def test_every_kind_of_event_is_folded_in():
     assert (state.best_version, state.restored_from) == (0, 1)
     assert {kind.value for kind in Kind} == {
         "baseline", "step", "epoch", "final", "test_opened", "test", "confirmed", "finished",
-            "restored", "continued",
+            "restored", "continued", "lines",
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from skillwright.jobs.bank import threshold_of
 from skillwright.jobs.inspect import Reply
 from skillwright.jobs.kinds import RL, UNUSABLE
 from skillwright.jobs.run import MADE
-from skillwright.jobs.text import Kind, decision_text
+from skillwright.jobs.text import Kind, LinesRecord, decision_text
 from skillwright.jobs.weights import TEST_EPISODES, RlKind, weights_name
 from skillwright.runs import RunStore
 from skillwright.runs.database import Database
@@ -375,7 +375,7 @@ class RunReader:
         )
 
     def remarks(self) -> list[tuple[str, str, tuple[str, ...]]]:
-        """Return (place, outcome, remarks) of steps and epochs with remarks or a skipped update."""
+        """Return (place, outcome, remarks) of decisions with remarks, and of skipped updates."""
         found = []
         for event in self.store.events():
             one = event.payload
@@ -386,6 +386,9 @@ class RunReader:
                     found.append((place, _outcome(one["action"], said), said))
                 case Kind.BASELINE if one.get("hints"):
                     found.append((INITIAL, "0% of val solved", tuple(one["hints"])))
+                case Kind.LINES:
+                    said = (LinesRecord.from_dict(one).sentence,)
+                    found.append((f"step {one['step']}", "lines", said))
                 case _ if event.kind == UNUSABLE:
                     found.append(("", "the run stopped", (one["message"],)))
         return found

@@ -41,6 +41,8 @@ class Kind(StrEnum):
     """The artifacts have their scores on test."""
     CONFIRMED = "confirmed"
     """The initial and the best skill have their scores on the tasks that no gate has drawn."""
+    LINES = "lines"
+    """Lines that do not help are taken out of the current skill."""
     FINISHED = "finished"
     """Nothing is left to do."""
     CONTINUED = "continued"

@@ -72,8 +72,6 @@ from skillwright.jobs.inspect.regrade import regrade as regrade
 from skillwright.jobs.inspect.replay import Differing as Differing
 from skillwright.jobs.inspect.replay import ReplayReport as ReplayReport
 from skillwright.jobs.inspect.replay import replay_run as replay_run
-from skillwright.jobs.inspect.sections import split_document as split_document
-from skillwright.jobs.inspect.sections import without_sections as without_sections
 from skillwright.jobs.inspect.study import SeedResult as SeedResult
 from skillwright.jobs.inspect.study import Study as Study
 from skillwright.jobs.inspect.study import StudySummary as StudySummary
@@ -98,4 +96,6 @@ from skillwright.jobs.inspect.write_back import FolderExport as FolderExport
 from skillwright.jobs.inspect.write_back import began_with_folder as began_with_folder
 from skillwright.jobs.inspect.write_back import folder_of as folder_of
 from skillwright.jobs.inspect.write_back import plan_folder_export as plan_folder_export
+from skillwright.jobs.text.sections import split_document as split_document
+from skillwright.jobs.text.sections import without_sections as without_sections
 from skillwright.runs.folder import ABLATION_NAME as ABLATION_NAME

@@ -84,6 +84,7 @@ class RunSummary(ListedRun):
                 "best_version": state and state.best_version,
                 "current_version": state and state.skill_version,
                 "release": state.release_text if state else "",
+                "lines": state.lines if state else [],
                 "memorized": state.memorized if state else "",
                 "drift": state.drift if state else "",
                 "refuted": state.refuted if state else "",

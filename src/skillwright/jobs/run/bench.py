@@ -285,6 +285,18 @@ class TextBench:
         sides = self.tell(incumbent), self.tell(candidate)
         return SkillDuel(self.engine, self.splits.val.tasks, *sides, draws)
 
+    async def draw_texts(
+        self, task_ids: Sequence[str], texts: Sequence[str], draws: Draws, done: int
+    ) -> list[EpisodeResult]:
+        """Play val tasks, each with a skill of its own, after ``done`` earlier draws."""
+        tasks = {task.id: task for task in self.splits.val.tasks}
+        specs = [
+            draws.spec(tasks[one], draws.first + number)
+            for number, one in enumerate(task_ids, start=done)
+        ]
+        each = [self._run([spec], text) for spec, text in zip(specs, texts, strict=True)]
+        return [result for results in await together(each) for result in results]
+
     async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
         """Play train tasks with both skills, the sample first, until there are enough pairs."""
         comparison = Comparison.plan(

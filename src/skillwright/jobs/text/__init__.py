@@ -43,6 +43,7 @@ from skillwright.jobs.text.preflight import preflight as preflight
 from skillwright.jobs.text.replies import Replies as Replies
 from skillwright.jobs.text.state import Confirmation as Confirmation
 from skillwright.jobs.text.state import EpochRecord as EpochRecord
+from skillwright.jobs.text.state import LinesRecord as LinesRecord
 from skillwright.jobs.text.state import StepRecord as StepRecord
 from skillwright.jobs.text.state import TrainState as TrainState
 from skillwright.jobs.text.state import restore as restore

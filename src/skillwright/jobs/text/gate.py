@@ -25,6 +25,7 @@ from skillwright.jobs.run.progress import ReleaseTested, StageStarted
 from skillwright.jobs.run.resume import opened_before, write_down
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import epoch_ended, scores_of
+from skillwright.jobs.text.lines import take_out_lines
 from skillwright.jobs.text.replies import Account, account_of_calls
 from skillwright.jobs.text.spending import (
     current_skill,
@@ -32,6 +33,7 @@ from skillwright.jobs.text.spending import (
     rollouts_for_steps,
     rollouts_left,
     step_cost,
+    train_batch,
 )
 from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, TrainState
 from skillwright.jobs.text.wiring import TrainParts
@@ -126,7 +128,7 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
     if run.gate.release is not None:
         if state.is_tested or state.failed_to_prove:
             return state
-        return await run_release_test(run, state, run.gate.release)
+        return await release(run, state, run.gate.release)
     if run.config.run.parity and not run.config.evaluation.test:
         return state
     known = _known_verdict(run, state)
@@ -139,6 +141,14 @@ async def judge_last(run: TrainParts, state: TrainState) -> TrainState:
     with run.store.transaction(durable=True):
         store_verdict(run, place, "final", last, verdict)
         return write_down(run.store, state, Kind.FINAL, verdict.to_dict())
+
+
+async def release(run: TrainParts, state: TrainState, test: ReleaseTest) -> TrainState:
+    """Take lines out of the current skill that do not help, and test its release."""
+    state = await take_out_lines(run, state)
+    if run.store.skill(state.skill_version) == run.store.skill(0):
+        return state
+    return await run_release_test(run, state, test)
 
 
 async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest) -> TrainState:
@@ -265,7 +275,7 @@ async def duel(
         terms = replace(
             terms,
             seen=state.seen,
-            step_cost=step_cost(run, place.step),
+            step_cost=step_cost(run, train_batch(run, state, place.step), place.step),
             rollouts=rollouts_for_steps(run, rollouts_left(run, state, replayed(run, draws))),
             train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )

@@ -138,6 +138,44 @@ class EpochRecord(Judged, JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class LinesRecord(JsonRecord):
+    """What was taken out of the current skill before a release test.
+
+    Attributes:
+        step: The last decided step.
+        judged: Number of lines that were judged by themselves.
+        gone: Titles of those that were taken out.
+        twice: Titles of lines that were there already.
+        gain: The gain that is expected of taking lines out.
+        characters: By how much the skill is shorter.
+        rollouts: Rollouts for it.
+        version: The version without the lines; ``None`` if all stay.
+    """
+
+    step: int
+    judged: int
+    gone: tuple[str, ...]
+    twice: tuple[str, ...]
+    gain: float
+    characters: int
+    rollouts: int
+    version: int | None
+
+    @property
+    def sentence(self) -> str:
+        """Say what was taken out, and what that gains."""
+        said = []
+        if self.judged:
+            said.append(
+                f"{len(self.gone)} of {self.judged} lines that came in with others do not help and "
+                f"are taken out (expected gain {self.gain:+.3f}, {self.rollouts} rollouts)"
+            )
+        if self.twice:
+            said.append(f"{len(self.twice)} lines were there twice")
+        return f"{'; '.join(said)}; the skill is {self.characters:,} characters shorter."
+
+
+@dataclass(frozen=True, slots=True)
 class Confirmation(JsonRecord):
     """The scores of the best skill on val tasks that no gate has drawn.
 
@@ -177,6 +215,7 @@ class TrainState:
         met_best: The latest candidate that was judged against a best skill other than the current.
         seen: What the gate has seen of the skills on val, for a gate with a belief.
         final: The gate's verdict on the last skill against the best, or of the latest release test.
+        lines: What was taken out before release tests.
         tested: The versions that a release test has tested.
         proof: The verdict of the release test that the released skill has passed.
         sealed: Whether the test split is still closed.
@@ -205,6 +244,7 @@ class TrainState:
     met_best: MetBest | None = None
     seen: tuple[Seen, ...] = ()
     final: Verdict | None = None
+    lines: tuple[LinesRecord, ...] = ()
     tested: tuple[int, ...] = ()
     proof: Verdict | None = None
     sealed: bool = True
@@ -242,7 +282,15 @@ class TrainState:
 
     @property
     def release_text(self) -> str:
-        """Say what is released and what was proven; "" if every accept is a release."""
+        """Say what is released, what was proven and what was taken out before.
+
+        "" if every accept is a release.
+        """
+        said = [self._release_text, *(one.sentence for one in self.lines[-1:])]
+        return " ".join(said) if said[0] else ""
+
+    @property
+    def _release_text(self) -> str:
         current, released = self.skill_version, self.best_version
         if self.restored_from is not None:
             return (
@@ -393,15 +441,19 @@ class TrainState:
                 return replace(self, confirmation=Confirmation.from_dict(payload))
             case _ if kind == UNUSABLE:  # the next replies are of a corrected model
                 return replace(self, replies=Replies())
-            case Kind.FINISHED | Kind.RESTORED | Kind.CONTINUED:
+            case Kind.FINISHED | Kind.RESTORED | Kind.CONTINUED | Kind.LINES:
                 return self._after_end(kind, payload)
             case _:
                 return self
 
     def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
-        """Return the state after training ended or was continued, or a version restored."""
+        """Return the state after an event that is no decision of a gate."""
         if kind == Kind.CONTINUED:
             return self._continued()
+        if kind == Kind.LINES:
+            found = LinesRecord.from_dict(payload)
+            now = self.skill_version if found.version is None else found.version
+            return replace(self, lines=(*self.lines, found), skill_version=now)
         if kind == Kind.FINISHED:
             impatient = payload.get("ran_out_of_patience", False)
             said = {name: payload.get(name, "") for name in ("memorized", "drift")}
