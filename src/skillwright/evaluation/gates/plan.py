@@ -13,11 +13,13 @@ from skillwright.evaluation.gates.current import CurrentSkill
 LEAST_PAIRS: Final = 50
 """Pairs with which a release test begins, or one per task if there are fewer."""
 
+MISFIT: Final = 0.15
+"""Share of the gain that the belief may be wrong by."""
+
 _STEPS_AHEAD: Final = (1, 2, 3, 5, 8, 12)
 _FEWER_PAIRS: Final = 20
 _NODES: Final = (-1.5, -0.75, 0.0, 0.75, 1.5)
 _QUANTILE: Final = 1.645  # of a normal distribution, at 5%
-_MISFIT: Final = 0.15  # share of the gain that the belief may be wrong by
 _UNEVENNESS: Final = 0.75  # variance between tasks per unit of gain: edits help some tasks only
 
 
@@ -58,7 +60,7 @@ def proven_gain(current: CurrentSkill, gain: float, pairs: float) -> float:
     belief, tasks = current.belief, len(current.task_ids)
     if gain <= 0 or pairs < min(tasks, LEAST_PAIRS):
         return 0.0
-    doubt = sqrt(belief.variance + (_MISFIT * belief.gained) ** 2)
+    doubt = sqrt(belief.variance + (MISFIT * belief.gained) ** 2)
     chances = [exp(-node * node / 2) for node in _NODES]
     value = 0.0
     for node, chance in zip(_NODES, chances, strict=True):
