@@ -192,7 +192,8 @@ async def play_lessons(
     async with assemble_session(run.config, run.store, meter, make) as parts:
         refuse_other_tasks(run.store, parts.bench.facts)
         duels = [_duel(parts, one) for one in test.accepted]
-        count = _DRAWS * sum(len(duel.task_ids) for duel in duels)
+        draws = min(run.config.evaluation.gate.draws, _MOST_DRAWS)
+        count = draws * sum(len(duel.task_ids) for duel in duels)
         callback.on_event(
             RunStarted(
                 name=test.source.name,
@@ -203,7 +204,7 @@ async def play_lessons(
             )
         )
         callback.on_event(StageStarted("lessons", episodes=2 * count))
-        pairs = await together(duel.draw(duel.task_ids, n=_DRAWS) for duel in duels)
+        pairs = await together(duel.draw(duel.task_ids, n=draws) for duel in duels)
         target = parts.bench.target_identity
     metric = run.config.evaluation.gate.scores(terms_of(run.config))
     lessons = []
@@ -222,8 +223,8 @@ async def play_lessons(
 
 
 PHASE: Final = "lessons"
-_DRAWS: Final = 2
-"""Draws of each val task and side."""
+_MOST_DRAWS: Final = 2
+"""Draws of each val task and side; fewer if the gate's limit is lower."""
 _FOLDER: Final = "lessons"
 _MAY_CHANGE: Final = ("models.target", "models.prices", "budget.", "rollout.max_concurrent")
 
