@@ -111,7 +111,7 @@ def by_worth(run: Run) -> Outcome:
     current = released = initial
     tests, waves, begun, proof = 0, 0, run.cost, Outcome(0, 0, 0, 0, 0, 0)
     while True:
-        room = run.left - held_back(run.tasks)
+        room = run.left - held_back(run.tasks, run.cell.budget)
         is_last = room < run.cell.step + LEAST_DRAWS
         if current is not initial and current is not released:
             known = _CurrentSkills.of(ids, seen)
@@ -140,7 +140,7 @@ def by_worth(run: Run) -> Outcome:
             seed=run.number,
             seen=seen,
             step_cost=STEP_COST,
-            rollouts=run.left - held_back(run.tasks),
+            rollouts=run.left - held_back(run.tasks, run.cell.budget),
             train=train,
         )
         verdict = result_of(gate.judge(duel, ledger, terms))

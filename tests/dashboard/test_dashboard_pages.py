@@ -199,7 +199,7 @@ def test_flips_are_of_the_initial_and_the_released_skill_and_not_of_the_placebo(
 
 def test_the_timeline_has_current_and_released_with_intervals_and_the_alpha_that_is_left(pages):
     page = pages.get(RUN).text
-    assert "Alpha left" in page
+    assert re.search(r"Alpha left: <strong>[\d.]+</strong> of [\d.]+ after [1-9]\d* of", page)
     assert page.count("<svg") == 2
     assert 'aria-label="Current and released"' in page
     rows = page.split('aria-label="Current and released"')[1].split("</table>")[0]

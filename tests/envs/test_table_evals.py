@@ -238,8 +238,8 @@ def test_rows_without_assertions_are_no_cases(splits):
 
 
 def verdicts(*holds):
-    found = [{"why": "because", "holds": one} for one in holds]
-    return completion(json.dumps({"verdicts": found}))
+    found = [{"reasoning": "because", "met": one} for one in holds]
+    return completion(json.dumps({"results": found}))
 
 
 def judged_by(server, **more):

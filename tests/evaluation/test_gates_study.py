@@ -258,6 +258,18 @@ def test_a_stopped_study_resumes_from_its_parts(part, cell, tmp_path, monkeypatc
     assert study.summarize(whole)[0]["rules"]["strict"]["runs"] == 4
 
 
+def test_several_processes_play_the_same_runs(part, cell, tmp_path):
+    study = part("gates")
+    plan_work = part("gates_study.plan").Work
+    plan = [plan_work(cell(), rule, 0, 1) for rule in ("strict", "explore", "oracle")]
+    kept = tmp_path / "parts.jsonl"
+    together = study.simulate(plan, kept, processes=2)
+    assert list(together) == plan
+    alone = study.simulate(plan)
+    assert all(np.array_equal(together[one], alone[one], equal_nan=True) for one in plan)
+    assert study.read_parts(kept).keys() == alone.keys()
+
+
 def test_the_plan_plays_no_part_twice_and_begins_with_what_decides(part):
     plan = part("gates_study.plan")
     works = plan.whole(300)

@@ -42,6 +42,7 @@ def test_more_pairs_prove_more_and_few_prove_nothing():
     assert values[-1] <= 0.15
     assert proven_gain(known, -0.1, 500) == 0
     assert (held_back(20), held_back(40), held_back(5000)) == (40, 80, 100)
+    assert [held_back(40, budget) for budget in (200, 400, 800)] == [80, 100, 160]
 
 
 def test_all_or_no_successes_leave_a_belief_between_0_and_1():

@@ -1,4 +1,4 @@
-"""Which lessons still help another model: the gate's own pairs, played by that one."""
+"""Which lessons still help another model, which plays pairs of all val tasks."""
 
 import re
 
@@ -130,7 +130,6 @@ def test_the_edits_of_a_lesson_are_said(run):
     lessons = open_lessons(run, run.parent, None, OTHER)
     with lessons.run:
         assert lessons.accepted[0].edits == (rule("attic"),)
-        assert lessons.pairs == sum(one.verdict.pairs for one in lessons.accepted)
 
 
 @pytest.mark.parametrize(
@@ -155,18 +154,19 @@ def test_a_training_of_weights_has_no_lessons(tmp_path):
         open_lessons(tmp_path, tmp_path.parent, None, OTHER)
 
 
-async def test_the_draws_of_a_candidate_that_was_drawn_alone_are_found(tmp_path):
+async def test_lessons_are_drawn_on_all_val_tasks_where_the_gate_drew_few(tmp_path):
     plan = [[rule("attic")], [f"{rule('cellar')}\n{rule('hall')}"]]
     path, report = await trained(doors_config(tmp_path), Walker(), Coach(plan))
     assert [one.action for one in report.state.steps] == ["accept", "accept"]
-    played_alone = await played(path, Walker())
-    assert [one.accepted.where for one in played_alone.lessons] == ["step 1", "step 2"]
-    for one in played_alone.lessons:
-        assert one.gain.effect.pairs == one.accepted.verdict.pairs
-    # The candidate's episodes are the run's own; the skill before it is drawn now.
-    alone = played_alone.lessons[1].accepted.verdict.rollouts
-    assert alone == played_alone.lessons[1].accepted.verdict.pairs
-    assert played_alone.rollouts <= alone
+    with look(path) as store:
+        val = {one.task_id for one in store.episodes() if one.split == "val"}
+    tested = await played(path, Walker())
+    assert [one.accepted.where for one in tested.lessons] == ["step 1", "step 2"]
+    for one in tested.lessons:
+        assert one.gain.effect.pairs == 2 * len(val) > one.accepted.verdict.rollouts
+        assert one.gain.gain > 0
+    drawn = sum(one.accepted.verdict.rollouts for one in tested.lessons)
+    assert tested.rollouts <= 8 * len(val) - drawn  # those that the gate drew are reused
 
 
 async def test_a_run_that_accepted_nothing_has_no_lessons(tmp_path):

@@ -11,7 +11,7 @@ from skillwright.cli.words import counted, make_console, print_words
 from skillwright.config import RunConfig, load_config
 from skillwright.core import DataError, SkillwrightError
 from skillwright.core.fence import without_controls
-from skillwright.core.jsonio import write_text
+from skillwright.core.jsonio import read_text, write_text
 from skillwright.core.skill_file import SKILL_FILE, read_skill_file
 from skillwright.datasets import Splits, parse_ratio
 from skillwright.datasets.clusters import clusters_of
@@ -21,6 +21,7 @@ from skillwright.datasets.rows import Table as Rows
 from skillwright.envs.table.assertions import what_is_left_out, why_left_out
 from skillwright.envs.table.draft import mapping
 from skillwright.envs.table.splits import dealing_pattern
+from skillwright.jobs.inspect.standard import errors
 from skillwright.jobs.run import make_splits
 
 out = make_console()
@@ -121,10 +122,11 @@ def find_evals(path: Path, encoding: str | None = None) -> SkillEvals | None:
                 f"change to a folder above it, and name it {folder.resolve().name!r} there"
             )
         if (found := evals_in(folder)) is None:
+            other = next(iter(sorted((folder / "evals").glob("*.json"))), "ROWS.csv")
             raise DataError(
                 f"{str(folder)!r} has a skill and no evals; write evals/evals.json such as "
                 '{"evals": [{"id": 1, "prompt": "...", "assertions": ["..."]}]}, or name a file '
-                "of rows: skillwright init ROWS.csv"
+                f"of rows: skillwright init {other}"
             )
         return SkillEvals(folder, found, tuple(Rows(found, encoding).rows()))
     if path.suffix.lower() not in (".json", ".jsonl", ".ndjson", *EVALS_SUFFIXES):
@@ -165,6 +167,7 @@ def init_skill(evals: SkillEvals, llms: Llms | None, to: Path) -> dict[str, Any]
         "usable": usable,
         "left_out": left_out,
         "proof": proof,
+        "problem": "" if evals.skill is None else _problem(evals.skill),
         "unlearnable": llms is None and not _shares_answers(evals),
         "next": "eval" if ratio == _ALL_MEASURE else "train",
     }
@@ -176,6 +179,9 @@ def show_skill(evals: SkillEvals, llms: Llms | None, facts: Mapping[str, Any]) -
     print_words(out, without_controls(f"{evals.path}: {content}"))
     for line in facts["left_out"]:
         print_words(out, without_controls(line), "yellow")
+    if facts["problem"]:
+        said = f"clients may not load {evals.skill}: {facts['problem']}"
+        print_words(out, without_controls(said), "yellow")
     print_words(out, f"wrote {facts['path']}", "bold")
     print_words(out, f"What can be proven: {facts['proof']}.")
     if facts["unlearnable"]:
@@ -187,6 +193,12 @@ def show_skill(evals: SkillEvals, llms: Llms | None, facts: Mapping[str, Any]) -
     out.print(f"Next:  {first}{command}", markup=False)
     if evals.skill is not None and facts["next"] == "eval":
         out.print(f"Without the skill:  {command} --set skill.init=", markup=False)
+
+
+def _problem(skill: Path) -> str:
+    """Return why clients would not load a skill, or ""."""
+    text = read_text(skill / SKILL_FILE, "skill file")
+    return next(iter(errors(text, skill.resolve())), "")
 
 
 def write_measured(evals: SkillEvals, llms: Llms | None, to: Path) -> None:

@@ -128,6 +128,7 @@ def _in_folder(folder: Path) -> Path:
     other = next((one.name for one in folder.iterdir() if one.name.lower() == "skill.md"), "")
     inner = sorted(one.parent.name for one in folder.glob(f"*/{SKILL_FILE}"))
     hint = f"rename {other!r}, clients read no other name" if other else "name a file"
+    hint = "this name is a folder, or a link to nothing" if other == SKILL_FILE else hint
     if inner:
         hint = f"name one of the skills in it, such as {str(folder / inner[0])!r}"
     raise DataError(f"skill {str(folder)!r} is a folder without a {SKILL_FILE}; {hint}")

@@ -69,9 +69,12 @@ def overview(site: Site, request: Request) -> tuple[str, dict[str, Any]]:
     with _run(site, request) as (summary, reader):
         verdicts = in_order(reader.store.verdicts())
         ledger = getattr(summary.state or summary.rl, "ledger", None)
+        left = alpha_left(verdicts, ledger)
         points = site.once(reader.path, "course", lambda: course(summary, reader))
         return "overview.html", {
-            "verdicts": list(zip(verdicts, alpha_left(verdicts, ledger), strict=True)),
+            "verdicts": list(zip(verdicts, left, strict=True)),
+            "alpha_left": left[-1] if left else ledger and ledger.total,
+            "tests": sum(one.body.get("alpha") is not None for one in verdicts),
             "chart": charts.marks("Effect of each candidate with its interval", _judged(verdicts)),
             "course": points,
             "lines": charts.steps("Val success of the current and the released version", points),

@@ -16,6 +16,7 @@ from skillwright.core import RunError, SkillwrightError, did_you_mean
 from skillwright.core.fence import without_controls
 from skillwright.core.sqlite_file import log_of
 from skillwright.dashboard.reading import plain
+from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.inspect import RunSummary, read_folder
 from skillwright.jobs.run import KEPT_BANK
 from skillwright.runs import RunFolder, list_runs
@@ -179,8 +180,10 @@ def templates() -> Environment:
     return found
 
 
-def decided(decision: str) -> str:
-    """Return the word for a gate's decision."""
+def decided(decision: str, origin: str = "") -> str:
+    """Return the word for a gate's decision, or for that of a release test."""
+    if origin == RELEASE_PHASE:
+        return {"accept": "proven", "reject": "not proven"}.get(decision, decision)
     return {"accept": "kept", "reject": "dropped"}.get(decision, decision)
 
 

@@ -30,8 +30,10 @@ _PLACES: Final = (
     *("evals/evals.json", "evals/evals.yaml", "evals/evals.yml", "evals/eval.yaml"),
     *("evals/evals.jsonl", "evals.json", "eval.yaml", "tests/eval.yaml"),
 )
-_LISTS: Final = ("evals", "cases", "scenarios", "test_cases", "tests")
-_PROMPTS: Final = ("prompt", "query", "input", "question", "task")
+LISTS: Final = ("evals", "cases", "scenarios", "test_cases", "tests")
+"""Keys of a document that may hold its list of cases."""
+PROMPTS: Final = ("prompt", "query", "input", "question", "task")
+"""Keys of a case that may hold what a user asks."""
 _JUDGED: Final = (
     *("expectations", "assertions", "expected_behavior", "expected_behaviors", "rubric"),
     *("criteria", "success_criteria", "assert", "checks"),
@@ -39,7 +41,8 @@ _JUDGED: Final = (
 _CONTAINED: Final = ("must_include", "must_contain", "expected_contains", "must_mention")
 _AVOIDED: Final = ("must_avoid", "must_not_include", "must_not_contain", "must_not_mention")
 _EXPECTED: Final = ("expected_output", "expected", "reference")
-_OPENS: Final = (TRIGGER, "expect_activation")
+OPENS: Final = (TRIGGER, "should_activate", "expect_activation", "triggers")
+"""Keys of a case that say whether it should open the skill."""
 _FILES: Final = ("files", "input_files", "fixtures")
 _FILE_KEYS: Final = ("path", "name", "file", "source", "content")
 _TOOLS: Final = ("expect_tools", "reject_tools", "expected_tools", "tool_calls")
@@ -110,20 +113,20 @@ def eval_row(row: Mapping[str, Any], path: Path, number: int) -> dict[str, Any] 
     Raises:
         DataError: It has no prompt.
     """
-    is_case = any(key in row for key in _PROMPTS) and _has_assertions(row)
+    is_case = any(key in row for key in PROMPTS) and _has_assertions(row)
     return _row(row, path, number) if is_case else None
 
 
 def _cases(found: Any, path: Path) -> list[Any] | None:
     if isinstance(found, Mapping):
-        key = next((key for key in _LISTS if isinstance(found.get(key), list)), None)
+        key = next((key for key in LISTS if isinstance(found.get(key), list)), None)
         return None if key is None else found[key]
     if not isinstance(found, list):
         return None
     is_named = "eval" in path.stem or path.parent.name == "evals"
     are_cases = any(
         isinstance(case, Mapping)
-        and any(key in case for key in _PROMPTS)
+        and any(key in case for key in PROMPTS)
         and (_has_assertions(case) or (is_named and _is_checked(case)))
         for case in found
     )
@@ -154,7 +157,7 @@ def _row(case: Mapping[str, Any], path: Path, number: int) -> dict[str, Any]:
     if expected and not checks:
         checks.append({"text": f"The reply fits this description: {expected}"})
     if not (problem[0] or checks):
-        is_opened = any(key in case for key in _OPENS)
+        is_opened = any(key in case for key in OPENS)
         problem = problem if left_out and not is_opened else ["without an assertion", ""]
         problem = ["only for the description", ""] if is_opened else problem
     return {
@@ -176,7 +179,7 @@ def _id(case: Mapping[str, Any]) -> str:
 
 
 def _prompt(case: Mapping[str, Any], path: Path, number: int) -> str:
-    for key in _PROMPTS:
+    for key in PROMPTS:
         if isinstance(found := case.get(key), str) and found.strip():
             return found.strip()
     raise DataError(
@@ -199,7 +202,7 @@ def _checks(case: Mapping[str, Any]) -> Iterator[dict[str, Any] | str]:
                 yield {"rule": name, "values": values, "text": f"{verb} {' or '.join(values)!r}"}
     if any(case.get(key) for key in _TOOLS):
         yield "about tools that the agent calls"
-    if any(key in case for key in _OPENS):
+    if any(key in case for key in OPENS):
         yield "about whether the agent opens the skill"
 
 

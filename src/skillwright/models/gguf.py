@@ -120,7 +120,7 @@ def template_beside(path: Path) -> str | None:
 
     try:
         text = file.read_text(encoding="utf-8")
-        Environment(extensions=["jinja2.ext.loopcontrols"]).parse(text)
+        Environment(extensions=["jinja2.ext.loopcontrols"]).from_string(text)
     except UnicodeDecodeError as error:
         raise DataError(f"the chat template {file} is not UTF-8 ({error})") from error
     except OSError as error:

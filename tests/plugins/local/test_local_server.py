@@ -360,6 +360,7 @@ async def test_a_template_file_next_to_the_weights_is_what_the_server_is_given(
         (b"\xff\xfe", "is not UTF-8"),
         (b"You are a clerk.", "does not read messages"),
         (b"{% for one in messages %}", "line 1"),
+        (b"{{ messages | nosuch }}", "No filter named 'nosuch'"),
     ],
 )
 def test_a_template_file_that_cannot_be_one_is_refused_by_name(tmp_path, content, said):

@@ -78,7 +78,7 @@ async def test_a_state_that_is_lost_already_asks_no_judge(data):
     ("said", "settings", "told"),
     [
         ("I like turtles.", {}, "the judge gave no verdict"),
-        (verdicts(True), {}, "the judge gave 1 verdicts on 2 sentences"),
+        (verdicts(True), {}, "the judge gave no verdict"),
         (verdicts(True, True), {"judge_max_tokens": 1}, "judge_max_tokens is 1"),
     ],
 )

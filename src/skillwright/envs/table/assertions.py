@@ -15,14 +15,14 @@ from skillwright.envs.table.scorers import Grade, Regex, read_verdict
 from skillwright.envs.table.unicode_forms import alike
 
 if TYPE_CHECKING:  # the judge's models load slowly
-    from skillwright.envs.table.judge import Court
+    from skillwright.envs.table.judge import TableCourt
 
 NEEDS_JUDGE: Final = "for a judge, and env.config.scorer.model names none"
 _MOST_NAMED: Final = 5
 _FEW, _LEAST = 20, 5  # 2^-5 is the first power of 1/2 below 0.05
 
 
-async def checked(court: "Court", prompt: str, reply: str, right: Mapping[str, Any]) -> Grade:
+async def checked(court: "TableCourt", prompt: str, reply: str, right: Mapping[str, Any]) -> Grade:
     """Return the share of assertions that hold.
 
     Args:
@@ -45,7 +45,7 @@ async def checked(court: "Court", prompt: str, reply: str, right: Mapping[str, A
     if rest and court.scorer.model is not None:
         texts = [checks[at]["text"] for at in rest]
         found = await court.findings(texts, prompt, reply, right["expected"])
-        held |= {at: (one.holds, one.why) for at, one in zip(rest, found, strict=True)}
+        held |= {at: (one.met, one.reasoning) for at, one in zip(rest, found, strict=True)}
     failed = [
         checks[at]["text"] + (f" ({why.strip()})" if why.strip() else "")
         for at, (holds, why) in sorted(held.items())

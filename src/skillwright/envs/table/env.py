@@ -11,12 +11,8 @@ from skillwright.core import (
     DataError,
     EnvError,
     EpisodeResult,
-    JudgeError,
     Message,
-    ModelError,
-    ModelRefused,
     Purpose,
-    RequestRefused,
     Task,
     ToolCall,
     Trajectory,
@@ -264,7 +260,7 @@ class TableEnv(TextEnv):
 
     def get_usage(self) -> dict[str, Usage]:
         """Return the judge's usage."""
-        spent = Usage() if self._court is None else self._court.usage
+        spent = Usage() if self._court is None else self._court.court.usage
         return {} if spent == Usage() else {Purpose.JUDGE.value: spent}
 
     def _rules(self) -> list[str]:
@@ -294,17 +290,11 @@ class TableEnv(TextEnv):
         known = self._verdicts[self.turns - 1 : self.turns]
         if known and known[0]:
             return read_verdict(known[0])
-        from skillwright.envs.table.judge import Court
+        from skillwright.envs.table.judge import TableCourt
 
         if self._court is None:
-            self._court = Court(scorer, int(self.extras.get("seed", 0)))
-        try:
-            if isinstance(scorer, Assertions):
-                return await checked(self._court, self._prompt, reply, self._right)
-            grade: Grade = await self._court.grade(self._prompt, reply, self._right)
-        except ModelError as error:
-            refused = isinstance(error, ModelRefused) and not isinstance(error, RequestRefused)
-            if refused or getattr(error, "for_good", False):  # the run stops for these
-                raise
-            raise JudgeError(f"the judge gave no verdict: {error}") from error
+            self._court = TableCourt(scorer, int(self.extras.get("seed", 0)))
+        if isinstance(scorer, Assertions):
+            return await checked(self._court, self._prompt, reply, self._right)
+        grade: Grade = await self._court.grade(self._prompt, reply, self._right)
         return grade

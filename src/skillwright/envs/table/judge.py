@@ -1,22 +1,19 @@
 """A model that scores replies by a rubric or by assertions, asked once or several times."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, Field, create_model
+from pydantic import BaseModel, BeforeValidator, Field
 
-from skillwright.core import Message, Purpose, Sampling, Usage
+from skillwright.core import Message
 from skillwright.core.fence import fenced
 from skillwright.core.jsonio import dumps
-from skillwright.core.seeds import derive_seed
-from skillwright.envs.side_models import Counted, shared_model
+from skillwright.envs.judging import Court, Finding, listed, majority
 from skillwright.envs.table.scorers import Assertions, Grade, Judge, read_verdict
 from skillwright.envs.table.settings import judge_model
 from skillwright.envs.table.worker import snapped
-from skillwright.models import make_model
-from skillwright.models.structured import ask_json
+from skillwright.models import ModelConfig
 
 PROMPT: Final = """\
 # Judge: one reply
@@ -42,9 +39,7 @@ reply itself shows it; a claim of the agent to have done something does not.
 {assertions}
 
 Answer with one JSON object and nothing else, with one entry for each assertion, in their order:
-{{"verdicts": [{{"why": "in a sentence, with a quotation", "holds": true}}]}}"""
-
-_REPAIRS: Final = 2
+{{"results": [{{"reasoning": "in a sentence, with a quotation", "met": true}}]}}"""
 
 
 def _snapped(score: Any) -> Any:
@@ -58,47 +53,27 @@ class Vote(BaseModel):
     score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_snapped)]
 
 
-class Finding(BaseModel):
-    """What a judge says of one assertion."""
-
-    why: str = ""
-    holds: bool
-
-
-class Findings(BaseModel):
-    """What a judge answers about assertions."""
-
-    verdicts: list[Finding]
-
-
-Answer = TypeVar("Answer", bound=BaseModel)
-
-
-@dataclass(slots=True)
-class Court:
-    """Collects the votes on the replies of one episode, and counts their usage.
+class TableCourt:
+    """Judges the replies of one episode by the votes of a scorer's model.
 
     Attributes:
         scorer: The rubric, if any, the model and the number of votes.
-        seed: The episode's seed, from which the seed of every vote derives.
-        usage: The usage so far.
+        court: Asks the model.
     """
 
-    scorer: Judge | Assertions
-    seed: int
-    usage: Usage = field(default_factory=Usage)
-    _asked: int = 0
+    def __init__(self, scorer: Judge | Assertions, seed: int) -> None:
+        self.scorer = scorer
+        self.court = Court("table judge", seed, self._model)
+
+    def _model(self) -> ModelConfig:
+        assert self.scorer.model is not None
+        return judge_model(self.scorer.model)
 
     async def grade(self, prompt: str, reply: str, right: Any) -> Grade:
-        """Return the median of the votes.
-
-        Raises:
-            ReplyInvalid: The judge gave no valid vote, not even when asked again.
-            ModelError: The judge cannot be reached.
-        """
+        """Return the median of the votes; raises as `Court.vote`."""
         rubric = self.scorer.rubric if isinstance(self.scorer, Judge) else ""
         asked = _messages(PROMPT.format(rubric=rubric), prompt, reply, right)
-        votes = [await self._vote(asked, Vote) for _ in range(self.scorer.votes)]
+        votes = [await self.court.vote(asked, Vote) for _ in range(self.scorer.votes)]
         score = median(vote.score for vote in votes)
         nearest = min(votes, key=lambda vote: abs(vote.score - score))
         said = nearest.feedback.strip() or f"The judge's score is {score:g}."
@@ -108,46 +83,12 @@ class Court:
     async def findings(
         self, assertions: Sequence[str], prompt: str, reply: str, expected: str
     ) -> list[Finding]:
-        """Return for each assertion whether most votes say that it holds, with one of the reasons.
-
-        Raises:
-            ReplyInvalid: The judge gave no valid vote, not even when asked again.
-            ModelError: The judge cannot be reached.
-        """
-        lines = "\n".join(f"{at}. {one}" for at, one in enumerate(assertions, start=1))
-        asked = _messages(
-            PROMPT_ASSERTIONS.format(assertions=lines), prompt, reply, expected or None
-        )
-        # Another number of verdicts is asked for again.
-        form = create_model(
-            "Findings",
-            __base__=Findings,
-            verdicts=(
-                Annotated[
-                    list[Finding], Field(min_length=len(assertions), max_length=len(assertions))
-                ],
-                ...,
-            ),
-        )
-        votes = [(await self._vote(asked, form)).verdicts for _ in range(self.scorer.votes)]
-        found = []
-        for given in zip(*votes, strict=True):
-            holds = 2 * sum(one.holds for one in given) > len(given)
-            found.append(next(one for one in given if one.holds is holds))
-        return found
-
-    async def _vote(self, asked: Sequence[Message], form: type[Answer]) -> Answer:
-        self._asked += 1
-        settings = self.scorer.model
-        assert settings is not None
-        model = Counted(await shared_model(judge_model(settings), make_model))
-        sampling = Sampling(seed=derive_seed("table judge", self.seed, self._asked))
-        try:
-            return await ask_json(
-                model, asked, form, sampling=sampling, purpose=Purpose.JUDGE, repair_rounds=_REPAIRS
-            )
-        finally:
-            self.usage += model.usage
+        """Return what most votes say of each assertion; raises as `Court.vote`."""
+        system = PROMPT_ASSERTIONS.format(assertions=listed(assertions))
+        asked = _messages(system, prompt, reply, expected or None)
+        rounds = range(self.scorer.votes)
+        votes = [await self.court.findings(asked, len(assertions)) for _ in rounds]
+        return [majority(of) for of in zip(*votes, strict=True)]
 
 
 def _messages(system: str, prompt: str, reply: str, right: Any) -> list[Message]:

@@ -376,7 +376,12 @@ class _Plan:
         return f"{name}row {at + 1 - index.starts[file]}"
 
     def _answer(self, row: Row) -> str:
-        text = canonical(self.settings.right(row))
+        right = self.settings.right(row)
+        text = (
+            "; ".join(one["text"] for one in right["checks"])
+            if self._has_cases
+            else canonical(right)
+        )
         return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
     def _deal(self, index: _Index) -> None:
@@ -418,7 +423,7 @@ class _Plan:
             elif len(self.tables) > 1:
                 move = "Add rows that no other file has"
             repeats = np.count_nonzero(index.splits == len(NAMES))
-            why = "are left out" if self._has_cases else "repeat another row's question"
+            why = "repeat another row's question" + " or are left out" * self._has_cases
             also = f", {repeats:,} of which {why}" if repeats else ""
             raise DataError(
                 f"{where}: no row is left for {empty} ({counts}, of {len(index):,} rows{also}). "

@@ -7,8 +7,8 @@ there is one, else the lexical retriever (`lexical_choice`).
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -46,7 +46,6 @@ from skillwright.core import (
     Failure,
     ModelError,
     Pair,
-    Sampling,
     Task,
     UsageError,
 )
@@ -54,8 +53,10 @@ from skillwright.core.concurrency import together
 from skillwright.core.jsonio import JsonRecord, read_text, text_digest
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.datasets.clusters import near_clusters
+from skillwright.datasets.evals_files import LISTS, OPENS, PROMPTS
 from skillwright.evaluation import AlphaLedger, PairedGate, Terms, Verdict, tasks_needed
 from skillwright.jobs.inspect.evidence import Evidence, files_of
+from skillwright.jobs.inspect.export_skills import about, name_of, teacher_of
 from skillwright.jobs.inspect.write_back import write_files
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.tasks import make_splits
@@ -65,11 +66,10 @@ ALPHA: Final = 0.05
 _ROUNDS: Final = 3  # candidates that a model writes
 _DRAWS: Final = 2  # per held-out request and side, of a model
 _AT_ONCE: Final = 8
+_MOST_HEADINGS: Final = 12
 _MOST_TASKS: Final = 40  # of a configuration, per split
 _MOST_RIVALS: Final = 30  # that a model sees
-_LISTS: Final = ("evals", "cases", "scenarios", "tests", "triggers", "trigger_evals", "queries")
-_TEXTS: Final = ("query", "prompt", "input", "question", "task")
-_SHOULD: Final = ("should_trigger", "should_activate", "expect_activation", "triggers")
+_LISTS: Final = (*LISTS, "triggers", "trigger_evals", "queries")
 _FILES: Final = ("evals/*.json", "evals/*.y*ml", "evals.json", "tests/eval.y*ml", "*trigger*.json")
 
 
@@ -149,20 +149,24 @@ async def train_description(plan: DescribePlan) -> NewDescription:
     text = _raw(file)
     old = _described(file)
     with_description(text, old.description or "A skill.", str(file))  # refuses before any call
+    headings = about(read_frontmatter(text, str(file))[1])[:_MOST_HEADINGS]
     near = [_described(one) for one in _neighbors(plan.folder)]
     notes: list[str] = []
     read, held = _halves(_requests(plan, notes), near, notes)
     rivals = [one for one in (*near, *neighbors()) if one.name != old.name]
     async with HttpClient() as client:
-        judge = _judge(plan, client, old.name, rivals)
-        candidates = _Candidates(plan, client, old, _headings(file), read)
-        best, right = await _best(old.description, judge, candidates, read, notes)
+        writer, model = (
+            None if one is None else (teacher_of(one, plan.make, client), name_of(one))
+            for one in (plan.writer, plan.chooser)
+        )
+        chooser = _Chooser(old.name, rivals, *(model or (None, "the lexical test")))
+        best, right = await _best(old, headings, chooser, writer, read, notes)
         found = NewDescription(
             str(plan.folder),
             old.description,
             best,
-            judge.name,
-            candidates.by,
+            chooser.by,
+            "words" if writer is None else writer[1],
             sum(one.opens for one in (*read, *held)),
             sum(not one.opens for one in (*read, *held)),
             len(near),
@@ -172,7 +176,7 @@ async def train_description(plan: DescribePlan) -> NewDescription:
         if best == old.description:
             said = f"no candidate decides more of the {len(read)} requests that were read rightly"
             return replace(found, notes=(*found.notes, f"{said} than {right:.0%}"))
-        duel = _Descriptions(judge, held, (old.description, best))
+        duel = _Descriptions(chooser, held, (old.description, best))
         gate = PairedGate(draws=1 if plan.chooser is None else _DRAWS, metric="soft")
         verdict = await gate.judge(duel, AlphaLedger(ALPHA, 1), Terms(clusters=duel.clusters))
     content = with_description(text, best, str(file)) if verdict.accepted else ""
@@ -256,12 +260,6 @@ def _neighbors(folder: Path) -> Iterator[Path]:
             yield file
 
 
-def _headings(file: Path) -> list[str]:
-    _, body = read_frontmatter(read_text(file, "skill file"), str(file))
-    lines = (line.lstrip("#").strip() for line in body.splitlines() if line.startswith("#"))
-    return [plain_prose(one, 80) for one in lines if one][:12]
-
-
 def _requests(plan: DescribePlan, notes: list[str]) -> list[Request]:
     """Return the requests of the folder, of further files, and of a configuration's tasks."""
     found = list(_own_requests(plan.folder))
@@ -312,10 +310,10 @@ def requests_in(path: Path) -> list[Request]:
 def _request(case: Any, where: str) -> Request:
     if isinstance(case, str):
         return Request(case.strip(), True)
-    text = next((case[key] for key in _TEXTS if key in case), "") if isinstance(case, dict) else ""
+    text = next((case[key] for key in PROMPTS if key in case), "") if isinstance(case, dict) else ""
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"{where} has no text; write it under 'query'")
-    opens = next((case[key] for key in _SHOULD if key in case), True)
+    opens = next((case[key] for key in OPENS if key in case), True)
     if isinstance(opens, str) and opens.strip().lower() in ("true", "false", "yes", "no"):
         opens = opens.strip().lower() in ("true", "yes")
     if not isinstance(opens, bool):
@@ -367,71 +365,45 @@ def _halves(
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    """Decides requests under a description.
+class _Chooser:
+    """Decides which requests open a skill among its rivals; without a model, by their words.
 
     Attributes:
-        name: Who decides, for people.
-        decide: Takes a description, a request and a number of the draw; returns 1.0 if it is
-            decided rightly, 0.0 if not, or a failure.
+        skill: The skill's name.
+        by: Who decides, for people.
     """
 
-    name: str
-    decide: Callable[[str, Request, int], Any]
+    skill: str
+    rivals: Sequence[Described]
+    model: Teacher | None
+    by: str
 
-    async def all(
+    async def decide(
         self, description: str, requests: Sequence[Request], draw: int = 0
     ) -> list[float | Failure]:
-        """Decide all requests."""
-        slots = asyncio.Semaphore(_AT_ONCE)
+        """Return for each request 1.0 if it is decided rightly, 0.0 if not, or a failure."""
+        own = Described(self.skill, description)
+        if self.model is None:
+            choice = lexical_choice([own, *self.rivals])
+            return [float((choice(one.text) == 0) == one.opens) for one in requests]
+        skills = sorted((own, *self.rivals[:_MOST_RIVALS]), key=lambda one: one.name)
+        model, slots = self.model, asyncio.Semaphore(_AT_ONCE)
 
         async def one(request: Request) -> float | Failure:
             async with slots:
-                found: float | Failure = await self.decide(description, request, draw)
-                return found
+                chosen = await ask_which_opens(model, skills, request.text, draw)
+            if isinstance(chosen, AskFault):
+                return chosen.failure
+            return float((chosen == self.skill) == request.opens)
 
         return await together(one(request) for request in requests)
-
-
-def _judge(
-    plan: DescribePlan, client: HttpClient, name: str, rivals: Sequence[Described]
-) -> _Judge:
-    if plan.chooser is None:
-        choices: dict[str, Callable[[str], int | None]] = {}
-
-        async def by_words(description: str, request: Request, draw: int) -> float | Failure:
-            if description not in choices:
-                choices[description] = lexical_choice([Described(name, description), *rivals])
-            return float((choices[description](request.text) == 0) == request.opens)
-
-        return _Judge("the lexical test", by_words)
-    asked = _asked(plan.chooser, plan.make, client)
-    seen = rivals[:_MOST_RIVALS]
-
-    async def by_model(description: str, request: Request, draw: int) -> float | Failure:
-        skills = sorted((Described(name, description), *seen), key=lambda one: one.name)
-        chosen = await ask_which_opens(asked, skills, request.text, draw)
-        if isinstance(chosen, AskFault):
-            return chosen.failure
-        return float((chosen == name) == request.opens)
-
-    return _Judge(_name(plan.chooser), by_model)
-
-
-def _asked(llm: ModelConfig, make: MakeModel, client: HttpClient) -> Teacher:
-    most = getattr(llm, "max_tokens", None) or 2_048
-    return Teacher(make(llm, client), sampling=Sampling(max_tokens=most), seed=None)
-
-
-def _name(llm: ModelConfig) -> str:
-    return f"{llm.backend}:{getattr(llm, 'model', '')}"
 
 
 class _Descriptions:
     """A duel of two descriptions on held-out requests."""
 
-    def __init__(self, judge: _Judge, held: Sequence[Request], sides: tuple[str, str]) -> None:
-        self._judge, self._sides = judge, sides
+    def __init__(self, chooser: _Chooser, held: Sequence[Request], sides: tuple[str, str]) -> None:
+        self._chooser, self._sides = chooser, sides
         self._held = {f"r{at:03}": one for at, one in enumerate(held)}
         self._drawn = 0
 
@@ -447,21 +419,21 @@ class _Descriptions:
 
     async def draw(self, task_ids: Sequence[str], n: int) -> list[Pair]:
         pairs: list[Pair] = []
+        asked = [self._held[one] for one in task_ids]
         for _ in range(n):
-            asked = [self._held[one] for one in task_ids]
             old, new = await together(
-                self._judge.all(side, asked, self._drawn) for side in self._sides
+                self._chooser.decide(side, asked, self._drawn) for side in self._sides
             )
+            specs = [EpisodeSpec(Task(one, ""), 0, self._drawn) for one in task_ids]
             pairs += [
-                Pair(_result(task_id, self._drawn, one), _result(task_id, self._drawn, other))
-                for task_id, one, other in zip(task_ids, old, new, strict=True)
+                Pair(_result(spec, one), _result(spec, other))
+                for spec, one, other in zip(specs, old, new, strict=True)
             ]
             self._drawn += 1
         return pairs
 
 
-def _result(task_id: str, draw: int, found: float | Failure) -> EpisodeResult:
-    spec = EpisodeSpec(Task(task_id, ""), 0, draw)
+def _result(spec: EpisodeSpec, found: float | Failure) -> EpisodeResult:
     if isinstance(found, Failure):
         return EpisodeResult(spec, failure=found)
     return EpisodeResult(spec, reward=found)
@@ -470,72 +442,56 @@ def _result(task_id: str, draw: int, found: float | Failure) -> EpisodeResult:
 # Write candidates.
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    plan: DescribePlan
-    client: HttpClient
-    old: Described
-    headings: Sequence[str]
-    read: Sequence[Request]
-    by: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        writer = self.plan.writer
-        object.__setattr__(self, "by", "words" if writer is None else _name(writer))
-
-    def of_words(self) -> Iterator[str]:
-        """Yield candidates of the words of the requests, the closest to the old one first."""
-        opening = [one.text for one in self.read if one.opens]
-        others = [one.text for one in self.read if not one.opens]
-        words = typical_words(opening, others).split(", ")
-        for most in (6, 12, len(words)):
-            more = f" Use when the request is about: {', '.join(words[:most])}."
-            start = plain_prose(self.old.description, DESCRIPTION_LIMIT - len(more))
-            yield plain_prose(f"{start}{more}")
-        subject = plain_prose(self.old.name.replace("-", " "), 100)
-        yield describe(TaskWords(subject, self.headings, opening, others=others))
-
-    async def of_model(self, current: str, wrong: Sequence[Request], number: int) -> str | AskFault:
-        """Ask the writer for a candidate, with the requests that were decided wrongly first."""
-        assert self.plan.writer is not None
-        known = [*wrong, *(one for one in self.read if one not in wrong)]
-        words = TaskWords(
-            plain_prose(self.old.name.replace("-", " "), 100),
-            self.headings,
-            [one.text for one in known if one.opens],
-            others=[one.text for one in known if not one.opens],
-        )
-        asked = _asked(self.plan.writer, self.plan.make, self.client)
-        return await ask_for_description(asked, words, current, number)
+def _of_words(old: Described, headings: Sequence[str], read: Sequence[Request]) -> Iterator[str]:
+    """Yield candidates of the words of the requests, the closest to the old one first."""
+    opening = [one.text for one in read if one.opens]
+    others = [one.text for one in read if not one.opens]
+    words = typical_words(opening, others).split(", ")
+    for most in (6, 12, len(words)):
+        more = f" Use when the request is about: {', '.join(words[:most])}."
+        start = plain_prose(old.description, DESCRIPTION_LIMIT - len(more))
+        yield plain_prose(f"{start}{more}")
+    subject = plain_prose(old.name.replace("-", " "), 100)
+    yield describe(TaskWords(subject, headings, opening, others=others))
 
 
 async def _best(
-    old: str, judge: _Judge, candidates: _Candidates, read: Sequence[Request], notes: list[str]
+    old: Described,
+    headings: Sequence[str],
+    chooser: _Chooser,
+    writer: tuple[Teacher, str] | None,
+    read: Sequence[Request],
+    notes: list[str],
 ) -> tuple[str, float]:
-    """Return the description that decides most of the requests rightly, and its share."""
-    best, decided = old, await judge.all(old, read)
+    """Return the description that decides most of the requests rightly, and its share.
+
+    A writer, with its name, is asked with the requests that were decided wrongly first.
+    """
+    best, decided = old.description, await chooser.decide(old.description, read)
     faults = [one for one in decided if isinstance(one, Failure)]
     if len(faults) == len(read):
-        raise ModelError(f"{judge.name} decided no request: {faults[0].message}")
+        raise ModelError(f"{chooser.by} decided no request: {faults[0].message}")
     if faults:
         notes.append(f"{len(faults)} of {len(read)} requests were not decided: {faults[0].message}")
-    given = candidates.of_words()
-    for number in range(_ROUNDS if candidates.plan.writer is not None else 4):
-        if candidates.plan.writer is None:
-            candidate = next(given)
-        else:
-            wrong = [one for one, right in zip(read, decided, strict=True) if right == 0]
-            asked = await candidates.of_model(best, wrong, number)
-            if isinstance(asked, AskFault):
-                notes.append(f"{candidates.by} wrote no candidate: {asked.failure.message}")
+    subject = plain_prose(old.name.replace("-", " "), 100)
+    given = [""] * _ROUNDS if writer is not None else _of_words(old, headings, read)
+    for number, of_words in enumerate(given):
+        candidate = of_words
+        if writer is not None:
+            ranked = sorted(zip(map(bool, decided), read, strict=True), key=lambda one: one[0])
+            opening = [one.text for _, one in ranked if one.opens]
+            others = [one.text for _, one in ranked if not one.opens]
+            words = TaskWords(subject, headings, opening, others=others)
+            written = await ask_for_description(writer[0], words, best, number)
+            if isinstance(written, AskFault):
+                notes.append(f"{writer[1]} wrote no candidate: {written.failure.message}")
                 continue
-            candidate = asked
+            candidate = written
         candidate = candidate.replace("---", "-")
-        if unfit_for_description(candidate):
-            continue
-        scores = await judge.all(candidate, read)
-        if _share(scores) > _share(decided):
-            best, decided = candidate, scores
+        if not unfit_for_description(candidate):
+            scores = await chooser.decide(candidate, read)
+            if _share(scores) > _share(decided):
+                best, decided = candidate, scores
     return best, _share(decided)
 
 

@@ -166,7 +166,7 @@ async def export_document(
         facts |= {"run": run.name, "skill-version": str(version)}
     facts["skill-hash"] = skill_hash(text)
     name = check_name(options.name or skill_name(env_words(tasks.env), stem))
-    words = _words(tasks, _about(text), text)
+    words = _words(tasks, about(text), text)
     notes += _warnings(text)
     written, by = await _describe(words, llm, options, notes)
     folder = document_folder(text, name, written)
@@ -297,7 +297,7 @@ def _words(tasks: KnownTasks, about: Sequence[str], text: str = "") -> TaskWords
     return TaskWords("the tasks that it names", about, said, are_quoted=False)
 
 
-def _about(text: str) -> list[str]:
+def about(text: str) -> list[str]:
     """Return a document's headings, else its first lines."""
     headings = [plain_prose(one, 80) for one in _HEADING.findall(text)]
     lines = [plain_prose(line.strip("-*> "), 80) for line in text.splitlines() if line.strip()]
@@ -325,7 +325,7 @@ async def _describe(
     from_words = describe(words)
     if llm is None or not options.asks_model or llm.is_scripted or not words.prompts:
         return from_words, "words"
-    name = f"{llm.backend}:{getattr(llm, 'model', '')}"
+    name = name_of(llm)
     try:
         written = await _asked(llm, options.make, words)
     except (ModelError, UsageError) as problem:
@@ -340,11 +340,19 @@ async def _describe(
 
 async def _asked(llm: ModelConfig, make: MakeModel, words: TaskWords) -> str | AskFault:
     async with HttpClient() as client:
-        model = make(llm, client)
-        most = getattr(llm, "max_tokens", None) or _ANSWER_TOKENS
-        asked = Teacher(model, sampling=Sampling(max_tokens=most), seed=None)
         shown = replace(words, prompts=words.examples or words.prompts)
-        return await ask_for_description(asked, shown)
+        return await ask_for_description(teacher_of(llm, make, client), shown)
+
+
+def teacher_of(llm: ModelConfig, make: MakeModel, client: HttpClient) -> Teacher:
+    """Return a model that is asked about descriptions."""
+    most = getattr(llm, "max_tokens", None) or _ANSWER_TOKENS
+    return Teacher(make(llm, client), sampling=Sampling(max_tokens=most), seed=None)
+
+
+def name_of(llm: ModelConfig) -> str:
+    """Return a model's name for people."""
+    return f"{llm.backend}:{getattr(llm, 'model', '')}"
 
 
 async def document_evidence(

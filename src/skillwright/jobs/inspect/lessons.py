@@ -1,12 +1,11 @@
 """Test whether the accepted edits of a skill help another model.
 
-Each was accepted on draws of the skill after it, some of them paired with draws of the skill before
-it. The other model plays pairs on the same tasks with the same seeds, in the folder
-``lessons/<model>`` below the run's; commands on episodes accept that folder instead of a run.
+A gate may have accepted an edit on few val tasks. The other model plays pairs of the skill before
+and after it on each val task, with the gate's seeds, in the folder ``lessons/<model>`` below the
+run's; commands on episodes accept that folder instead of a run.
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Final, Literal
 
 from skillwright.config.load import dump_config, is_rl_config, load_config
 from skillwright.config.run import RunConfig
-from skillwright.core import ConfigError, Pair, RunError, Usage
+from skillwright.core import ConfigError, RunError, StepDuel, Usage
 from skillwright.core.concurrency import together
 from skillwright.core.jsonio import digest
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
@@ -44,7 +43,6 @@ class Accepted:
         after: The skill version after it.
         edits: One text per edit: what was written or taken out.
         first: Number of the gate's first draw.
-        draws: Number of draws by task.
     """
 
     where: str
@@ -52,7 +50,6 @@ class Accepted:
     after: int
     edits: tuple[str, ...]
     first: int
-    draws: dict[str, int]
     verdict: Verdict
 
 
@@ -71,11 +68,6 @@ class LessonTest:
     source: Path
     accepted: tuple[Accepted, ...]
     trained_with: str
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs to play."""
-        return sum(sum(one.draws.values()) for one in self.accepted)
 
 
 def open_lessons(
@@ -115,8 +107,7 @@ def open_lessons(
         accepted = accepted_changes(own, store)
         if not accepted:
             raise ConfigError(
-                f"run {source.name!r} has no lesson to test: its gate accepted nothing on draws of "
-                "the skill before and after"
+                f"run {source.name!r} has no lesson to test: its gate accepted nothing"
             )
         trained_with = store.episodes(phase="gate")[0].agent
         opened = _opened(changed, source / _FOLDER, store)
@@ -200,22 +191,25 @@ async def play_lessons(
     ledger = AlphaLedger(run.config.evaluation.alpha, len(test.accepted))
     async with assemble_session(run.config, run.store, meter, make) as parts:
         refuse_other_tasks(run.store, parts.bench.facts)
+        duels = [_duel(parts, one) for one in test.accepted]
+        draws = min(run.config.evaluation.gate.draws, _MOST_DRAWS)
+        count = draws * sum(len(duel.task_ids) for duel in duels)
         callback.on_event(
             RunStarted(
                 name=test.source.name,
                 folder=str(run.folder.path),
                 llms={"target": parts.bench.target_identity},
-                facts=(f"{len(test.accepted)} lessons, {test.pairs:,} pairs of draws",),
-                episodes=2 * test.pairs,
+                facts=(f"{len(test.accepted)} lessons, {count:,} pairs of draws",),
+                episodes=2 * count,
             )
         )
-        callback.on_event(StageStarted("lessons", episodes=2 * test.pairs))
-        pairs = await together(_replayed(parts, one) for one in test.accepted)
+        callback.on_event(StageStarted("lessons", episodes=2 * count))
+        pairs = await together(duel.draw(duel.task_ids, n=draws) for duel in duels)
         target = parts.bench.target_identity
     metric = run.config.evaluation.gate.scores(terms_of(run.config))
     lessons = []
-    for accepted, drawn in zip(test.accepted, pairs, strict=True):
-        gain = bound_gain(metric.of(drawn), len(accepted.draws), ledger.share)
+    for accepted, duel, drawn in zip(test.accepted, duels, pairs, strict=True):
+        gain = bound_gain(metric.of(drawn), len(duel.task_ids), ledger.share)
         lessons.append(Lesson(accepted, gain, _outcome(gain, margin)))
     return LessonReport(
         target=target,
@@ -229,6 +223,8 @@ async def play_lessons(
 
 
 PHASE: Final = "lessons"
+_MOST_DRAWS: Final = 2
+"""Draws of each val task and side; fewer if the gate's limit is lower."""
 _FOLDER: Final = "lessons"
 _MAY_CHANGE: Final = ("models.target", "models.prices", "budget.", "rollout.max_concurrent")
 
@@ -281,7 +277,6 @@ def accepted_changes(config: RunConfig, store: RunStore) -> tuple[Accepted, ...]
     records: list[StepRecord | EpochRecord] = [*state.steps, *state.epochs]
     parents = {one.version: one for one in store.skills()}
     gate, accepts, decided, found = config.evaluation.gate, 0, 0, []
-    draws = gate.draws + gate.believes
     for record in sorted(records, key=_moment):
         verdict, after = record.verdict, record.skill_version
         first = first_draw(gate, accepts, decided)
@@ -297,11 +292,10 @@ def accepted_changes(config: RunConfig, store: RunStore) -> tuple[Accepted, ...]
                 after=after,
                 edits=_edits(store, record),
                 first=first,
-                draws=_draws(store, parents[after].hash, range(first, first + draws)),
                 verdict=verdict,
             )
         )
-    return tuple(one for one in found if one.draws)
+    return tuple(found)
 
 
 def _moment(record: StepRecord | EpochRecord) -> tuple[int, int, int]:
@@ -324,26 +318,9 @@ def _edits(store: RunStore, record: StepRecord | EpochRecord) -> tuple[str, ...]
     )
 
 
-def _draws(store: RunStore, candidate: str, numbers: range) -> dict[str, int]:
-    """Count the candidate's draws of each task that have one of these numbers."""
-    drawn = {
-        (one.task_id, one.draw)
-        for one in store.episodes(phase="gate")
-        if one.skill_version.split("+")[0] == candidate and one.draw in numbers
-    }
-    return dict(Counter(task for task, _ in sorted(drawn)))
-
-
-async def _replayed(parts: RunParts, accepted: Accepted) -> list[Pair]:
-    """Draw each task as often as the gate did."""
+def _duel(parts: RunParts, accepted: Accepted) -> StepDuel:
     before, after = (parts.store.skill(one) for one in (accepted.before, accepted.after))
-    draws = Draws(parts.config.run.seed, accepted.first, PHASE)
-    duel = parts.bench.duel(before, after, draws)
-    pairs = []
-    for done in range(max(accepted.draws.values())):
-        asked = [one for one in duel.task_ids if accepted.draws.get(one, 0) > done]
-        pairs += await duel.draw(asked, n=1)
-    return pairs
+    return parts.bench.duel(before, after, Draws(parts.config.run.seed, accepted.first, PHASE))
 
 
 def _outcome(gain: BoundedGain, margin: float) -> Outcome:

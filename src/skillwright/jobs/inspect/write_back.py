@@ -194,7 +194,7 @@ async def _evidence(
         return f"not proven, so without evidence: {found}", ""
     said = (
         f"proven: {found.text.name} gained {found.result.effect or 0:+.3f} over "
-        f"{found.compared_with.name} on {len(found.scores)} val tasks"
+        f"{found.compared_with.name} in its test on {len(found.scores)} val tasks"
         f"{''.join(f'. {one}' for one in against.values())}"
     )
     return said, evidence_text(found, files, skill.text, sign_with)

@@ -156,7 +156,8 @@ class LocalServer:
                 "timeout_s, or take smaller weights."
             )
         why = said.get("error") or self.why_it_ended()
-        raise ModelRefused(f"{self._named} could not be started: {why}. {_LESS}.")
+        also = ", or correct its chat template" if self.served.template else ""
+        raise ModelRefused(f"{self._named} could not be started: {why}. {_LESS}{also}.")
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         self._close()

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from skillwright.core import (
@@ -25,10 +25,11 @@ from skillwright.core import (
 )
 from skillwright.core.result import USER_TURN
 from skillwright.envs.about import EnvReport, Evaluation, Judging, TaskSplits
+from skillwright.envs.judging import Court
 from skillwright.envs.text_env import StepOutput, TextEnv
 from skillwright.worlds.tau_bench.config import check_together, read_config, read_replies
 from skillwright.worlds.tau_bench.facts import find_tasks, refuse_unasked_store, tau_tasks
-from skillwright.worlds.tau_bench.judge import Court, holds, judge_endpoint
+from skillwright.worlds.tau_bench.judge import holds, judge_endpoint, judged
 from skillwright.worlds.tau_bench.line import (
     UserLine,
     asks,
@@ -340,7 +341,7 @@ class TauBenchEnv(TextEnv):
         if votes is None or len(votes) != len(sentences):
             role = f"The user's instruction: {self.tau_env.instruction}"
             about = [role, *self._log] if sentences is ROLE_KEPT else self._log
-            votes = await self._court.votes(sentences, "\n".join(about))
+            votes = await judged(self._court, self.config, sentences, "\n".join(about))
         held, metadata["judge"] = all(map(holds, votes)), votes
         if sentences is ROLE_KEPT:
             self._counts["user_off_role"] = int(not held)
@@ -392,7 +393,8 @@ class TauBenchEnv(TextEnv):
         self._answers: str | None = None  # id of the native call to answer
         self._log: list[str] = []  # the conversation, for a judge
         self._grade: Grade | None = None
-        self._court = Court(self.config, self.extras.get("seed"))
+        model = partial(judge_endpoint, self.config)
+        self._court = Court("tau_bench judge", self.extras.get("seed") or 0, model)
         self._line = UserLine(self.tau_env)
 
     @property
