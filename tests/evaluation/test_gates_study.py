@@ -98,24 +98,6 @@ def test_no_rule_exceeds_its_budget(part, cell, budget):
             assert outcome.out or outcome.released == 0
 
 
-def test_a_remembered_current_skill_is_that_of_all_that_was_seen(part, cell):
-    rules, duels = part("gates_study.rules"), part("gates_study.duel")
-    verdict = importlib.import_module("skillwright.evaluation.verdict")
-    rng = np.random.default_rng(1)
-    ids = duels.task_ids(12)
-    seen = tuple(
-        verdict.Seen(
-            {one: (float(rng.integers(2)), 1) for one in ids}, {}, bool(number % 2), (7.0, 20)
-        )
-        for number in range(6)
-    )
-    for number in (2, 4, 6, 3):
-        found = rules._CurrentSkills.of(ids, seen[:number])
-        wanted = rules.CurrentSkill.of(ids, seen[:number])
-        assert np.array_equal(found.belief.rates, wanted.belief.rates)
-        assert (found.gain, found.own.total) == (wanted.gain, wanted.own.total)
-
-
 def test_the_oracle_keeps_exactly_the_useful_edits(part, cell):
     rules, worlds = part("gates_study.rules"), part("gates_study.worlds")
     never = rules.play(cell("all useless", budget=1200), rules.ORACLE, range(5))
