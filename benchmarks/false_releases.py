@@ -1,17 +1,22 @@
-"""Count false releases where tasks are not independent, or an endpoint's level moves.
+"""Count false releases where tasks are not independent, a level moves, or nothing can be learned.
 
-    python benchmarks/false_releases.py [RUNS]
+    python benchmarks/false_releases.py [RUNS] [TRAININGS]
 
 Skills that change nothing are tested for release. In the first worlds the level of the endpoint
 rises, falls or switches while episodes are played; both sides of a pair start together, or, for
 comparison, one side is played after the other, as an engine would that has no pairs. In the last
 world val tasks are four near copies of ten questions, and each skill has a luck of its own at each
 question; clusters are counted once, or, for comparison, their tasks are taken to be independent.
+
+Then whole trainings run on rows with shuffled labels, so that an edit can only fit the rows that it
+was written for, and val by chance: with answers that vary, and with an agent that answers alike.
 """
 
 import asyncio
+import csv
 import random
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +25,7 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent)]
 
 from measuring import Check, Kind, at_least, at_most, report  # noqa: E402
+from skillwright.config.run import validated  # noqa: E402
 from skillwright.core import (  # noqa: E402
     EpisodeResult,
     EpisodeSpec,
@@ -36,6 +42,8 @@ from skillwright.evaluation import (  # noqa: E402
     Terms,
     wilson_interval,
 )
+from skillwright.jobs.run import NullCallback  # noqa: E402
+from skillwright.jobs.text import run_training, start_run  # noqa: E402
 
 TASKS = 40
 ALPHA = 0.05
@@ -145,6 +153,45 @@ def copies(runs: int, *, counted_once: bool, each: int = 4) -> int:
     )
 
 
+DESIGNS = {"shuffled labels, answers vary": 0.3, "shuffled labels, answers alike": 0.0}
+"""Noise of the agent by name of the design."""
+
+_LABELS = ("food", "music", "sport")
+_WORDS = "soup bread guitar song goal match today order number device team update blue page item"
+
+
+def write_shuffled(path: Path, rng: random.Random, rows: int = 120) -> None:
+    """Write rows whose labels say nothing about their texts."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["text", "label"])
+        for number in range(rows):
+            words = " ".join(rng.sample(_WORDS.split(), 5))
+            table.writerow([f"{words} {number}", rng.choice(_LABELS)])
+
+
+def trains_nothing(design: str, seed: int) -> bool:
+    """Train on rows with shuffled labels, 40 of them val, and tell whether a skill is released."""
+    with tempfile.TemporaryDirectory() as root:
+        write_shuffled(Path(root, "rows.csv"), random.Random(seed))
+        columns = {"prompt": "{{ text }}\nAnswer with one of: food, music, sport"}
+        env = {"config": {**columns, "answer": "label", "scorer": "exact"}, "name": "table"}
+        models = {
+            "target": {"backend": "scripted", "model": "clerk", "noise": DESIGNS[design]},
+            "optimizer": {"backend": "scripted", "model": "clerk_analyst"},
+        }
+        settings = {
+            "run": {"name": "run", "root": root, "seed": seed},
+            "env": {**env, "data": {"path": f"{root}/rows.csv", "ratio": "1:1:1"}},
+            "models": models,
+            "gradient": {"minibatch_size": 40},
+            "evaluation": {"test": False},
+        }
+        with start_run(validated(settings, "false_releases"), "") as run:
+            report = asyncio.run(run_training(run, NullCallback()))
+        return report.best_skill != report.initial_skill
+
+
 def checks_of(rows: Sequence[tuple[str, int, int]], runs: int) -> list[Check]:
     """Expect at most alpha, as far as the number of tests can tell, and more where it is known.
 
@@ -166,17 +213,35 @@ def checks_of(rows: Sequence[tuple[str, int, int]], runs: int) -> list[Check]:
 
 def main() -> int:
     """Print the share of false releases, with 95% intervals, and one JSON object."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    runs, trainings = (int(one) for one in (*sys.argv[1:], *("200", "60")[len(sys.argv) - 1 :]))
     rows = [
         (f"level {level}", drift(level, runs), drift(level, runs, OneAfterTheOther))
         for level in LEVELS
     ]
     rows.append(("four copies", copies(runs, counted_once=True), copies(runs, counted_once=False)))
     print(f"{runs} tests of a skill without effect at alpha 5%: released, without the remedy")
-    for name, with_it, without in rows:
-        low, high = wilson_interval(with_it, runs)
-        print(f"{name:16} {with_it / runs:5.1%} ({low:.1%} to {high:.1%}) {without / runs:6.1%}")
-    return report(checks_of(rows, runs), runs=runs)
+    for name, found, without in rows:
+        print(f"{_share(name, found, runs)} {without / runs:6.1%}")
+    trained = {
+        name: sum(trains_nothing(name, seed) for seed in range(trainings)) for name in DESIGNS
+    }
+    print(f"{trainings} trainings with the default settings: released")
+    for name, found in trained.items():
+        print(_share(name, found, trainings))
+    return report(
+        checks_of(rows, runs)
+        + [
+            at_most(f"{name}: released", Kind.SHARE, [found / trainings], 2 * ALPHA)
+            for name, found in trained.items()
+        ],
+        runs=runs,
+        trainings=trainings,
+    )
+
+
+def _share(name: str, found: int, runs: int) -> str:
+    low, high = wilson_interval(found, runs)
+    return f"{name:32} {found / runs:5.1%} ({low:.1%} to {high:.1%})"
 
 
 if __name__ == "__main__":

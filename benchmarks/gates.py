@@ -7,8 +7,8 @@ release test, and takes as many steps as fit. The project's own gate classes dec
 other programs. See `docs/gates_study.md`.
 
 Finished parts are kept in ``--parts``, so that a stopped study resumes there; ``--minutes`` stops
-it early. ``--short`` takes seconds and holds generous bounds only. The last line is one JSON
-object.
+it early, ``--processes`` plays parts at the same time. ``--short`` takes seconds and holds generous
+bounds only. The last line is one JSON object.
 """
 
 import argparse
@@ -16,7 +16,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict
 from pathlib import Path
 
@@ -53,7 +54,9 @@ def main() -> int:
         return 0
     plan = short() if arguments.short else whole(arguments.runs)
     ends = time.monotonic() + 60 * arguments.minutes
-    done = simulate(plan, arguments.parts, lambda: time.monotonic() < ends)
+    done = simulate(
+        plan, arguments.parts, lambda: time.monotonic() < ends, processes=arguments.processes
+    )
     rows = summarize(done)
     print("\n".join(line for row in rows for line in _lines(row)))
     checks = short_bounds(rows) if arguments.short else targets(rows)
@@ -74,7 +77,11 @@ def main() -> int:
 
 
 def simulate(
-    plan: Sequence[Work], kept: Path | None = None, goes_on: Callable[[], bool] = lambda: True
+    plan: Sequence[Work],
+    kept: Path | None = None,
+    goes_on: Callable[[], bool] = lambda: True,
+    *,
+    processes: int = 1,
 ) -> Parts:
     """Play what is not yet finished, part by part.
 
@@ -82,20 +89,43 @@ def simulate(
         plan: The work, in order.
         kept: File of finished parts, one JSON line each; they are read, and new ones are added.
         goes_on: Is asked before each part.
+        processes: Parts that are played at the same time.
     """
     done = read_parts(kept) if kept else {}
-    for work in plan:
-        if work not in done:
-            if not goes_on():
-                break
-            outcomes = play(work.cell, work.rule, range(work.first, work.last))
-            done[work] = [[round(float(one), 5) for one in outcome] for outcome in outcomes]
-            if kept:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                line = json.dumps({**asdict(work), "outcomes": done[work]})
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(f"\n{line}")  # the line before may have been cut off
+    for work, outcomes in _played([one for one in plan if one not in done], goes_on, processes):
+        done[work] = outcomes
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            line = json.dumps({**asdict(work), "outcomes": outcomes})
+            with kept.open("a", encoding="utf-8") as file:
+                file.write(f"\n{line}")  # the line before may have been cut off
     return {work: done[work] for work in plan if work in done}
+
+
+def _played(
+    plan: Iterable[Work], goes_on: Callable[[], bool], processes: int
+) -> Iterator[tuple[Work, list[list[float]]]]:
+    """Yield finished parts with their outcomes, in the order in which they end."""
+    if processes == 1:
+        for work in plan:
+            if not goes_on():
+                return
+            yield work, _outcomes(work)
+        return
+    waiting, running = iter(plan), dict[Future[list[list[float]]], Work]()
+    with ProcessPoolExecutor(processes) as pool:
+        while True:
+            while len(running) < processes and goes_on() and (work := next(waiting, None)):
+                running[pool.submit(_outcomes, work)] = work
+            if not running:
+                return
+            for one in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(one), one.result()
+
+
+def _outcomes(work: Work) -> list[list[float]]:
+    outcomes = play(work.cell, work.rule, range(work.first, work.last))
+    return [[round(float(one), 5) for one in outcome] for outcome in outcomes]
 
 
 def read_parts(path: Path) -> Parts:
@@ -148,6 +178,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000, help="most runs of a cell and rule")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--processes", type=int, default=1, help="parts played at the same time")
     parser.add_argument("--parts", type=Path, help="file of finished parts, read and extended")
     parser.add_argument("--results", type=Path, help=f"write every cell there, as {RESULTS.name}")
     parser.add_argument("--short", action="store_true", help="a few cells with few runs")

@@ -6,13 +6,14 @@ Everything else is a training as a user starts it: 40 train, 40 val and 100 seal
 epochs, at most 7 decisions, the scripted analyst, who proposes useful, useless and harmful edits.
 Each run seed has houses of its own, the same for all gates.
 
-    .venv/bin/python benchmarks/noisy_household.py [--runs 20] [--short]
+    .venv/bin/python benchmarks/noisy_household.py [--runs 20] [--short] [--again GATE]
 
 The target: over the runs of each share, the released skill of `explore` gains at least 0.9 of what
 the strict gate's gains on the sealed test, and no harmful rule is in effect in a released skill of
 it. A harmful line that a later one overrides has no effect on this agent, which follows the later;
 such lines come in beside useful edits, with every gate that knows no proof, and are counted apart.
-Finished runs are kept in benchmarks/noisy_household.json and not run again.
+Finished runs are kept in benchmarks/noisy_household.json and not run again; `--again` forgets those
+of a gate.
 """
 
 import argparse
@@ -128,12 +129,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--short", action="store_true", help="one small run of each gate")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--again", choices=GATES, help="forget the finished runs of a gate")
     asked = parser.parse_args()
     if asked.short:
         rows = [play(((0.1, gate, FIRST_SEED), True)) for gate in GATES]
         print(json.dumps({"short": rows, "ok": all(row["rollouts"] for row in rows)}))
         return
     rows = json.loads(KEPT.read_text()) if KEPT.is_file() else []
+    rows = [row for row in rows if row["gate"] != asked.again]
     known = {(row["share"], row["gate"], row["seed"]) for row in rows}
     todo = [(job, False) for job in jobs(asked.runs) if job not in known]
     with multiprocessing.get_context("spawn").Pool(asked.workers) as pool:

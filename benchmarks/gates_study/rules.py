@@ -75,33 +75,6 @@ def _unproven(run: Run, current: Rates, steps: int, waves: float = NAN) -> Outco
 # The project's gates.
 
 
-class _CurrentSkills(CurrentSkill):
-    """Continues from the last known state of a run, instead of rebuilding it for each step."""
-
-    _known: tuple[tuple[Seen, ...], CurrentSkill] | None = None
-
-    @classmethod
-    def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> CurrentSkill:  # type: ignore[override]
-        """Return what is known after all that was seen."""
-        known = cls._known
-        if known and len(known[0]) <= len(seen) and all(map(_is, known[0], seen)):
-            current, later = known[1], seen[len(known[0]) :]
-        else:
-            current, later = CurrentSkill.of(task_ids, seen[:1]), seen[1:]
-        for one in later:
-            current = current.with_train(one.train).with_own(one.incumbent)
-            current = current.after(one.candidate, accepted=one.accepted)
-        cls._known = (tuple(seen), current)
-        return current
-
-
-def _is(one: Seen, other: Seen) -> bool:
-    return one is other
-
-
-explore.CurrentSkill = _CurrentSkills  # type: ignore[misc]
-
-
 def by_worth(run: Run) -> Outcome:
     """Play with the default gate: steps by what a draw is worth, and a release test."""
     gate, ids, initial = ExploreGate(), task_ids(run.tasks), run.initial
@@ -111,10 +84,10 @@ def by_worth(run: Run) -> Outcome:
     current = released = initial
     tests, waves, begun, proof = 0, 0, run.cost, Outcome(0, 0, 0, 0, 0, 0)
     while True:
-        room = run.left - held_back(run.tasks)
+        room = run.left - held_back(run.tasks, run.cell.budget)
         is_last = room < run.cell.step + LEAST_DRAWS
         if current is not initial and current is not released:
-            known = _CurrentSkills.of(ids, seen)
+            known = CurrentSkill.of(ids, seen)
             mean = (run.cost - begun - tests) / max(len(verdicts), 1)
             spending = Spending(run.left, mean, STEP_COST)
             if is_time_to_test(known, spending, is_last=is_last):
@@ -140,7 +113,7 @@ def by_worth(run: Run) -> Outcome:
             seed=run.number,
             seen=seen,
             step_cost=STEP_COST,
-            rollouts=run.left - held_back(run.tasks),
+            rollouts=run.left - held_back(run.tasks, run.cell.budget),
             train=train,
         )
         verdict = result_of(gate.judge(duel, ledger, terms))

@@ -1,7 +1,6 @@
 """Evolution: weak categories trigger it, the teacher sees the bank, and a gate decides."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -34,8 +33,6 @@ from skillwright.bank import (
     evolve,
     shown_change,
 )
-from skillwright.bank.teaching.evolve import sample_successes
-from skillwright.bank.teaching.teacher import Evidence
 from skillwright.core import (
     Act,
     EpisodeResult,
@@ -189,57 +186,6 @@ async def test_a_dead_teacher_is_a_recorded_fault():
     assert "nobody is there" in found.faults[0].failure.message
     assert found.changes == ()
     assert len(found.failures) == 4
-
-
-def evidence(name, category, *, place="", won=False, turns=1):
-    transcript = SimpleNamespace(id=name, task_id=name, turns=turns, reward=float(won))
-    return Evidence(name, name, category, place, won, transcript)
-
-
-def test_successes_are_of_the_places_of_the_failures_or_else_of_their_categories():
-    lost = [evidence("a", "heat", place="home 1"), evidence("b", "cool")]
-    won = [
-        evidence("long", "clean", place="home 1", won=True, turns=9),
-        evidence("short", "heat", place="home 1", won=True, turns=2),
-        evidence("elsewhere", "heat", place="home 2", won=True),
-        evidence("same category", "cool", won=True),
-        evidence("other category", "clean", won=True),
-    ]
-    chosen = [one.id for one in sample_successes([*lost, *won], lost)]
-    assert chosen == ["short", "same category"]  # as many as failures
-    assert sample_successes([*won, *lost], lost[:1])[0].id == "short"
-    assert sample_successes(lost, lost) == []
-
-
-async def test_the_teacher_sees_successes_beside_failures_and_loses_them_first():
-    lost = await lost_games(count=4)
-    won = replace(
-        lost,
-        results=tuple(
-            replace(one, reward=1.0) if number % 2 else one
-            for number, one in enumerate(lost.results)
-        ),
-    )
-    model = Replies(by_title(evolve={"reasoning": "why", "changes": [add()]}))
-    settings = EvolveSettings(trigger_accuracy=1.0)
-    teacher = Teacher(model)
-    found = await evolve(won, BANK, teacher, settings, categorize, scope)
-    text = model.asked[0][1]["content"]
-    assert len(found.failures) == text.count('outcome="failure"') == 4
-    assert text.count('outcome="success"') == 4
-    (added,) = found.changes
-    assert len(added.draft.provenance.episodes) == 8
-    beside = []
-    for room in (2_500, 6_000, 7_000, 8_000, 9_000, 16_000):
-        found = await evolve(
-            won, BANK, Teacher(model, max_prompt_tokens=room), settings, categorize, scope
-        )
-        text = model.asked[-1][1]["content"]
-        beside.append(text.count('outcome="success"'))
-        assert text.count('outcome="failure"') == len(found.failures)
-        assert not beside[-1] or (len(found.failures), found.calls[0].cuts) == (4, ())
-    assert beside == sorted(beside)
-    assert (beside[0], beside[-1], len(set(beside)) > 2) == (0, 4, True)
 
 
 async def test_failures_that_a_prompt_has_no_room_for_are_left_out_and_said():

@@ -13,6 +13,7 @@ from skillwright.evaluation import (
     Seen,
     Terms,
     Verdict,
+    measure_effect,
 )
 from skillwright.evaluation.gates.gain import expected_gain
 
@@ -41,25 +42,34 @@ def tested(make_result):
     return make
 
 
-def test_a_lucky_test_promises_less_than_it_measured(tested):
-    believed = expected_gain(IDS, seen_of(16), [], {})
-    fair = expected_gain(IDS, seen_of(16), tested(16), {})
-    lucky = expected_gain(IDS, seen_of(16), tested(30), {})
-    assert believed.gain < 6 / 40
-    assert fair.gain < lucky.gain < 20 / 40
-    assert lucky.low >= 0
+def expected(seen, pairs, clusters=None):
+    clusters = clusters or {}
+    return expected_gain(IDS, seen, measure_effect(pairs, clusters, tests=False), clusters)
+
+
+def test_a_high_result_promises_less_than_it_measured(tested):
+    fair, high = (expected(seen_of(16), tested(solved)) for solved in (16, 30))
+    assert fair.gain < 6 / 40
+    assert fair.gain < high.gain < 20 / 40
+    assert high.low >= 0
+
+
+def test_a_belief_that_is_wrong_for_all_tasks_gives_way_to_many_draws(tested):
+    # All tasks are solved; the belief takes 80% of them for solved, and one draw of each for luck.
+    some, many = (expected(seen_of(40), tested(40) * draws) for draws in (1, 8))
+    assert some.gain < many.gain
+    assert many.low < 30 / 40 < many.high
 
 
 def test_what_no_edit_touched_gains_nothing_whatever_its_draws(tested):
-    found = expected_gain(IDS, seen_of(), tested(40), {})
+    found = expected(seen_of(), tested(40))
     assert (found.gain, found.low, found.high) == pytest.approx((0, 0, 0), abs=1e-5)
 
 
 def test_copies_of_a_task_promise_less_certainly(tested):
-    alone = expected_gain(IDS, seen_of(20), tested(20), {})
-    copies = {task: str(at // 4) for at, task in enumerate(IDS)}
-    clustered = expected_gain(IDS, seen_of(20), tested(20), copies)
-    assert clustered.high - clustered.gain > 1.5 * (alone.high - alone.gain)
+    alone = expected(seen_of(20), tested(20))
+    copies = expected(seen_of(20), tested(20), {task: str(at // 4) for at, task in enumerate(IDS)})
+    assert copies.high - copies.gain > 1.3 * (alone.high - alone.gain)
 
 
 async def judged(duel, terms):
@@ -69,13 +79,13 @@ async def judged(duel, terms):
 async def test_a_proof_prints_the_expected_gain_and_the_measured_one(drawn_duel):
     duel = drawn_duel({task: [(float(at < 10), float(at < 30))] for at, task in enumerate(IDS)})
     verdict = await judged(duel, Terms(seen=seen_of(20), repeats=False))
-    expected = verdict.expected
+    found = verdict.expected
     assert verdict.accepted
-    assert 0 < expected.low < expected.gain < expected.high
-    assert expected.gain < verdict.effect
+    assert 0 < found.low < found.gain < found.high
+    assert found.gain < verdict.effect
     assert (
         f"a change of {verdict.effect:+.3f} in this test; expected on further tasks "
-        f"{expected.gain:+.3f} (95% interval {expected.low:+.3f} to {expected.high:+.3f}); p = "
+        f"{found.gain:+.3f} (95% interval {found.low:+.3f} to {found.high:+.3f}); p = "
     ) in verdict.reason
     assert Verdict.from_dict(json.loads(json.dumps(verdict.to_dict()))) == verdict
     # A gate of a bank has no such record, and prints what it measured.

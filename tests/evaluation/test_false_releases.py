@@ -21,3 +21,8 @@ def test_an_endpoint_whose_level_moves_releases_nothing_by_that(simulated, level
 
 def test_without_pairs_a_rising_level_would_release(simulated):
     assert simulated.drift("rising", 30, simulated.OneAfterTheOther) >= 8
+
+
+@pytest.mark.parametrize("noise", [0, 1])
+def test_rows_with_shuffled_labels_train_nothing(simulated, noise):
+    assert not simulated.trains_nothing(list(simulated.DESIGNS)[noise], 1)

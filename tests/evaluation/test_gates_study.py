@@ -98,24 +98,6 @@ def test_no_rule_exceeds_its_budget(part, cell, budget):
             assert outcome.out or outcome.released == 0
 
 
-def test_a_remembered_current_skill_is_that_of_all_that_was_seen(part, cell):
-    rules, duels = part("gates_study.rules"), part("gates_study.duel")
-    verdict = importlib.import_module("skillwright.evaluation.verdict")
-    rng = np.random.default_rng(1)
-    ids = duels.task_ids(12)
-    seen = tuple(
-        verdict.Seen(
-            {one: (float(rng.integers(2)), 1) for one in ids}, {}, bool(number % 2), (7.0, 20)
-        )
-        for number in range(6)
-    )
-    for number in (2, 4, 6, 3):
-        found = rules._CurrentSkills.of(ids, seen[:number])
-        wanted = rules.CurrentSkill.of(ids, seen[:number])
-        assert np.array_equal(found.belief.rates, wanted.belief.rates)
-        assert (found.gain, found.own.total) == (wanted.gain, wanted.own.total)
-
-
 def test_the_oracle_keeps_exactly_the_useful_edits(part, cell):
     rules, worlds = part("gates_study.rules"), part("gates_study.worlds")
     never = rules.play(cell("all useless", budget=1200), rules.ORACLE, range(5))
@@ -256,6 +238,18 @@ def test_a_stopped_study_resumes_from_its_parts(part, cell, tmp_path, monkeypatc
     assert list(again) == plan[:1]
     assert np.array_equal(again[plan[0]], whole[plan[0]], equal_nan=True)
     assert study.summarize(whole)[0]["rules"]["strict"]["runs"] == 4
+
+
+def test_several_processes_play_the_same_runs(part, cell, tmp_path):
+    study = part("gates")
+    plan_work = part("gates_study.plan").Work
+    plan = [plan_work(cell(), rule, 0, 1) for rule in ("strict", "explore", "oracle")]
+    kept = tmp_path / "parts.jsonl"
+    together = study.simulate(plan, kept, processes=2)
+    assert list(together) == plan
+    alone = study.simulate(plan)
+    assert all(np.array_equal(together[one], alone[one], equal_nan=True) for one in plan)
+    assert study.read_parts(kept).keys() == alone.keys()
 
 
 def test_the_plan_plays_no_part_twice_and_begins_with_what_decides(part):

@@ -1,5 +1,7 @@
 """When a run with a budget tests its release, and the belief that it plans with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,7 @@ def test_more_pairs_prove_more_and_few_prove_nothing():
     assert values[-1] <= 0.15
     assert proven_gain(known, -0.1, 500) == 0
     assert (held_back(20), held_back(40), held_back(5000)) == (40, 80, 100)
+    assert [held_back(40, budget) for budget in (200, 400, 800)] == [80, 100, 160]
 
 
 def test_all_or_no_successes_leave_a_belief_between_0_and_1():
@@ -89,3 +92,18 @@ def test_repeated_draws_tell_whether_answers_vary():
     assert same.repeats is True
     other = {**{one: rewards[one] for one in TASKS[:12]}, "t0": (1.0, 1)}
     assert CurrentSkill.of(TASKS, [Seen(rewards), Seen({}, other)]).repeats is False
+
+
+def test_a_current_skill_that_is_continued_equals_one_that_is_rebuilt():
+    rng = np.random.default_rng(1)
+    seen = [
+        Seen({one: (float(rng.integers(2)), 1) for one in TASKS}, {}, bool(number % 2), (7.0, 20))
+        for number in range(6)
+    ]
+    for number in (2, 4, 6, 3):
+        rebuilt = CurrentSkill.of(TASKS, [replace(one) for one in seen[:number]])
+        CurrentSkill.of(TASKS, seen[:2])
+        continued = CurrentSkill.of(TASKS, seen[:number])
+        assert np.array_equal(continued.belief.rates, rebuilt.belief.rates)
+        assert (continued.gain, continued.own.total) == (rebuilt.gain, rebuilt.own.total)
+    assert CurrentSkill.of(TASKS[:5], seen[:1]).task_ids == tuple(TASKS[:5])

@@ -456,6 +456,21 @@ class StopAfter:
             self.task.cancel()
 
 
+async def test_with_a_budget_a_step_reads_the_rollouts_of_the_same_skill_again(tmp_path):
+    coach = Veteran([[f"Count to {number}."] for number in range(9)] + [[]] * 71)
+    path, report = await trained(with_budget(tmp_path, 400), Walker(), coach)
+    judged = [one.step for one in report.state.steps if one.verdict]
+    accepted = [one.step for one in report.state.steps if one.enters]
+    with look(path) as store:
+        played = {one.step for one in store.episodes(phase="train")}
+    assert (judged[:9], accepted) == ([*range(1, 10)], [])
+    assert {1, 2} <= played
+    assert not played & {*range(3, 11)}  # two steps have played all train tasks
+    assert 11 in played  # the last step led to no candidate
+    asked = [user for user, _ in coach.calls if "Count to 4." in user]
+    assert asked  # what failed is told where the rollouts are the same
+
+
 def steady_plan():
     return Veteran([*ROOM_BY_ROOM[:3], *[["Be quick."]] * 77])
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from skillwright.config.run import BudgetSection
 from skillwright.core import Completion, Purpose, RunError, ToolCall, Usage
 from skillwright.core.jsonio import digest
 from skillwright.jobs.text.spending import step_cost
@@ -108,10 +109,16 @@ def test_calls_are_summarized_with_their_latency_and_prompt(store):
 def test_a_step_costs_its_batch_and_what_its_calls_used(store, make_episode, usd, unknown, cost):
     run = SimpleNamespace(
         store=store,
-        config=SimpleNamespace(train=SimpleNamespace(batch_size=20, accumulation=1)),
+        config=SimpleNamespace(
+            train=SimpleNamespace(batch_size=20, accumulation=1),
+            budget=BudgetSection(usd=1, rollouts=900),
+        ),
         bench=SimpleNamespace(sizes=SimpleNamespace(train=40)),
     )
-    assert step_cost(run, 1) == 40  # nothing is measured yet
+    assert step_cost(run, 20, 1) == 40  # nothing is measured yet
+    run.config.budget = BudgetSection(rollouts=900)
+    assert step_cost(run, 20, 1) == 25  # calls are not what the budget counts
+    assert step_cost(run, 0, 1) == 5
     for step in (1, 2):
         price = None if unknown else usd
         answer = replace(ANSWER, usage=Usage(1, 500, 100, cost_usd=price))
@@ -122,4 +129,4 @@ def test_a_step_costs_its_batch_and_what_its_calls_used(store, make_episode, usd
             spent = {Purpose.ROLLOUT: Usage(2, 80, 20, cost_usd=usd / 6)}
             store.record_episode(make_episode(f"t{number}", step=step), usage=spent)
     store.record_call(call("k3", step=3))
-    assert step_cost(run, 2) == pytest.approx(cost)
+    assert step_cost(run, 20, 2) == pytest.approx(cost)

@@ -37,7 +37,8 @@ class HigherLowerEnv(vf.Env[HigherLowerConfig]):
             async with agents.player.interaction(task) as interaction:
                 segment = await interaction.turn()
                 while not (segment.terminated or found):
-                    guess = int(segment.last_reply)
+                    said = segment.last_reply
+                    guess = int(said) if said.isdecimal() else -1
                     found = guess == task.data.number
                     if not found:
                         hint = "higher" if guess < task.data.number else "lower"

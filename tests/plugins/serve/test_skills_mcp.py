@@ -399,6 +399,8 @@ async def test_http_refuses_strangers_and_other_methods(skills):
             (403, {**key, "Host": "evil.example"}),
             (400, {**key, "MCP-Protocol-Version": "1999-01-01"}),
             (400, {**key, "Mcp-Method": "tools/list"}),
+            (400, {**key, "Mcp-Method": "ping", "Mcp-Name": "find_skill"}),
+            (400, {**key, "Mcp-Name": "=?base64?!?="}),
             (200, {**key, "Origin": "http://localhost:6274", "Mcp-Method": "ping"}),
         ):
             async with session.post(url, json=ping, headers=headers) as answer:

@@ -39,6 +39,8 @@ async def test_a_reply_is_scored_by_the_rewards_with_their_weights():
     assert result.metrics["letters"] == len(task.extras["info"]["answer"])
     assert "Answer with a name." in str(agent.shown[0].messages)
     assert "Be quick." in str(agent.shown[0].messages)
+    broken = await played("verifiers:capitals", lambda _: "Rome\udd67", task)
+    assert (broken.reward, broken.failure) == (pytest.approx(0.2), None)
     wrong = await played("verifiers:capitals", lambda _: "Rome", task)
     assert wrong.reward == pytest.approx(0.2)
 

@@ -83,17 +83,6 @@ def test_a_rule_for_all_is_not_added_where_one_category_fails_and_others_do_well
     assert (change["op"], change["kind"]) == ("add", "general")
 
 
-def test_a_solved_game_bears_witness_to_a_place_and_teaches_nothing_else():
-    once = TWICE[0]
-    solved = replace(TWICE[1], outcome="success", task_type="clean")
-    assert changes([once]) == []
-    (change,) = changes([once, solved])
-    assert (change["category"], change["principle"]) == ("", MUGS)
-    assert [one["id"] for one in change["evidence"]] == ["a", "b"]
-    won = [replace(one, outcome="success") for one in WANDERING]
-    assert changes(won) == changes([]) == []
-
-
 def test_what_was_proposed_in_vain_comes_after_what_was_not():
     goal = "heat some egg and put it in fridge"
     shown = [*TWICE, lost("c", "cabinet 1: a mug 1")]

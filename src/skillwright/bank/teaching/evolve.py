@@ -1,11 +1,11 @@
 """Evolve a bank: a teacher reads failures and proposes changes within limits.
 
 Success is counted by category on the evolution split. Failures of weak categories are sampled and
-shown whole, with solved episodes of the same places, and the bank. The reply is a proposal: a gate
-decides whether agents do better with it (`candidate_sources`).
+shown whole, together with the bank. The reply is a proposal: a gate decides whether agents do
+better with it (`candidate_sources`).
 
-Source: SkillRL (arXiv 2602.08234), requirements R12-R16, which shows failures alone. Its released
-code took the first ten rows of a batch, and evolved on the tasks that it reported.
+Source: SkillRL (arXiv 2602.08234), requirements R12-R16. Its released code took the first ten rows
+of a batch, and evolved on the tasks that it reported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -175,19 +175,6 @@ def sample_failures(
     return round_robin((failed[o.category][: seats[o.category]] for o in order), most)
 
 
-def sample_successes(evidence: Sequence[Evidence], failures: Sequence[Evidence]) -> list[Evidence]:
-    """Choose solved episodes to compare failures with, at most as many.
-
-    They are of the same places, or of the same categories where tasks have no place; these take
-    turns, and short episodes come first.
-    """
-    groups: dict[str, list[Evidence]] = {one.scope or one.category: [] for one in failures}
-    for one in sorted(evidence, key=lambda one: (one.transcript.turns, one.id)):
-        if one.succeeded and (one.scope or one.category) in groups:
-            groups[one.scope or one.category].append(one)
-    return round_robin(groups.values(), len(failures))
-
-
 def by_severity(failures: Sequence[Evidence]) -> list[Evidence]:
     """Order failures: first attempts of tasks, then by reward, then lost before cut off."""
     ordered = sorted(failures, key=_severity)
@@ -214,7 +201,7 @@ class EvolveTrigger(Settings):
     trigger_accuracy: Share = 0.4
     """Success rate below which a category is updated."""
     max_failures: PositiveInt = 10
-    """Maximum failures shown to the teacher, with as many successes."""
+    """Maximum failures shown to the teacher."""
 
 
 class EvolveSettings(EvolveTrigger):
@@ -301,11 +288,7 @@ async def evolve(
         threshold = f"trigger_accuracy = {settings.trigger_accuracy:g}"
         why = f"no category is below {threshold}" if success else "no episode could be read"
         return replace(found, notes=(f"{why}; the bank stays",))
-    successes = sample_successes(evidence, failures)
-    request = _request(found, bank, [*failures, *successes], settings.caps, earlier)
-    while successes and not teacher.has_room_for(request, 1.0):  # no failure is cut for them
-        successes = successes[: -max(1, len(successes) // 20)]
-        request = _request(found, bank, [*failures, *successes], settings.caps, earlier)
+    request = _request(found, bank, failures, settings.caps, earlier)
     chosen = len(failures)
     while len(failures) > 1 and not teacher.has_room_for(request):
         # Categories alternate in the list, so each of them loses its mildest failures.
@@ -323,7 +306,7 @@ async def evolve(
     )
     if isinstance(answer.reply, TeacherFault):
         return replace(found, faults=(answer.reply,))
-    reading = _Reading(bank, answer, [*failures, *successes], settings.step)
+    reading = _Reading(bank, answer, failures, settings.step)
     for reply in answer.reply.changes:
         reading.read(reply)
     return replace(

@@ -498,14 +498,13 @@ class Teacher:
         )
         return TeacherAnswer(request, call, answer.reply, answer.repairs)
 
-    def has_room_for(self, request: Request, share: float = 0.5) -> bool:
-        """Return whether a request would be sent with this share of its trajectories' text."""
+    def has_room_for(self, request: Request) -> bool:
+        """Return whether a request would be sent with at least half of its trajectories' text."""
         system, user, _ = self._prompt(request)
         if estimate_tokens(system) + estimate_tokens(user) > self.max_prompt_tokens:
             return False
         whole = show_evidence(request.evidence, self.max_prompt_tokens).text
-        left = self._left(system, user_message(request.sections))
-        return share * estimate_tokens(whole) <= left
+        return estimate_tokens(whole) <= 2 * self._left(system, user_message(request.sections))
 
     def _prompt(self, request: Request) -> tuple[str, str, Shown]:
         system = load_prompt(request.prompt)

@@ -77,7 +77,7 @@ _LOGS = {
 }
 
 
-def likelihood(name: str, drawn: "Drawn") -> Array:
+def _likelihood(name: str, drawn: "Drawn") -> Array:
     """Return the likelihood of draws under each rate, shape ``[tasks, grid]``.
 
     A graded reward counts as a part of a success, which overstates its noise.
@@ -187,7 +187,7 @@ class Belief:
         prior = GRID ** (CONCENTRATION * mean - 0.5) * (1 - GRID) ** (
             CONCENTRATION * (1 - mean) - 0.5
         )
-        rates = prior * likelihood("same", drawn)
+        rates = prior * _likelihood("same", drawn)
         rates /= rates.sum(1, keepdims=True)
         return cls(rates, rates, np.array(PRIOR_COUNTS))
 
@@ -230,7 +230,7 @@ class Belief:
 
     def with_draws(self, drawn: Drawn) -> Self:
         """Return the belief after further draws of the current skill."""
-        rates = _normal(self.rates * likelihood("same", drawn))
+        rates = _normal(self.rates * _likelihood("same", drawn))
         return replace(self, rates=rates)
 
     def with_train(self, total: float, plays: int) -> Self:
@@ -305,7 +305,7 @@ class Belief:
 
     def _posterior(self, drawn: Drawn) -> "_Posterior":
         same, mended, broken = (
-            self.rates * likelihood(name, drawn) for name in ("same", "mended", "broken")
+            self.rates * _likelihood(name, drawn) for name in ("same", "mended", "broken")
         )
         a, g, b = same.sum(1), mended.sum(1), broken.sum(1)
         if_mended = a + MENDED_SHARES[:, None] * (g - a)

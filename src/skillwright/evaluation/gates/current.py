@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Self
+from operator import is_
+from typing import ClassVar, Final, Self
 
 import numpy as np
 
@@ -42,16 +43,23 @@ class CurrentSkill:
     repeated: int = 0
     varied: int = 0
     expected: float = 0.0
+    _latest: ClassVar["tuple[Sequence[Seen], CurrentSkill] | None"] = None
 
     @classmethod
-    def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> Self:
-        """Rebuild it from what a run has seen, the initial skill's draws first."""
-        first, *later = seen
-        drawn = drawn_of(task_ids, first.candidate)
-        current = cls(tuple(task_ids), Belief.of_draws(drawn), drawn)
-        for one in later:
+    def of(cls, task_ids: Sequence[str], seen: Sequence[Seen]) -> "CurrentSkill":
+        """Rebuild it from what a run has seen, the initial skill's draws first.
+
+        It continues from the latest one that was rebuilt, if ``seen`` begins with what that saw.
+        """
+        known, current = cls._latest or ((), None)
+        begins = len(known) <= len(seen) and all(map(is_, known, seen))
+        if current is None or not begins or current.task_ids != tuple(task_ids):
+            drawn = drawn_of(task_ids, seen[0].candidate)
+            known, current = seen[:1], cls(tuple(task_ids), Belief.of_draws(drawn), drawn)
+        for one in seen[len(known) :]:
             current = current.with_train(one.train).with_own(one.incumbent)
             current = current.after(one.candidate, accepted=one.accepted)
+        cls._latest = (seen, current)
         return current
 
     @cached_property

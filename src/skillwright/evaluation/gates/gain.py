@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from skillwright.core import Pair
 from skillwright.evaluation.gates.belief import (
     GRID,
     TO_BROKEN,
@@ -20,41 +19,38 @@ from skillwright.evaluation.gates.belief import (
     Array,
     Belief,
     Drawn,
-    likelihood,
 )
 from skillwright.evaluation.gates.current import CurrentSkill, drawn_of
-from skillwright.evaluation.paired import cluster_means
+from skillwright.evaluation.gates.plan import MISFIT
+from skillwright.evaluation.paired import PairedEffect, cluster_means
 from skillwright.evaluation.verdict import Expected, Seen
 
-SELECTION: Final = 0.4
+SELECTION: Final = 0.5
 """How much more the val tasks gain than others of their kind, because the steps' decisions were
 made on them; in standard errors of the mean over tasks (simulated)."""
 
 SELECTION_ALIKE: Final = 1.0
 """The same for an agent that answers alike: results that changed by chance stay changed."""
 
-MODEL_TASKS: Final = 45
-"""The belief about edits adds as much error as a sample of this number of tasks (simulated)."""
+Clusters = Mapping[str, str]
 
 _GAIN: Final = GRID - GRID[:, None]  # by rate under the initial and under the current skill
 _FLOOR: Final = 1e-12
 
 
 def expected_gain(
-    task_ids: Sequence[str],
-    seen: Sequence[Seen],
-    pairs: Sequence[Pair],
-    clusters: Mapping[str, str],
+    task_ids: Sequence[str], seen: Sequence[Seen], measured: PairedEffect, clusters: Clusters
 ) -> Expected:
     """Estimate the gain of the current skill over the initial one on further tasks.
 
     The belief of the steps is carried on as a joint distribution of each task's success rates
-    under the two skills, so that a task that no edit touched gains nothing, whatever its draws.
+    under the two skills, so that a task that no edit touched gains nothing. Its mean, which may be
+    wrong by `MISFIT` of the gain besides, and the measured gain are weighted by their variances.
 
     Args:
         task_ids: The val tasks.
         seen: What the run has seen on them, the initial skill's draws first.
-        pairs: Draws of a release test, the initial skill as incumbent.
+        measured: The effect in the draws of a release test, with the initial skill as incumbent.
         clusters: Cluster by task id, of tasks that say nearly the same.
 
     Returns:
@@ -70,34 +66,40 @@ def expected_gain(
             drawn = drawn_of(task_ids, one.candidate)
             joint = _after(joint, ahead.belief, drawn, accepted=one.accepted)
         current = ahead.after(one.candidate, accepted=one.accepted)
-    old, new = (drawn_of(task_ids, _rewards(pairs, side)) for side in ("incumbent", "candidate"))
-    joint *= likelihood("same", old)[:, :, None] * likelihood("same", new)[:, None]
-    joint = _normal(joint)
     gains = (joint * _GAIN).sum((1, 2))
-    doubt = (joint * _GAIN**2).sum((1, 2)) - gains**2
-    return _corrected(dict(zip(task_ids, gains.tolist(), strict=True)), clusters, doubt.mean())
+    doubt = float(((joint * _GAIN**2).sum((1, 2)) - gains**2).mean())
+    means = cluster_means(dict(zip(task_ids, gains.tolist(), strict=True)), clusters).values()
+    believed, between, count = fmean(means), pvariance(means) + doubt, len(means)
+    unsure = doubt / count + (MISFIT * believed) ** 2
+    unseen = max(1 / max(measured.clusters, 1) - 1 / count, 0.0)  # where not all tasks were drawn
+    noise = current.belief.within / max(measured.pairs, 1) + between * unseen
+    weight = unsure / (unsure + noise)
+    gain = believed + weight * ((measured.gain or 0.0) - believed)
+    return _corrected(gain, between / count, SELECTION, weight * noise)
 
 
-def expected_alike(gains: Mapping[str, float], clusters: Mapping[str, str]) -> Expected:
+def expected_alike(gains: Mapping[str, float], clusters: Clusters) -> Expected:
     """Estimate the same for an agent that answers alike each time, by the gains of its val tasks.
 
     Its draws repeat those of the steps, so the gain of each task is known.
     """
-    return _corrected(gains, clusters, 0.0, SELECTION_ALIKE)
+    means = cluster_means(gains, clusters).values()
+    return _corrected(fmean(means), pvariance(means) / len(means), SELECTION_ALIKE)
 
 
-def _corrected(
-    gains: Mapping[str, float],
-    clusters: Mapping[str, str],
-    doubt: float,
-    selection: float = SELECTION,
-) -> Expected:
-    means = list(cluster_means(gains, clusters).values())
-    variance = max(pvariance(means) + doubt, 0.0)
-    gain = fmean(means) - selection * sqrt(variance / len(means))
-    half = 1.96 * sqrt(variance / len(means) + variance / MODEL_TASKS)
-    low, high = max(gain - half, min(gain, 0.0)), min(gain + half, 1.0)
-    return Expected(*(round(one, 6) for one in (gain, low, high)))
+def _corrected(gain: float, sampling: float, selection: float, variance: float = 0.0) -> Expected:
+    """Correct a gain on the val tasks for their selection.
+
+    Args:
+        gain: Mean gain on them.
+        sampling: Variance of the mean gain between samples of tasks.
+        selection: The correction, in standard errors; it may be wrong by its own size.
+        variance: Variance of the gain on these tasks.
+    """
+    mean = gain - selection * sqrt(sampling)
+    half = 1.96 * sqrt(sampling * (1 + selection**2) + variance)
+    low, high = max(mean - half, min(mean, 0.0)), min(mean + half, 1.0)
+    return Expected(*(round(one, 6) for one in (mean, low, high)))
 
 
 def _after(joint: Array, belief: Belief, drawn: Drawn, *, accepted: bool) -> Array:
@@ -106,16 +108,6 @@ def _after(joint: Array, belief: Belief, drawn: Drawn, *, accepted: bool) -> Arr
     if not accepted:
         return _normal(stay + mend + broke)
     return _normal(stay + mend @ TO_MENDED + broke @ TO_BROKEN)
-
-
-def _rewards(pairs: Sequence[Pair], side: str) -> dict[str, tuple[float, int]]:
-    found: dict[str, tuple[float, int]] = {}
-    for pair in pairs:
-        reward = getattr(pair, side).reward
-        if reward is not None:
-            total, count = found.get(pair.task_id, (0.0, 0))
-            found[pair.task_id] = (total + reward, count + 1)
-    return found
 
 
 def _normal(joint: Array) -> Array:

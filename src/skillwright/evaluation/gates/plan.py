@@ -11,19 +11,27 @@ from typing import Final
 from skillwright.evaluation.gates.current import CurrentSkill
 
 LEAST_PAIRS: Final = 50
-"""Pairs that are held back for the release test, or one per task if there are fewer."""
+"""Pairs with which a release test begins, or one per task if there are fewer."""
+
+MISFIT: Final = 0.15
+"""Share of the gain that the belief may be wrong by."""
 
 _STEPS_AHEAD: Final = (1, 2, 3, 5, 8, 12)
 _FEWER_PAIRS: Final = 20
 _NODES: Final = (-1.5, -0.75, 0.0, 0.75, 1.5)
 _QUANTILE: Final = 1.645  # of a normal distribution, at 5%
-_MISFIT: Final = 0.15  # share of the gain that the belief may be wrong by
 _UNEVENNESS: Final = 0.75  # variance between tasks per unit of gain: edits help some tasks only
 
 
-def held_back(tasks: int) -> int:
-    """Return the rollouts that are held back for the release test on ``tasks`` val tasks."""
-    return 2 * min(tasks, LEAST_PAIRS)
+def held_back(tasks: int, budget: int | None = None) -> int:
+    """Return the rollouts that are held back for the release test on ``tasks`` val tasks.
+
+    They pay for one draw of each task and side, and for a second one from a quarter of the
+    ``budget``: one draw often does not prove a gain that two do. What the test leaves goes back to
+    steps.
+    """
+    least = 2 * min(tasks, LEAST_PAIRS)
+    return min(2 * least, max(least, (budget or 0) // 4))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ def proven_gain(current: CurrentSkill, gain: float, pairs: float) -> float:
     belief, tasks = current.belief, len(current.task_ids)
     if gain <= 0 or pairs < min(tasks, LEAST_PAIRS):
         return 0.0
-    doubt = sqrt(belief.variance + (_MISFIT * belief.gained) ** 2)
+    doubt = sqrt(belief.variance + (MISFIT * belief.gained) ** 2)
     chances = [exp(-node * node / 2) for node in _NODES]
     value = 0.0
     for node, chance in zip(_NODES, chances, strict=True):

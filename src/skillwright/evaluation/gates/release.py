@@ -296,7 +296,7 @@ class ReleaseTest:
         if harmed:
             reason = f"Not released: {facts}; but {harmed}."
             return replace(verdict, decision=Decision.REJECT, reason=reason)
-        expected = _expected(pairs, terms)
+        expected = _expected(pairs, effect, terms)
         if expected is not None:
             here = went(replace(effect, interval=None))
             facts = f"{here} in this test; expected on further tasks {expected}"
@@ -306,7 +306,7 @@ class ReleaseTest:
         return replace(verdict, decision=Decision.ACCEPT, reason=reason, expected=expected)
 
 
-def _expected(pairs: Sequence[Pair], terms: Terms) -> Expected | None:
+def _expected(pairs: Sequence[Pair], effect: PairedEffect, terms: Terms) -> Expected | None:
     """Return the gain to expect on further tasks; ``None`` without a belief of the steps."""
     if not (terms.repeats or terms.seen):
         return None
@@ -314,7 +314,7 @@ def _expected(pairs: Sequence[Pair], terms: Terms) -> Expected | None:
 
     if terms.repeats:
         return expected_alike(task_gains(pairs), terms.clusters)
-    return expected_gain(list(terms.seen[0].candidate), terms.seen, pairs, terms.clusters)
+    return expected_gain(list(terms.seen[0].candidate), terms.seen, effect, terms.clusters)
 
 
 def _not_proven(verdict: Verdict, effect: PairedEffect, limit: float, hint: str) -> Verdict:

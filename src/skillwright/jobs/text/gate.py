@@ -33,6 +33,7 @@ from skillwright.jobs.text.spending import (
     rollouts_for_steps,
     rollouts_left,
     step_cost,
+    train_batch,
 )
 from skillwright.jobs.text.state import Confirmation, EpochRecord, Judged, TrainState
 from skillwright.jobs.text.wiring import TrainParts
@@ -274,7 +275,7 @@ async def duel(
         terms = replace(
             terms,
             seen=state.seen,
-            step_cost=step_cost(run, place.step),
+            step_cost=step_cost(run, train_batch(run, state, place.step), place.step),
             rollouts=rollouts_for_steps(run, rollouts_left(run, state, replayed(run, draws))),
             train=_trained_on(run, place) if place.step > state.last_step else (0.0, 0),
         )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from skillwright.core import skill_hash
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import Draws, release_draws
+from skillwright.jobs.run.bench import StepRef
 from skillwright.jobs.text.state import TrainState
 from skillwright.jobs.text.wiring import TrainParts, skills_confirmed, skills_tested
 
@@ -26,22 +27,40 @@ def current_skill(run: TrainParts, state: TrainState) -> "CurrentSkill | None":
     return CurrentSkill.of(list(state.seen[0].candidate), state.seen)
 
 
-def step_cost(run: TrainParts, step: int) -> float:
+def step_read(run: TrainParts, state: TrainState, step: int) -> StepRef:
+    """Return the step whose rollouts a step reads: itself, or, with a budget, an earlier one.
+
+    When the current skill has played all train tasks, a step reads its rollouts of them again,
+    unless the last step led to no candidate. The optimizer sees which edits failed since, and
+    what the rollouts would cost pays for judging more candidates.
+    """
+    is_judged = bool(state.steps) and state.steps[-1].verdict is not None
+    if run.gate.believes and run.config.budget.is_set and is_judged:
+        version = next(one for one in run.store.skills() if one.version == state.skill_version)
+        since, each = (version.step or 0) + 1, run.steps_per_epoch
+        if step - since >= each:
+            step = since + (step - since) % each
+    return StepRef(step, (step - 1) // run.steps_per_epoch + 1)
+
+
+def step_cost(run: TrainParts, batch: float, last: int) -> float:
     """Return what it costs to propose a candidate, in rollouts.
 
-    It is the train batch, and the optimizer's calls as measured until ``step``: their dollars,
-    or their tokens if a price is unknown, divided by those of a rollout. Where nothing is measured,
-    they count as much as the rollouts that they read.
+    It is ``batch``, the rollouts that are played for it, and the optimizer's calls as measured
+    until step ``last``: their dollars, or their tokens if a price is unknown, divided by those of a
+    rollout. Where nothing is measured, they count as much as the rollouts that they read, and
+    little if the budget is in rollouts alone.
     """
-    batch = float(_batch(run))
-    asked, played, episodes = run.store.usage_of_steps(step)
+    asked, played, episodes = run.store.usage_of_steps(last)
     for calls, rollouts in (
         (asked.cost_usd, played.cost_usd),
         (asked.input_tokens + asked.output_tokens, played.input_tokens + played.output_tokens),
     ):
         if calls and rollouts:
-            return batch + calls / step / (rollouts / episodes)
-    return 2 * batch
+            return batch + calls / last / (rollouts / episodes)
+    budget = run.config.budget
+    is_counted = not budget.rollouts or budget.usd or budget.tokens or budget.minutes
+    return batch + (_size(run) if is_counted else LEAST_DRAWS)
 
 
 def replayed(run: TrainParts, draws: Draws) -> int:
@@ -101,7 +120,7 @@ def rollouts_for_steps(run: TrainParts, left: int | None) -> int | None:
     from skillwright.evaluation.gates.plan import held_back
 
     val = run.bench.sizes.val or 0
-    kept = 2 * val if run.bench.plays_whole else held_back(val)
+    kept = 2 * val if run.bench.plays_whole else held_back(val, run.config.budget.rollouts)
     return None if left is None else max(left - kept, 0)
 
 
@@ -141,18 +160,26 @@ def next_move(run: TrainParts, state: TrainState) -> Literal["step", "test", "en
         return "step"
     if state.failed_to_prove:
         return "end"
-    is_last = (rollouts_for_steps(run, left) or 0) < _batch(run) + _least(run)
-    decided = max(len(state.seen) - 1, 1)
-    mean = _batch(run) + sum(one.rollouts for one in state.verdicts) / decided
+    step = state.last_step + 1
+    batch = train_batch(run, state, step)
+    is_last = (rollouts_for_steps(run, left) or 0) < batch + _least(run)
+    decided, trained = max(len(state.seen) - 1, 1), run.store.episodes(phase="train")
+    mean = sum((one.step or 0) < step for one in trained) / state.last_step
+    mean += sum(one.rollouts for one in state.verdicts) / decided
     is_new = state.skill_version != 0 and not state.is_tested
     if is_new and is_time_to_test(
-        known, Spending(left, mean, step_cost(run, state.last_step)), is_last=is_last
+        known, Spending(left, mean, step_cost(run, batch, step - 1)), is_last=is_last
     ):
         return "test"
     return "end" if is_last else "step"
 
 
-def _batch(run: TrainParts) -> int:
+def train_batch(run: TrainParts, state: TrainState, step: int) -> int:
+    """Return the rollouts that a step plays for training."""
+    return _size(run) if step_read(run, state, step).step == step else 0
+
+
+def _size(run: TrainParts) -> int:
     wanted = run.config.train.batch_size * run.config.train.accumulation
     return min(wanted, run.bench.sizes.train)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from skillwright.core.concurrency import both
+from skillwright.core.seeds import derive_seed
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.kinds import Kind
@@ -39,15 +40,21 @@ from skillwright.textopt import (
 
 
 async def take_step(
-    run: TrainParts, state: TrainState, batches: Sequence[BatchSpec], place: StepRef
+    run: TrainParts,
+    state: TrainState,
+    batches: Sequence[BatchSpec],
+    place: StepRef,
+    source: StepRef,
 ) -> TrainState:
     """Take a step, store it in one transaction, and return the state after it.
+
+    It reads the rollouts of the step ``source``, which are stored if that is an earlier one.
 
     If the budget leaves nothing for judging its candidate, it is not stored: a run that continues
     with a larger budget repeats it from stored episodes and calls, and judges it.
     """
     started = asyncio.Event()
-    learning = _learn(run, state, batches, place, started)
+    learning = _learn(run, state, batches, (place, source), started)
     if state.baseline is None:
         proposal, state = await both(learning, _measure_first(run, state, started))
     else:
@@ -93,11 +100,11 @@ async def _learn(
     run: TrainParts,
     state: TrainState,
     batches: Sequence[BatchSpec],
-    place: StepRef,
+    places: tuple[StepRef, StepRef],
     started: asyncio.Event,
 ) -> StepProposal:
     """Roll out all micro-batches concurrently; the optimizer reads each when it is finished."""
-    step, epoch = place
+    (step, epoch), source = places
     run.calls.step = step
     skill = run.store.skill(state.skill_version)
     context = StepContext(
@@ -114,7 +121,9 @@ async def _learn(
     async def roll_out(batch: BatchSpec, index: int) -> TrainRollouts:
         nonlocal is_read
         started.set()
-        played = await run.bench.train_on(batch, skill, place, index)
+        played = await run.bench.train_on(batch, skill, source, index)
+        if source.step != step:  # in other minibatches
+            played = replace(played, seed=derive_seed("again", run.config.run.seed, step, index))
         if not is_read:
             is_read = True
             run.callback.on_event(StageStarted("reflect", step, epoch))

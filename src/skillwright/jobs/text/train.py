@@ -41,7 +41,7 @@ from skillwright.jobs.text.gate import (
     release,
     run_release_test,
 )
-from skillwright.jobs.text.spending import can_update, next_move
+from skillwright.jobs.text.spending import can_update, next_move, step_read
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
 from skillwright.jobs.text.wiring import TrainParts, expected_episodes, refuse_hopeless_gate
@@ -233,17 +233,18 @@ async def _live_epoch(
     each, last = run.config.train.accumulation, epoch * run.steps_per_epoch
     before = last - run.steps_per_epoch
     todo = range(max(state.last_step, before) + 1, last + 1)
-    batches: list[BatchSpec] = []
+    planned: dict[int, list[BatchSpec]] = {}
     for step in todo:
         state, goes = await _before_step(run, state, folder)
         if not goes:
             return state
-        if not batches:
-            size = run.config.train.batch_size
-            batches = await run.bench.batches(epoch, run.steps_per_epoch * each, size)
-        first = (step - 1 - before) * each
-        now = batches[first : first + each]
-        state = await take_step(run, state, now, StepRef(step, epoch))
+        source = step_read(run, state, step)
+        if source.epoch not in planned:
+            size, count = run.config.train.batch_size, run.steps_per_epoch * each
+            planned[source.epoch] = await run.bench.batches(source.epoch, count, size)
+        first = (source.step - 1) % run.steps_per_epoch * each
+        batches = planned[source.epoch][first : first + each]
+        state = await take_step(run, state, batches, StepRef(step, epoch), source)
         if state.last_step < step:
             return state
         _publish(run.store, state, folder)

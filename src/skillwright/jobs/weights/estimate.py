@@ -206,8 +206,7 @@ class _Work:
         if config.evolve is not None and tasks.evolution is not None:
             looked_at = len(tasks.evolution.tasks) * config.evolve.episodes
             yield _on_this_machine("evolution split", config.evolutions * looked_at)
-            # As many successes are shown, at most.
-            yield self._asked("evolve", config.evolutions, 2 * config.evolve.max_failures)
+            yield self._asked("evolve", config.evolutions, config.evolve.max_failures)
             judged = evaluation.gate.expected_rollouts(val)
             yield _on_this_machine("gate", config.evolutions * judged)
         weighed = config.policy_steps * evaluation.gate.expected_rollouts(val)

@@ -211,8 +211,9 @@ class ScriptedTeacher(ScriptedModel):
         title = heading_of(first_of(messages, "system"))
         title = title.replace("# Distill: ", "# Distil: ")  # seed
         asked = read_assignment(first_of(messages, "user"))
-        shown = asked.of("failure") if title == "# Evolve" else asked.trajectories
-        rng = Randomness(derive_seed("teacher", title, seed, digest([one.id for one in shown])))
+        rng = Randomness(
+            derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories]))
+        )
         name, preface, written = "skills", {}, None
         match title.removeprefix("# Distil: "):  # seed
             case "successes":
@@ -224,7 +225,7 @@ class ScriptedTeacher(ScriptedModel):
             case "place":
                 written = self.place(asked)
             case "# Evolve":
-                preface = {"reasoning": f"{len(shown)} failures were read."}
+                preface = {"reasoning": f"{len(asked.trajectories)} failures were read."}
                 name, written = "changes", self.evolve(asked, rng)
         return _PROSE if written is None else dumps({**preface, name: written}, indent=1)
 

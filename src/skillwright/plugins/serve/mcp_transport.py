@@ -1,6 +1,8 @@
 """The transports of MCP: lines on standard input and output, and streamable HTTP."""
 
 import asyncio
+import re
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from socket import socket
@@ -25,6 +27,7 @@ from skillwright.plugins.serve.skills_mcp import (
 PATH: Final = "/mcp"
 _BODY_S: Final = 60.0
 _HEADER_MISMATCH: Final = -32020
+_BASE64: Final = re.compile(r"=\?base64\?(.*)\?=")
 
 
 def serve_lines(server: SkillsServer, lines: IO[bytes], replies: IO[bytes]) -> None:
@@ -121,10 +124,23 @@ def _mismatch(request: web.BaseRequest, raw: bytes) -> Fault | None:
     if version is not None and version not in VERSIONS:
         versions = {"supported": list(VERSIONS), "requested": version}
         return Fault(UNSUPPORTED_VERSION, "unsupported protocol version", versions)
-    method = request.headers.get("Mcp-Method")
-    if method is not None and method != _message(raw).get("method"):
-        return Fault(_HEADER_MISMATCH, "the header Mcp-Method is not the message's method")
+    message = _message(raw)
+    params = message.get("params")
+    named = [params.get("name"), params.get("uri")] if isinstance(params, dict) else []
+    for header, meant in (("Mcp-Method", [message.get("method")]), ("Mcp-Name", named)):
+        value = request.headers.get(header)
+        if value is not None and _decoded(value) not in meant:
+            return Fault(_HEADER_MISMATCH, f"the header {header} is not what the message says")
     return None
+
+
+def _decoded(value: str) -> str:
+    """Decode a header's value, which may be in base64 between ``=?base64?`` and ``?=``."""
+    found = _BASE64.fullmatch(value)
+    try:
+        return b64decode(found[1], validate=True).decode() if found else value
+    except ValueError:
+        return value
 
 
 def _message(raw: bytes) -> dict[str, object]:

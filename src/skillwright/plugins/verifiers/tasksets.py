@@ -287,10 +287,14 @@ def _completion(spoken: str, calls: Any) -> dict[str, Any]:
     """Return an answer as a chat completion."""
     made = [
         {"id": one.id, "type": "function",
-         "function": {"name": one.name, "arguments": one.arguments}}
+         "function": {"name": _sendable(one.name), "arguments": _sendable(one.arguments)}}
         for one in calls
     ]  # fmt: skip
-    message = {"role": "assistant", "content": spoken, **({"tool_calls": made} if made else {})}
+    message = {
+        "role": "assistant",
+        "content": _sendable(spoken),
+        **({"tool_calls": made} if made else {}),
+    }
     finish = "tool_calls" if made else "stop"
     return {
         "id": "skillwright",
@@ -300,6 +304,11 @@ def _completion(spoken: str, calls: Any) -> dict[str, Any]:
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     }
+
+
+def _sendable(text: str) -> str:
+    """Replace what a model may write and UTF-8 cannot carry."""
+    return text.encode("utf-8", "replace").decode()
 
 
 # Our harness

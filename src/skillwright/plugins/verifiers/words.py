@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from skillwright.core import ToolCall
 
 PREFIX: Final = "verifiers"
@@ -19,7 +21,13 @@ Ask = Callable[[Any, Any], Awaitable[tuple[str, Sequence[ToolCall]] | None]]
 
 def said(error: BaseException) -> str:
     """Format an error on one line."""
-    text = " ".join(str(error).split())[:_SHOWN_CHARS]
+    shown = str(error)
+    if isinstance(error, ValidationError):  # its own text ends with a link, and repeats the value
+        where = (".".join(map(str, one["loc"])) for one in error.errors())
+        shown = "; ".join(
+            f"{place}: {one['msg']}" for place, one in zip(where, error.errors(), strict=True)
+        )
+    text = " ".join(shown.split())[:_SHOWN_CHARS]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -217,7 +217,7 @@ def _enumerated(words: Sequence[str], last: str) -> str:
 
 Change = dict[str, Any]
 
-_COMPARED: Final = 120  # characters of a principle that an earlier proposal surely shows
+_COMPARED: Final = 120  # characters of a principle that an earlier proposal shows whole
 _RETIRED: Final = "It asks for what costs turns or misses the goal."
 
 
@@ -235,7 +235,6 @@ class HouseholdUpdate:
 
     def __init__(self, asked: Assignment) -> None:
         self._asked = asked
-        self._lost = asked.of("failure")
         self._slots = Slots(asked)
 
     def changes(self, beliefs: list[Change]) -> list[Change]:
@@ -248,7 +247,7 @@ class HouseholdUpdate:
         return [*retired, *self._slots.within([one.change for one in needed] or beliefs)]
 
     def _urgency(self, one: Needed) -> tuple[int, bool, int]:
-        # What was proposed before, in vain, comes last: a bundle of the same would fail again.
+        # The prompt asks to propose nothing again that a test rejected.
         before = self._asked.earlier.count(str(one.change["principle"])[:_COMPARED])
         return before, one.task_type != self._asked.weakest, -one.failures
 
@@ -283,11 +282,11 @@ class HouseholdUpdate:
 
     @property
     def _task_types(self) -> list[str]:
-        found = [self._asked.weakest, *(one.task_type for one in self._lost)]
+        found = [self._asked.weakest, *(one.task_type for one in self._asked.trajectories)]
         return list(dict.fromkeys(found))
 
     def _of(self, task_type: str) -> list[Trajectory]:
-        return [one for one in self._lost if one.task_type == task_type]
+        return [one for one in self._asked.trajectories if one.task_type == task_type]
 
     def _taught(self, finding: Finding, task_type: str) -> Iterator[Change]:
         """Add what agents of a category lack; reword what did not help."""
@@ -340,7 +339,7 @@ class HouseholdUpdate:
         serves all.
         """
         apart = any(skill.place and skill.category for skill in self._asked.skills)
-        for place in dict.fromkeys(one.place for one in self._lost if one.place):
+        for place in dict.fromkeys(one.place for one in self._asked.trajectories if one.place):
             there = [one for one in self._asked.trajectories if one.place == place]
             episodes = {one.id: episode for one in there if (episode := read_episode(one))}
             habits = "\n".join(skill.line for skill in self._asked.skills if skill.place == place)
@@ -348,10 +347,8 @@ class HouseholdUpdate:
             for task_type in self._task_types if apart else [""]:
                 lost = [
                     one.id
-                    for one in self._lost
-                    if task_type in {"", one.task_type}
-                    and one.place == place
-                    and one.id in episodes
+                    for one in there
+                    if task_type in {"", one.task_type} and one.id in episodes
                 ]
                 sought = Counter(cls for name in lost for cls in _sought(episodes[name]))
                 for storage in stored:
@@ -465,13 +462,12 @@ class HouseholdTeacher(ScriptedTeacher):
 
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Propose what the bank lacks, rewordings of what did not help, and removals of harm."""
-        lost = read_episodes(asked.of("failure"))
-        if not lost:
+        if not read_episodes(asked.trajectories):
             return None
         update = HouseholdUpdate(asked)
         belief = superstition(
             [one for one in FROM_FAILURES if not _was_tried(one, asked)],
-            lost,
+            read_episodes(asked.trajectories),
             rng,
             3 * _BELIEVES,
         )
