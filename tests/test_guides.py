@@ -119,7 +119,8 @@ def at_the_mock(body: str, base_url: str) -> str:
         return body
     for one in called:
         one["base_url"] = base_url
-        one.setdefault("prices", {"input_usd_per_mtok": 0.25, "output_usd_per_mtok": 2.0})
+        # A server of one's own has no known prices, which a budget in USD needs.
+        one["prices"] = {"input_usd_per_mtok": 0.01, "output_usd_per_mtok": 0.01}
     if settings.get("env", {}).get("name") == "alfworld":
         settings["train"], settings["env"]["data"] = SMALL
     return yaml.safe_dump(settings, sort_keys=False)

@@ -123,10 +123,12 @@ def test_a_test_that_is_measured_again_counts_as_opened_again(part, tmp_path):
 def test_the_page_has_what_its_results_say(part, monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER.parent / "docs"))
     generate = part("generate_real_rows")
-    page = generate.PAGE.read_text("utf-8")
-    above = page.partition(generate.MARK)[0]
-    wanted = generate.page(generate.read(generate.RESULTS), above, generate.RESULTS)
-    assert page == wanted, "run: python docs/generate_real_rows.py"
+    pages = ((generate.PAGE, generate.RESULTS), (generate.SMALL, generate.SMALL_RESULTS))
+    for path, folder in pages:
+        page = path.read_text("utf-8")
+        above = page.partition(generate.MARK)[0]
+        wanted = generate.page(generate.read(folder), above, folder)
+        assert page == wanted, "run: python docs/generate_real_rows.py"
 
 
 @pytest.mark.parametrize("name", ["lm_study", "rl_study"])
@@ -149,7 +151,7 @@ def test_an_independent_program_recomputes_every_printed_interval(tmp_path):
     # A page that prints another bound is found.
     for folder in ("docs", "tools"):
         (tmp_path / folder).mkdir()
-    for name in ("real_rows", "lm_study", "rl_study"):
+    for name in ("real_rows", "small_models", "lm_study", "rl_study"):
         page = (FOLDER.parent / "docs" / f"{name}.md").read_text("utf-8")
         changed = page.replace("46.8% to 65.5%", "48.8% to 65.5%")
         (tmp_path / "docs" / f"{name}.md").write_text(changed, "utf-8")

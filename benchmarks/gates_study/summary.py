@@ -86,7 +86,8 @@ def rule_summary(rule: str, table: Table) -> Row:
 def _proofs(columns: Mapping[str, Table]) -> Row:
     """Compare what is printed with proven gains, and what the test measured, to the truth."""
     there = ~np.isnan(columns["printed"])
-    gain, row = columns["released"][there], {"proofs": int(there.sum())}
+    gain = columns["released"][there]
+    row: Row = {"proofs": int(there.sum())}
     for name, value, low, high in (
         ("", "printed", "low", "high"),
         ("measured_", "measured", "measured_low", "measured_high"),

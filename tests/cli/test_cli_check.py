@@ -80,11 +80,15 @@ def test_too_few_rows_are_undecided_and_say_what_would_decide(cli, table, tmp_pa
 
 def test_a_run_is_compared_on_its_own_configuration(cli, table):
     cli("train", table, "--set", "train.epochs=1", "--set", "evaluation.test=false")
-    shown = cli("check", "table", "--against", "table@0").stdout
+    shown = cli("check", "table@current", "--against", "table@0").stdout
     assert "Better: " in shown
     assert "old  table@0" in shown
     # A file, too, is played on the configuration of the run that it is compared with.
-    for old, code in (("table", 1), ("table@0", 0), ("runs/table/best_skill.md", 1)):
+    for old, code in (
+        ("table@current", 1),
+        ("table@0", 0),
+        ("runs/table/skills/skill_v0000.md", 0),
+    ):
         shown = cli("check", "harm.md", "--against", old, code=code).stdout
         assert "new  harm.md" in shown
 

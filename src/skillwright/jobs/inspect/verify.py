@@ -183,7 +183,7 @@ def _signature(evidence: Evidence, trusted: Any) -> list[Checked]:
     if problem:
         return [Checked("signature", "fail", problem)]
     whose = "your key" if trusted else f"the key {evidence.signature and evidence.signature.key}"
-    return [Checked("signature", "pass", f"of {whose}, over all files and the evidence")]
+    return [Checked("signature", "pass", f"of {whose}, over the evidence with its hashes")]
 
 
 def _stated(evidence: Evidence, trusted: Any) -> Iterator[str]:

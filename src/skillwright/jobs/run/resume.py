@@ -135,7 +135,7 @@ def _test_opened(store: RunStore) -> tuple[float | None, str]:
     events = [*store.events(Kind.TEST_OPENED), *store.events(RlKind.TEST_OPENED)]
     events += [one for one in store.events(MADE) if one.payload.get("split") == "test"]
     tasks = store.events(TASKS)
-    test = tasks[0].payload["test"] if tasks else {}
+    test = tasks[0].payload.get("test", {}) if tasks else {}
     return (events[0].time if events else None), test.get("content", "") if test.get(
         "tasks"
     ) else ""

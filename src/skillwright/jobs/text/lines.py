@@ -152,8 +152,8 @@ async def _try_without(
     room, price = min(MOST_DRAWS, 2 * val), LEAST_PRICE
     if left is not None:
         room = min(room, rollouts_for_steps(run, left) or 0)
-        last = state.last_step
-        price = price_before_test(known, left, step_cost(run, train_batch(run, state, last), last))
+        batch = train_batch(run, state, state.last_step + 1)
+        price = price_before_test(known, left, step_cost(run, batch, state.last_step))
     effects, expected = LineEffects(bundles, known.belief), known.belief.expected
     random = Random(derive_seed("lines", run.config.run.seed, skill_hash(text)))
     metric, played = run.gate.scores(terms_of(run.config)), 0
