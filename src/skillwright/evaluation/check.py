@@ -204,10 +204,10 @@ class CheckTest:
     """Compares a new skill with an old one, and stops as soon as the answer is clear.
 
     The number of pairs grows by 50% from look to look: first over the tasks, in random order, then
-    over the draws of each. A gain and a loss are proven by sign-flip tests over tasks that are exact over
-    all looks together (`SignTest`), a loss of the margin is ruled out by bets that are valid for
-    any distribution (`mean_above_p_value`). With fewer than 8 tasks the sample is one of draws
-    instead of tasks.
+    over the draws of each. A gain and a loss are proven by sign-flip tests over tasks that are
+    exact over all looks together (`SignTest`), a loss of the margin is ruled out by bets that are
+    valid for any distribution (`mean_above_p_value`). With fewer than 8 tasks the sample is one of
+    draws instead of tasks.
 
     Once a loss of the margin is ruled out, the test continues only while the z-score so far makes
     the proof of a gain likely.

@@ -163,7 +163,7 @@ class _Analysis:
         }
 
     def of_successes(self) -> dict[str, Any]:
-        """Report what worked. Successes hold no mistake, so the only edit is a random false lesson."""
+        """Report what worked. The only edit that successes lead to is a random false lesson."""
         patterns = success_patterns(self._episodes)
         missing = sum(not self._conduct.follows(rule) for rule in GOOD_RULES)
         few = missing < _ENOUGH_LESSONS
