@@ -150,7 +150,7 @@ async def distill_runs(
                 # Kept next to the bank, so that what a skill rests on is found without the run. The
                 # skills injected there came out of another bank, where ids mean others.
                 held.store.record_episode(replace(one, skill_ids=(), skill_scores=()), usage={})
-        teacher = held.teacher("distil")  # part of the seed
+        teacher = held.teacher("distil")  # seed
         named = ", ".join(run.path.name for run in runs)
         outcome = await _distill(episodes, bank, teacher, asked, callback, named, held.is_near)
     kept_out = dict(sum((Counter(run.kept_out) for run in runs), Counter[str]()))
@@ -187,7 +187,7 @@ async def distill_config(
         outcome = await _distill(
             episodes,
             bank,
-            session.teacher("distil"),  # part of the seed
+            session.teacher("distil"),  # seed
             config.distill.settings(threshold),
             callback,
             f"{config.env.name}, played with {config.run.name}",

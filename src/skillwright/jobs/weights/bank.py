@@ -170,7 +170,7 @@ async def _distill(
 ) -> dict[str, Any]:
     run.callback.on_event(StageStarted("distill"))
     settings = section.settings(run.config.env.success_threshold, 0)
-    teacher = run.teacher("distil")  # part of the seed
+    teacher = run.teacher("distil")  # seed
     found = await distill(base, teacher, settings, category_of, scope_of)
     stop_if_refused(teacher)
     with asked_anew(teacher.model, found.failures):

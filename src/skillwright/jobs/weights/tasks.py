@@ -79,7 +79,7 @@ def tasks_of_iteration(
     """
     portions = max(1, len(tasks) // count)
     number, at = divmod(iteration - 1, portions)
-    order = _shuffled(tasks, derive_seed("practice", seed, number))  # part of the seed
+    order = _shuffled(tasks, derive_seed("practice", seed, number))  # seed
     return tuple(order[at * count : (at + 1) * count])
 
 

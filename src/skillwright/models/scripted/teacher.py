@@ -209,13 +209,13 @@ class ScriptedTeacher(ScriptedModel):
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return JSON in the requested form, or prose if the request is unknown."""
         title = heading_of(first_of(messages, "system"))
-        title = title.replace("# Distill: ", "# Distil: ")  # part of the seed
+        title = title.replace("# Distill: ", "# Distil: ")  # seed
         asked = read_assignment(first_of(messages, "user"))
         rng = Randomness(
             derive_seed("teacher", title, seed, digest([t.id for t in asked.trajectories]))
         )
         name, preface, written = "skills", {}, None
-        match title.removeprefix("# Distil: "):  # part of the seed
+        match title.removeprefix("# Distil: "):  # seed
             case "successes":
                 written = self.successes(asked, rng)
             case "failures":
