@@ -81,11 +81,9 @@ def serve(  # noqa: PLR0913 - each is an option
     with exit_codes():
         if mcp:
             _refuse_mcp_with(policy, upstream, bank, skill)
+            place = None if port is None else (host, port)
             with _offered(policy, root, env, search_settings(overrides).bank) as server:
-                if port is None:
-                    _serve_lines(server, replies)
-                else:
-                    asyncio.run(_serve_mcp(server, (host, port), key_env, silent_s))
+                _serve_skills(server, replies, place, key_env, silent_s)
             return
         _refuse_without_answerer(policy, upstream)
         from skillwright.plugins.serve.opened import Settings
@@ -139,10 +137,20 @@ def _offered(where: str, root: Path, env: str, search: "BankSection") -> Iterato
         yield SkillsServer(found, rules)
 
 
-def _serve_lines(server: "SkillsServer", replies: BinaryIO) -> None:
+def _serve_skills(
+    server: "SkillsServer",
+    replies: BinaryIO,
+    place: tuple[str, int] | None,
+    key_env: str,
+    silent_s: float,
+) -> None:
+    """Serve skills by HTTP at ``place``; without one, over standard input and output."""
     from skillwright.plugins.serve.mcp_transport import serve_lines
 
-    serve_lines(server, sys.stdin.buffer, replies)
+    if place is None:
+        serve_lines(server, sys.stdin.buffer, replies)
+    else:
+        asyncio.run(_serve_mcp(server, place, key_env, silent_s))
 
 
 async def _serve_mcp(
