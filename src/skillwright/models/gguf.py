@@ -4,6 +4,7 @@ Source of the format: ``docs/gguf.md`` of ggml; block sizes: ``ggml-common.h`` t
 """
 
 import mmap
+import re
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,8 @@ from skillwright.core import DataError
 EXAMPLE_TEMPLATE = r"{% for m in messages %}{{ m.content + '\n' }}{% endfor %}"
 """Template for weights that only continue a text."""
 
+# Templates of training mark what the model says; llama.cpp knows these tags, and jinja2 does not.
+_GENERATION = re.compile(r"\{%[-+]?\s*(?:end)?generation\s*[-+]?%\}")
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _DEFAULT_ALIGNMENT = 32
@@ -120,10 +123,11 @@ def template_beside(path: Path) -> str | None:
 
     try:
         text = file.read_text(encoding="utf-8")
-        Environment(extensions=["jinja2.ext.loopcontrols"]).from_string(text)
+        known = _GENERATION.sub("", text)
+        Environment(extensions=["jinja2.ext.loopcontrols"]).from_string(known)
     except UnicodeDecodeError as error:
         raise DataError(f"the chat template {file} is not UTF-8 ({error})") from error
-    except OSError as error:
+    except (OSError, RecursionError) as error:
         raise DataError(f"the chat template {file} cannot be read: {error}") from error
     except TemplateSyntaxError as error:
         raise DataError(f"the chat template {file}, line {error.lineno}: {error}") from error

@@ -346,11 +346,12 @@ async def test_a_template_file_next_to_the_weights_is_what_the_server_is_given(
     path = base_weights(tmp_path)
     config = LocalConfig(model=str(path))
     before = config.what_matters()
-    (tmp_path / "base.jinja").write_text("{{ messages[-1].content }}", encoding="utf-8")
+    template = "{%- generation -%}{{ messages[-1].content }}{% endgeneration %}"
+    (tmp_path / "base.jinja").write_text(template, encoding="utf-8")
     assert config.what_matters() != before
     async with HttpClient() as client:
         said = await ask(make_model(config, client))
-    assert said["template"] == "{{ messages[-1].content }}"
+    assert said["template"] == template
 
 
 @pytest.mark.parametrize(
@@ -361,6 +362,7 @@ async def test_a_template_file_next_to_the_weights_is_what_the_server_is_given(
         (b"You are a clerk.", "does not read messages"),
         (b"{% for one in messages %}", "line 1"),
         (b"{{ messages | nosuch }}", "No filter named 'nosuch'"),
+        (b"{{ messages" + b"[" * 3_000 + b"0" + b"]" * 3_000 + b" }}", "cannot be read"),
     ],
 )
 def test_a_template_file_that_cannot_be_one_is_refused_by_name(tmp_path, content, said):
