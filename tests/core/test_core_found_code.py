@@ -57,6 +57,12 @@ def test_a_folder_that_is_imported_as_a_package_and_is_none_is_named(tmp_path):
         find_code(f"{made / 'thing.py'}:Thing", "a thing")
 
 
+def test_a_file_that_ends_the_program_on_import_is_named(tmp_path):
+    (tmp_path / "thing.py").write_text("raise SystemExit('set KEY first')\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"thing\.py.*ends the program.*set KEY first"):
+        find_code(f"{tmp_path / 'thing.py'}:Thing", "a thing")
+
+
 def test_what_is_installed_goes_before_a_neighbor_of_its_name(tmp_path):
     made = bench(tmp_path, "from json import dumps as NEAR")
     (made / "json.py").write_text("raise RuntimeError\n", encoding="utf-8")

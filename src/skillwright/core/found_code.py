@@ -155,6 +155,9 @@ def _load(name: str, path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         found.loader.exec_module(module)
+    except SystemExit as error:
+        del sys.modules[name]
+        raise ImportError(f"it ends the program on import: exit({error.code!r})") from error
     except BaseException:
         del sys.modules[name]
         raise

@@ -476,6 +476,8 @@ def test_a_client_that_leaves_before_its_answer_ends_the_server(skills):
     [
         ([], "name what is offered"),
         (["skills", "--upstream", "http://127.0.0.1:9/v1"], "name what is offered"),
+        (["empty", "--host", "0.0.0.0"], "add --port"),
+        (["empty", "--key-env", "KEY"], "add --port"),
         (["skils"], "no folder of skills, bank or run"),
         (["empty"], "holds no SKILL.md"),
         (["seed:nothing"], "nothing"),

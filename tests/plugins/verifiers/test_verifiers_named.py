@@ -223,6 +223,8 @@ async def test_an_episode_that_is_given_up_leaves_no_rollout_behind():
         ("verifiers:no_such_env", {}, "no package 'no_such_env'"),
         ("verifiers:plus-sums", {"scal": 2}, "scal"),
         ("verifiers:mock_openai", {}, "nor a load_environment"),
+        ("verifiers:json.tool", {}, "nor a load_environment"),
+        ("verifiers:no_such_env.inner", {}, "No module named 'no_such_env'"),
     ],
 )
 def test_what_cannot_be_loaded_says_why(name, config, why):

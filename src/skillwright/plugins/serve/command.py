@@ -81,6 +81,8 @@ def serve(  # noqa: PLR0913 - each is an option
     with exit_codes():
         if mcp:
             _refuse_mcp_with(policy, upstream, bank, skill)
+            if port is None and (host != HOST or key_env):
+                raise UsageError("--host and --key-env are for HTTP; add --port, such as --port 0")
             place = None if port is None else (host, port)
             with _offered(policy, root, env, search_settings(overrides).bank) as server:
                 _serve_skills(server, replies, place, key_env, silent_s)

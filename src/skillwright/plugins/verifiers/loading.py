@@ -62,9 +62,11 @@ def _import(name: str) -> ModuleType:
     if name.endswith(".py"):
         return import_code(name)
     module = _module_of(name)
-    brought = importlib.util.find_spec("verifiers.v1") and f"{_TASKSETS}.{module.lower()}"
-    for one in (brought, module):
-        if one and importlib.util.find_spec(one) is not None:
+    names = [module]
+    if "." not in module and importlib.util.find_spec("verifiers.v1") is not None:
+        names.insert(0, f"{_TASKSETS}.{module.lower()}")
+    for one in filter(None, names):
+        if importlib.util.find_spec(one) is not None:
             return import_code(one)
     raise DataError(
         f"no environment {name!r} of verifiers is installed: there is no package {module!r}. "
