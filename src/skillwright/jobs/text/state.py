@@ -4,6 +4,7 @@ Nothing else decides how a run continues, so a resumed run takes the decisions t
 one would have taken.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -27,7 +28,8 @@ from skillwright.textopt import StepEntry, StepMemory
 
 LEVEL: Final = "release_level"
 REPEAT: Final = "earlier_trainings"
-"""What the first event of a repeated training of a skill folder says."""
+"""What the first event of a repeated training of a skill folder says, or the one that continues it.
+"""
 _TESTS_OF_A_RUN: Final = 1_000
 
 # The records of decisions, from which a run's state is rebuilt.
@@ -449,7 +451,7 @@ class TrainState:
     def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after an event that is no decision of a gate."""
         if kind == Kind.CONTINUED:
-            return self._continued()
+            return self._continued(payload)
         if kind == Kind.LINES:
             found = LinesRecord.from_dict(payload)
             now = self.skill_version if found.version is None else found.version
@@ -465,11 +467,11 @@ class TrainState:
         left = None if version == proven else proven
         return replace(self, best_version=version, restored_from=left)
 
-    def _continued(self) -> Self:
+    def _continued(self, payload: dict[str, Any]) -> Self:
         """Return the state of a run that continues; what was not decided is tested again."""
         is_decided = self.final is None or self.final.decision is not Decision.UNDECIDED
         return replace(
-            self,
+            self.sharing(payload),
             finished=False,
             cut_by_budget=0,
             final=self.final if is_decided else None,
@@ -477,6 +479,13 @@ class TrainState:
             report=None,
             confirmation=None,
         )
+
+    def sharing(self, facts: Mapping[str, Any]) -> Self:
+        """Return the state with the share of a repeated training, if facts name one."""
+        if LEVEL not in facts:
+            return self
+        ledger = replace(self.ledger, total=facts[LEVEL])
+        return replace(self, ledger=ledger, repeat=facts[REPEAT])
 
     def _after_step(self, record: StepRecord) -> Self:
         judged = self.judged(record, record.skill_version)
@@ -549,7 +558,4 @@ def beginning(config: RunConfig, store: RunStore) -> TrainState:
     memory = StepMemory(across_epochs=config.optimizer.memory_across_epochs)
     ledger = config.ledger(train_tasks(store) or 1)
     made = store.events(MADE)
-    facts = made[0].payload if made else {}
-    if LEVEL in facts:
-        ledger = replace(ledger, total=facts[LEVEL])
-    return TrainState(memory, ledger, repeat=facts.get(REPEAT, 0))
+    return TrainState(memory, ledger).sharing(made[0].payload if made else {})
