@@ -151,7 +151,8 @@ class LinesRecord(JsonRecord):
         gain: The gain that is expected of taking lines out.
         characters: By how much the skill is shorter.
         rollouts: Rollouts for it.
-        version: The version without the lines; ``None`` if all stay.
+        version: The version without the lines, 0 if the initial skill is left; ``None`` if all
+            stay.
     """
 
     step: int
@@ -167,14 +168,21 @@ class LinesRecord(JsonRecord):
     def sentence(self) -> str:
         """Say what was taken out, and what that gains."""
         said = []
-        if self.judged:
+        if self.judged and not self.gone:
+            said.append(
+                f"All {self.judged} lines that came in with others stay ({self.rollouts} rollouts)"
+            )
+        elif self.judged:
             said.append(
                 f"{len(self.gone)} of {self.judged} lines that came in with others do not help and "
                 f"are taken out (expected gain {self.gain:+.3f}, {self.rollouts} rollouts)"
             )
         if self.twice:
-            said.append(f"{len(self.twice)} lines were there twice")
-        return f"{'; '.join(said)}; the skill is {self.characters:,} characters shorter."
+            count = len(self.twice)
+            said.append(f"{count} repeated line{' is' if count == 1 else 's are'} taken out")
+        if self.characters > 0:
+            said.append(f"the skill is {self.characters:,} characters shorter")
+        return f"{'; '.join(said)}."
 
 
 @dataclass(frozen=True, slots=True)
