@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from books import note_opening
+from measuring.books import note_opening
 from rows_study.baselines import majority, tfidf_lr
 from rows_study.one_run import digits, export, outcomes, run_command
 from rows_study.sets import SETS, Row

@@ -18,9 +18,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "benchmarks")]
 
 from lm_study_figures import bars, curves  # noqa: E402 (beside this file)
 
-from books import marked, marks, provenance_lines  # noqa: E402 (a benchmark)
 from desks.conditions import CONDITIONS, INTERNALIZED  # noqa: E402 (beside the benchmark)
 from desks.summary import summary  # noqa: E402
+from measuring.books import marked, marks, provenance_lines  # noqa: E402 (a benchmark)
 
 SEEDS = 3
 LINES = 3

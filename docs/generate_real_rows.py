@@ -14,7 +14,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "benchmarks")]
 
-from books import marked, marks, provenance_lines  # noqa: E402 (a benchmark)
+from measuring.books import marked, marks, provenance_lines  # noqa: E402 (a benchmark)
 from rows_study.baselines import BASELINES  # noqa: E402
 from rows_study.one_run import SIDES  # noqa: E402
 from rows_study.sets import SETS  # noqa: E402

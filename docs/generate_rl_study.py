@@ -18,7 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "benchmarks")]
 
 from rl_study_figures import Point, bars, growths, lines  # noqa: E402 (beside this file)
 
-from books import marked, marks, provenance_lines  # noqa: E402 (a benchmark)
+from measuring.books import marked, marks, provenance_lines  # noqa: E402 (a benchmark)
 from skillwright.evaluation import mean_interval  # noqa: E402
 from study.ablations import (  # noqa: E402 (beside the benchmark)
     ABLATIONS,

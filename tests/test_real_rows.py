@@ -96,7 +96,7 @@ def test_the_programs_that_a_text_is_compared_with(part):
 
 
 def test_a_table_of_several_commits_needs_a_mark_for_each(part):
-    books = part("books")
+    books = part("measuring.books")
     results = [{"made_by": {"git": {"commit": name * 8, "is_changed": False}}} for name in "fe"]
     assert books.marks(results[:1]) == {}
     with pytest.raises(ConfigError, match="ffffffff, eeeeeeee are mixed unmarked"):
@@ -108,7 +108,7 @@ def test_a_table_of_several_commits_needs_a_mark_for_each(part):
 
 
 def test_a_test_that_is_measured_again_counts_as_opened_again(part, tmp_path):
-    books = part("books")
+    books = part("measuring.books")
     made_by = {"git": {"commit": "f" * 40, "is_changed": True}}
     assert [books.note_opening(tmp_path, "r8-s0", made_by) for _ in range(2)] == [1, 2]
     assert books.note_opening(tmp_path, "r8-s1", made_by) == 1

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from books import note_opening
 from desks.conditions import (
     CONDITIONS,
     FIRST_SEED,
@@ -25,6 +24,7 @@ from desks.conditions import (
     weights_folder,
 )
 from desks.data import write_data, write_new_shop
+from measuring.books import note_opening
 from skillwright.bank import BankStore
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import write_text

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import skillwright as sw
-from books import note_opening
 from desks.conditions import FIRST_SEED, HERE, gguf_folder, new_shop_folder
 from desks.data import new_shop, read_splits, write_new_shop
 from desks.programs import programs
+from measuring.books import note_opening
 from skillwright.core.jsonio import digest, write_text
 from skillwright.policy.hf.saving import GGUF_NAME
 from study.one_run import made_by

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1]
-BY_THEMSELVES = ("lm_study", "noisy_household", "rl_study")
+BY_THEMSELVES = ("lm_study", "noisy_household", "real_rows", "rl_study", "small_models", "tis")
 OPTIONS = {"check": ("--short",), "gates": ("--short",), "referee": ("--short",)}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from books import note_opening
+from measuring.books import note_opening
 from rows_study.baselines import BASELINES
 from rows_study.sets import RealSet, Row
 from skillwright.core import SkillwrightError

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from books import note_opening
+from measuring.books import note_opening
 from skillwright.bank import Bank, BankStore, GrowthCaps
 from skillwright.config import RlConfig, load_rl_config
 from skillwright.core import BankSkill, ConfigError, SkillKind

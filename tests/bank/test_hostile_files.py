@@ -81,6 +81,16 @@ def test_frontmatter_that_would_take_minutes_is_refused(folder):
         read_agent_skills(folder)
 
 
+@pytest.mark.parametrize("joined", ["<<: [*{0}, *{0}]", "a: [*{0}, *{0}]"])
+def test_frontmatter_whose_few_aliases_stand_for_billions_of_values_is_refused(folder, joined):
+    levels = [f"  k{at}: &k{at}\n    {joined.format(f'k{at - 1}')}" for at in range(1, 40)]
+    lines = ["description: read signs", "metadata:", "  k0: &k0\n    x: y", *levels]
+    text = "\n".join(["---", "name: signs", *lines, "---", "- Read.", ""])
+    (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="has YAML aliases"):
+        read_agent_skills(folder)
+
+
 @pytest.mark.parametrize("body", [b"abc", "text", b"\x00\x00\xc0\x7f"], ids=["cut", "text", "NaN"])
 def test_a_vector_that_is_none_is_damage(tmp_path, body):
     path = bank_file(tmp_path / "bank.sqlite")

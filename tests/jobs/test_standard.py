@@ -49,6 +49,7 @@ async def _checked(place, text, name="x"):
         ("description: x\ncompatibility:\n- x", "compatibility is no text"),
         ("description: x\nauthor: me", "unknown keys author; the standard has name"),
         ("description: x\nmetadata:\n  a:\n    b: c\n  d:\n      e: f", "indented differently"),
+        ("description: x\nmetadata: &m\n  a: *m", "line 4: anchors (& and *) are refused; put"),
     ],
 )
 async def test_what_the_validator_refuses_fails(tmp_path, lines, said):

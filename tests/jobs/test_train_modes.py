@@ -339,4 +339,5 @@ async def test_the_scripted_models_play_a_whole_run_in_every_mode(tmp_path, mode
         assert not [patch for patch in store.patches() if patch.failure]
         judged = {f"step_{v.step:04d}" if v.origin == "step" else "slow_update_epoch_02"
                   for v in store.verdicts() if v.origin != "release"}  # fmt: skip
-        assert {v.origin for v in store.skills()} == {"initial_skill", *judged}
+        origins = {one.origin for one in store.skills() if not one.origin.startswith("lines_")}
+        assert origins == {"initial_skill", *judged}

@@ -341,7 +341,7 @@ def test_a_model_that_does_more_than_is_known_is_read_as_it_reads_itself():
     adapted = HfPolicy(
         tiny_model(),
         tiny_tokenizer(),
-        HfSettings(lora=Lora(rank=2, targets=("q_proj", "lm_head")), device="cpu"),
+        HfSettings(lora=Lora(rank=2, targets=["q_proj", "lm_head"]), device="cpu"),
     )
     assert adapted._mode == PLAIN
 

@@ -267,7 +267,7 @@ def sparkline(series: Sequence[int]) -> str:
 
 
 def show_findings(console: Console, found: Sequence[tuple[BankSkill, tuple[Finding, ...]]]) -> None:
-    """Explain each finding."""
+    """Print each finding with its reason and its fix."""
     if not found:
         console.print("lint finds nothing")
     for skill, findings in found:

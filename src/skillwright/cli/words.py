@@ -157,7 +157,7 @@ _LEAST_ID = 16  # columns of an id, before rows are written as lines
 
 
 def filled(parts: Sequence[str], width: int) -> list[str]:
-    """Fill lines with parts; a long part gets its own line."""
+    """Pack parts into lines of at most ``width`` columns; a longer part gets its own line."""
     lines = [""]
     for part in parts:
         longer = f"{lines[-1]}  {part}" if lines[-1] else part

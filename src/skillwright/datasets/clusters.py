@@ -49,7 +49,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def in_cluster(task: Task, clusters: Mapping[str, str]) -> Task:
-    """Return the task with its cluster in its extras, unless it has none, or one already."""
+    """Add the task's cluster to its extras, unless it is in none or its extras name one already."""
     if task.id not in clusters or CLUSTER in task.extras:
         return task
     return replace(task, extras={**task.extras, CLUSTER: clusters[task.id]})

@@ -109,7 +109,7 @@ def encoding_of(path: Path, named: str | None) -> str:
 
 
 def not_decodable(path: Path, encoding: str, error: UnicodeError) -> DataError:
-    """Return the error that a file is not in an encoding, with its text in likely ones."""
+    """Return the error of a file not in an encoding; it shows the line in likely encodings."""
     line, before, sample = _around_the_fault(path, encoding)
     said = f"{str(path)!r}, from line {line} on, is not {encoding.upper()}"
     if isinstance(error, UnicodeDecodeError):

@@ -203,19 +203,20 @@ class CheckLook:
 class CheckTest:
     """Compares a new skill with an old one, and stops as soon as the answer is clear.
 
-    The pairs grow by half from look to look: first over the tasks, in random order, then over the
-    draws of each. A gain and a loss are proven by sign-flip tests over tasks that are exact over
-    all looks together (`SignTest`), a loss of the margin is ruled out by bets that are valid for
-    any distribution (`mean_above_p_value`). With fewer than 8 tasks the draws are the sample.
+    The number of pairs grows by 50% from look to look: first over the tasks, in random order, then
+    over the draws of each. A gain and a loss are proven by sign-flip tests over tasks that are
+    exact over all looks together (`SignTest`), a loss of the margin is ruled out by bets that are
+    valid for any distribution (`mean_above_p_value`). With fewer than 8 tasks the sample is one of
+    draws instead of tasks.
 
-    Once a loss of the margin is ruled out, the test continues only while the trend promises a
-    proof of a gain.
+    Once a loss of the margin is ruled out, the test continues only while the z-score so far makes
+    the proof of a gain likely.
 
     Attributes:
         margin: The loss to rule out, in (0, 1).
         draws: Maximum draws per task and side; 0 is 8, and more with fewer than 20 tasks.
         metric: The score to compare.
-        seed: Of the order of tasks and of the sign assignments.
+        seed: Seeds the order of tasks and the sign assignments.
         clusters: Cluster by task id, of tasks that say nearly the same: their mean counts as one.
     """
 

@@ -38,8 +38,9 @@ class LocalEngine:
     A failed episode is retried in a fresh environment, then reported with its `Failure`. Three
     things stop the run and close every environment: a `ModelRefused` of every request; too many
     failures (``limits.give_up_after``, ``limits.max_failure_share``); and a bug. A single refused
-    request and an episode that is known to fail do not count as failures there. An endpoint that
-    finds a prompt too long truncates the episode as ``limits.max_prompt_chars`` does.
+    request and an episode that is known to fail do not count toward these limits. Where an
+    endpoint says that a prompt is too long, the episode is truncated, as by
+    ``limits.max_prompt_chars``.
 
     All calls of `run` share one limit, first come, first served. Episodes with equal keys are
     played once, in one call or in concurrent calls. An engine belongs to the event loop that first
@@ -201,12 +202,14 @@ class LocalEngine:
             self.observer.on_episode(EpisodeFinished(result))
 
     def _abandon(self, result: EpisodeResult) -> None:
-        """Store the usage; an error here must not hide the reason why the run ends."""
+        """Store an unfinished episode's usage; an error here must not hide why the run ends."""
         if self.recorder is not None:
             try:
                 self.recorder.abandon(result)
             except Exception:  # such as a full disk
-                logger.warning("what an unfinished episode used is not stored", exc_info=True)
+                logger.warning(
+                    "the usage of an unfinished episode could not be stored", exc_info=True
+                )
 
     def _tells(self, result: EpisodeResult) -> bool:
         """Tell whether a result, not recorded yet, counts for the circuit."""

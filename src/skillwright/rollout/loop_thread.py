@@ -38,7 +38,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel what runs and end the thread. Closing twice is allowed."""
+        """Cancel running coroutines and end the thread. Closing twice is allowed."""
         with self._guard:
             if self._end is not None:
                 self._end()

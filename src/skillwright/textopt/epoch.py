@@ -138,7 +138,7 @@ class Comparison:
         queue: Unplayed tasks, in drawing order.
         drawn: Pairs with two rewards, in drawing order.
         lost: Tasks without a pair because an episode failed.
-        sampled: The sample was played; further tasks top it up.
+        sampled: Whether the initial sample was played; later tasks replace pairs that are left out.
     """
 
     wanted: int
@@ -189,7 +189,7 @@ class Comparison:
 
     @property
     def todo(self) -> tuple[Task, ...]:
-        """The tasks to play next, at most one sample; empty at the end."""
+        """The next tasks to play, at most ``wanted``; none when the comparison is complete."""
         is_done = self.sampled and (
             self.policy is PairPolicy.MIXED or len(self.pairs) >= self.wanted
         )

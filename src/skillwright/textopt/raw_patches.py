@@ -278,9 +278,9 @@ class TextReflector:
 
 
 def _keep(reflection: Reflection, folder: Path, key: str) -> None:
-    """Write each minibatch's answer under its documented name, faults included, for people.
+    """Write each minibatch's outcome, failed calls included, to a file for people.
 
-    Nothing reads the files back: one of the same number may be about other trajectories.
+    The files are never read back: a file of an earlier call may have the same number.
     """
     for outcome in reflection.outcomes:
         name = outcome.call.rpartition(".")[2]

@@ -315,6 +315,18 @@ async def test_a_skill_that_cannot_be_offered_whole_is_left_out_with_the_reason(
     assert (await error(server, "resources/read", uri="skill://linked/SKILL.md"))["code"] == -32602
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+@pytest.mark.parametrize("name", [b"caf\xe9/x/SKILL.md", b"x/caf\xe9.txt"])
+async def test_a_skill_with_a_name_that_no_uri_has_is_left_out(tmp_path, name):
+    for path in (tmp_path / "x" / "SKILL.md", tmp_path / os.fsdecode(name)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("---\nname: x\ndescription: A skill.\n---\nBody.\n")
+    listed = await result(server_of(tmp_path), "skills/list")
+    (why,) = listed["_meta"]["skillwright/left_out"].values()
+    assert r"caf\udce9" in why
+    assert "is not UTF-8; rename it" in why
+
+
 async def test_a_skill_that_changes_meanwhile_gets_a_new_digest_and_its_new_bytes(skills):
     server = server_of(skills)
     uri = "skill://scripts/SKILL.md"

@@ -120,6 +120,9 @@ def test_json_is_found_in_what_a_model_wrote():
     assert extract_json_array("these: [1, 2]") == [1, 2]
     for text, found in ARRAYS.items():
         assert extract_json_array(text) == found, text
+    deep = "[" * 5_000 + "]" * 5_000
+    assert extract_json_array(deep) is None
+    assert extract_json_array(f"```json\n{deep}\n```") is None
 
 
 def test_a_lone_broken_object_is_warned_of_where_nobody_mends_it(monkeypatch):

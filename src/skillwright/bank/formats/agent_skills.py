@@ -134,12 +134,13 @@ def read_frontmatter(text: str, where: str) -> tuple[dict[str, Any], str]:
     """Split a SKILL.md into its fields and its body.
 
     Raises:
-        DataError: The frontmatter is missing, too long, or not a YAML map even with quoted values.
+        DataError: The frontmatter is missing, too long, has aliases, or is no YAML map even with
+            quoted values.
     """
     written, body = split_frontmatter(text, where)
-    fields = _parsed(written)
+    fields = _parsed(written, where)
     if fields is None:  # a colon in a value is the usual reason
-        fields = _parsed(_PLAIN_VALUE.sub(_requoted, written))
+        fields = _parsed(_PLAIN_VALUE.sub(_requoted, written), where)
     if fields is None:
         raise DataError(f"{where}: its frontmatter is no map in YAML; quote its values")
     return fields, body
@@ -162,8 +163,13 @@ def split_frontmatter(text: str, where: str) -> tuple[str, str]:
     return block["yaml"], plain[block.end() :]
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
+def _parsed(text: str, where: str) -> dict[str, Any] | None:
     try:
+        if any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(text, yaml.SafeLoader)):
+            yaml.compose(text, yaml.SafeLoader)  # it refuses `*word` in prose, which has no anchor
+            raise DataError(  # a few aliases may stand for billions of values
+                f"{where}: its frontmatter has YAML aliases (& and *); write their values out"
+            )
         fields = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
         return None

@@ -199,8 +199,8 @@ class Number(_Compared):
 class Json(_Texts):
     """The reply ends with a JSON object, and the score is the share of its fields that are right.
 
-    Texts compare as in `Exact`. A number equals a number or a text of the same value, but no code
-    such as ``"01234"``; ``true`` equals ``"true"``, and ``null`` an empty text.
+    Texts compare as in `Exact`. A number matches a number or a text of the same value, but not a
+    code such as ``"01234"``; ``true`` matches ``"true"``, and ``null`` an empty text.
     """
 
     kind: Literal["json"] = "json"

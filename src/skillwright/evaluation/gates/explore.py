@@ -54,7 +54,8 @@ class Exploration:
 
     Without earlier draws in ``terms.seen``, it begins with one draw of each task on both sides, and
     leaves out tasks on which both sides have the same skill text, because there they share their
-    episodes. If these draws decide, any gain in their sum is accepted.
+    episodes. If no
+    further draws follow, any gain in their sum is accepted.
 
     Args:
         duel: Draws the results.

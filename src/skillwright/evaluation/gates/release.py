@@ -58,8 +58,9 @@ RELEASE_STRIDE = 1_000
 """Draw numbers reserved for each release test."""
 
 _CHOSEN = (
-    "tasks drawn twice scored alike, so p is for the best that chance could have kept of {} "
-    "judged candidates; let the agent sample (a temperature above 0), or give it more val tasks"
+    "nearly all tasks drawn twice scored alike, so p is for the best that chance could have kept "
+    "of {} judged candidates; let the agent sample (a temperature above 0), or give it more val "
+    "tasks"
 )
 _REPEATING = 0.1  # with fewer tasks that vary within a side, the agent counts as deterministic
 _LEAST_PART, _PART, _MOST_PARTS = 20, 50, 20  # tasks of a part: half of them, or 50 of many

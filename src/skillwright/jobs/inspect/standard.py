@@ -144,10 +144,11 @@ def _fields(written: str) -> tuple[dict[str, Node], list[str]]:
     root = yaml.compose(written, yaml.SafeLoader)
     if not isinstance(root, MappingNode):
         return {}, ["the frontmatter is no map of keys to values"]
-    return {key.value: value for key, value in root.value}, list(_refused(written, root))
+    problems = list(_refused_marks(written)) or list(_refused_maps(root))
+    return {key.value: value for key, value in root.value}, problems
 
 
-def _refused(written: str, root: MappingNode) -> Iterator[str]:
+def _refused_marks(written: str) -> Iterator[str]:
     for event in yaml.parse(written, yaml.SafeLoader):
         line = f"line {event.start_mark.line + 1}" if event.start_mark else ""
         if getattr(event, "flow_style", None):
@@ -156,6 +157,10 @@ def _refused(written: str, root: MappingNode) -> Iterator[str]:
             yield f"{line}: anchors (& and *) are refused; put the value in quotes"
         if tag := getattr(event, "tag", None):
             yield f"{line}: the tag {tag!r} is refused; put the value in quotes"
+
+
+def _refused_maps(root: MappingNode) -> Iterator[str]:
+    """Say which maps are refused; there are no anchors, so no node is in itself."""
     open_nodes: list[Node] = [root]
     while open_nodes:
         node = open_nodes.pop()

@@ -17,7 +17,7 @@ from skillwright.runs import RunStore
 from skillwright.version import __version__
 
 _LEARNED = ("steps", "batch_rows", "learning_rate", "demonstrations", "without_skills")
-_REWARDED = (*("iterations", "tasks_per_iteration", "group_size", "learning_rate", "temperature"),)
+_REWARDED = ("iterations", "tasks_per_iteration", "group_size", "learning_rate", "temperature")
 
 
 def model_card(

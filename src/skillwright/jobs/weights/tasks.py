@@ -73,7 +73,10 @@ def find_rl_tasks(config: RlConfig) -> RlTasks:
 def tasks_of_iteration(
     tasks: Sequence[Task], iteration: int, count: int, seed: int
 ) -> tuple[Task, ...]:
-    """Return the ``count`` tasks of an iteration >= 1; passes are shuffled, their rest dropped."""
+    """Return the ``count`` tasks of an iteration >= 1, or all if there are fewer.
+
+    Each pass over the tasks has an order of its own; the tasks that fill no iteration are dropped.
+    """
     portions = max(1, len(tasks) // count)
     number, at = divmod(iteration - 1, portions)
     order = _shuffled(tasks, derive_seed("practice", seed, number))  # seed

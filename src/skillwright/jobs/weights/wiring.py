@@ -295,7 +295,7 @@ class KeptOnly:
 
 @dataclass(frozen=True, slots=True)
 class RlParts:
-    """The parts of a run of the recipe."""
+    """The objects that the stages of a recipe's run share, and the engines made from them."""
 
     config: RlConfig
     store: RunStore
@@ -325,7 +325,7 @@ class RlParts:
         return self._engine(agent, kept, "lockstep", max_turns)
 
     def training_engine(self, agent: PolicyAgent) -> LocalEngine:
-        """Return an engine whose episodes are trained on."""
+        """Clear the sampling caches, and return an engine whose episodes are trained on."""
         agent.backend.forget()
         recorder = None
         if self.config.grpo.keep_rollouts:

@@ -145,7 +145,7 @@ def whole(names: Iterable[str]) -> Evidence:
 
 
 class Slots:
-    """The remaining additions of an update."""
+    """Counts what an update adds, against its limits."""
 
     def __init__(self, asked: Assignment) -> None:
         self._limits = asked.limits

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
@@ -80,27 +80,12 @@ def serve(  # noqa: PLR0913 - each is an option
     replies = sys.stdout.buffer
     with exit_codes():
         if mcp:
-            if not policy or upstream or bank or skill:
-                raise UsageError(
-                    "with --mcp name what is offered, without --upstream, --bank and --skill: "
-                    "`skillwright serve --mcp SKILLS`, a folder of skills, a run, or a bank"
-                )
+            _refuse_mcp_with(policy, upstream, bank, skill)
+            place = None if port is None else (host, port)
             with _offered(policy, root, env, search_settings(overrides).bank) as server:
-                if port is None:
-                    from skillwright.plugins.serve.mcp_transport import serve_lines
-
-                    serve_lines(server, sys.stdin.buffer, replies)
-                else:
-                    asyncio.run(_serve_mcp(server, (host, port), key_env, silent_s))
+                _serve_skills(server, replies, place, key_env, silent_s)
             return
-        if bool(policy) == bool(upstream):
-            raise UsageError(
-                "name what answers: POLICY (a run, a folder, a GGUF file), or --upstream URL"
-            )
-        if upstream and not upstream.startswith(("http://", "https://")):
-            raise UsageError(
-                f"--upstream is {upstream!r}; an address begins with http:// or https://"
-            )
+        _refuse_without_answerer(policy, upstream)
         from skillwright.plugins.serve.opened import Settings
 
         settings = Settings(
@@ -121,6 +106,23 @@ def serve(  # noqa: PLR0913 - each is an option
         asyncio.run(_serve(settings, host, port or 0, shows_key=not key_env))
 
 
+def _refuse_mcp_with(policy: str, upstream: str, bank: str, skill: str) -> None:
+    if not policy or upstream or bank or skill:
+        raise UsageError(
+            "with --mcp name what is offered, without --upstream, --bank and --skill: "
+            "`skillwright serve --mcp SKILLS`, a folder of skills, a run, or a bank"
+        )
+
+
+def _refuse_without_answerer(policy: str, upstream: str) -> None:
+    if bool(policy) == bool(upstream):
+        raise UsageError(
+            "name what answers: POLICY (a run, a folder, a GGUF file), or --upstream URL"
+        )
+    if upstream and not upstream.startswith(("http://", "https://")):
+        raise UsageError(f"--upstream is {upstream!r}; an address begins with http:// or https://")
+
+
 @contextmanager
 def _offered(where: str, root: Path, env: str, search: "BankSection") -> Iterator["SkillsServer"]:
     """Open the skills that MCP clients get, and say which they are."""
@@ -133,6 +135,22 @@ def _offered(where: str, root: Path, env: str, search: "BankSection") -> Iterato
             say(f"left out: {place}: {why}")
         say(f"{counted(count, 'skill')} of {where} for MCP clients. Ctrl-C ends it.")
         yield SkillsServer(found, rules)
+
+
+def _serve_skills(
+    server: "SkillsServer",
+    replies: BinaryIO,
+    place: tuple[str, int] | None,
+    key_env: str,
+    silent_s: float,
+) -> None:
+    """Serve skills by HTTP at ``place``; without one, over standard input and output."""
+    from skillwright.plugins.serve.mcp_transport import serve_lines
+
+    if place is None:
+        serve_lines(server, sys.stdin.buffer, replies)
+    else:
+        asyncio.run(_serve_mcp(server, place, key_env, silent_s))
 
 
 async def _serve_mcp(

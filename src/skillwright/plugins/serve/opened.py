@@ -146,7 +146,7 @@ def _skills(settings: Settings) -> Iterator[Skills | None]:
 async def _answerer(
     settings: Settings, client: HttpClient, held: AsyncExitStack
 ) -> tuple[Answerer, int]:
-    """Make the answerer, and return it with its default concurrency."""
+    """Return the backend that answers requests, with its number of concurrent requests."""
     if settings.upstream:
         root = settings.upstream.rstrip("/").removesuffix("/v1")
 

@@ -65,12 +65,18 @@ def _list_edits(text: str, start: int, before: list[Any], after: list[Any]) -> I
     if len(after) == len(before):
         for place, old, new in zip(_elements(text, start), before, after, strict=True):
             yield from _edits(text, place, old, new)
-    elif all(new is old for new, old in zip(after[1:], before, strict=True)):
+    elif len(after) == len(before) + 1 and _same(after[1:], before):
         comma = "," if before else ""
         yield start + 1, start + 1, f"{json.dumps(after[0])}{comma}"
-    else:
+    elif len(after) == len(before) + 1 and _same(after[:-1], before):
         end = _end(text, start) - 1
         yield end, end, f",{json.dumps(after[-1])}"
+    else:
+        yield start, _end(text, start), json.dumps(after)
+
+
+def _same(after: list[Any], before: list[Any]) -> bool:
+    return all(new is old for new, old in zip(after, before, strict=True))
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, int]]:

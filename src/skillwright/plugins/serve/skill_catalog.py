@@ -208,8 +208,10 @@ class Catalog:
         if broken := errors(text, folder):
             raise DataError(f"clients would refuse it: {'; '.join(broken)}")
         inner = folder.relative_to(self.folder).parts
-        root = SCHEME + "/".join(quote(part, safe="") for part in inner or (folder.name,))
-        files = tuple(_served(path, f"{root}/{_quoted(path, folder)}") for path in paths)
+        root = SCHEME + _quoted(inner or (folder.name,))
+        files = tuple(
+            _served(path, f"{root}/{_quoted(path.relative_to(folder).parts)}") for path in paths
+        )
         if sum(file.size for file in files) > MOST_BYTES:
             raise DataError(f"its files have more than {MOST_BYTES:,} bytes together")
         (verified,) = await verify_skills(folder)
@@ -339,8 +341,11 @@ def _looks(path: Path) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
-def _quoted(path: Path, folder: Path) -> str:
-    return "/".join(quote(part, safe="") for part in path.relative_to(folder).parts)
+def _quoted(parts: Sequence[str]) -> str:
+    try:
+        return "/".join(quote(part, safe="") for part in parts)
+    except UnicodeEncodeError as error:
+        raise DataError(f"the name {'/'.join(parts)!r} is not UTF-8; rename it") from error
 
 
 def _served(path: Path, uri: str) -> ServedFile:

@@ -89,7 +89,7 @@ class Hearing:
         self.faults.pop(mark, None)
 
     def note(self, key: str, mark: str, fault: SkillwrightError) -> None:
-        """Record an unanswered request; an immediate repetition is the same error."""
+        """Record a failed request; the same thread's retry of it replaces its earlier error."""
         self.answered()
         self.faults[mark] = fault
         self._again[get_ident()] = (key, mark)

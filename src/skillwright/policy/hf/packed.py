@@ -28,7 +28,7 @@ _MOST_MASK = 2**24  # pairs of tokens; a larger mask stays bits
 
 
 def sent(values: Any, device: torch.device) -> torch.Tensor:
-    """Copy numbers to a device without synchronizing."""
+    """Copy numbers to a device as a tensor, without waiting for the device."""
     made = torch.as_tensor(values)
     if device.type != "cuda":
         return made.to(device)

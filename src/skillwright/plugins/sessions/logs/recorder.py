@@ -75,7 +75,7 @@ class LeftOut:
 
 
 class Recorder:
-    """Records a session of a client while its log, ``where``, is read."""
+    """Collects the events of a client's session from its log at ``where``."""
 
     def __init__(self, client: str, left_out: LeftOut, where: str) -> None:
         self.id = ""

@@ -211,12 +211,12 @@ def only_array(text: str) -> list[Any] | None:
     """Find the JSON array in a text, a fenced one first; ``None`` where several could be meant."""
     fenced = _FENCED.search(text)
     for span in [fenced.group(1)] if fenced else []:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             value = json.loads(span)
             return value if isinstance(value, list) else None
     arrays = []
     for span in bracket_arrays(text):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             arrays.append(json.loads(span))
     return arrays[0] if len(arrays) == 1 else None
 

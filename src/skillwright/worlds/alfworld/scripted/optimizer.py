@@ -163,7 +163,7 @@ class _Analysis:
         }
 
     def of_successes(self) -> dict[str, Any]:
-        """Confirm what worked; without mistakes propose at most a false lesson."""
+        """Report what worked. The only edit that successes lead to is a random false lesson."""
         patterns = success_patterns(self._episodes)
         missing = sum(not self._conduct.follows(rule) for rule in GOOD_RULES)
         few = missing < _ENOUGH_LESSONS
