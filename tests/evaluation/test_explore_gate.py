@@ -247,6 +247,33 @@ async def test_equal_rewards_tell_little_where_nearly_all_are_0(drawn_duel):
     assert [bool(one.incumbent) for one in (*seen[1:], verdict.seen)] == [True, True, False]
 
 
+@pytest.mark.parametrize(("solved", "is_asked_again"), [(0, False), (4, False), (24, True)])
+async def test_whether_answers_vary_is_asked_again_where_a_better_skill_can_tell(
+    drawn_duel, solved, is_asked_again
+):
+    task_ids = drawn_duel(tasks(ties=60)).task_ids
+    seen = [Seen({name: (float(n < 1), 1) for n, name in enumerate(task_ids)})]
+    current = CurrentSkill.of(task_ids, seen)
+    assert current.is_in_doubt
+    current = current.with_own({name: (float(n < 1), 1) for n, name in enumerate(task_ids[:24])})
+    assert (current.repeats, current.is_in_doubt) == (None, False)
+    rewards = {name: (float(n < solved), 1) for n, name in enumerate(task_ids)}
+    current = current.after(rewards, accepted=True)
+    assert (current.repeats, current.is_in_doubt) == (None, is_asked_again)
+    if is_asked_again:
+        assert current.with_own({name: rewards[name] for name in task_ids[:24:2]}).repeats
+
+
+async def test_tasks_that_the_current_skill_has_drawn_are_drawn_again(drawn_duel):
+    duel = drawn_duel(tasks(*[WIN] * 24, ties=36))
+    seen = Seen({name: (float(n < 1), 1) for n, name in enumerate(duel.task_ids)})
+    again = Seen({}, {name: (float(n < 1), 1) for n, name in enumerate(duel.task_ids[:24])})
+    kept = Seen({name: (float(n % 2), 1) for n, name in enumerate(duel.task_ids[:20])}, {}, True)
+    verdict = await judged(duel, terms=Terms(seen=(seen, again, kept)))
+    assert len(verdict.seen.incumbent) == 12
+    assert set(verdict.seen.incumbent) <= set(kept.candidate)
+
+
 # Faults, few tasks, rewards.
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 
-from skillwright.evaluation.gates.belief import GRID, Belief, Drawn
+from skillwright.evaluation.gates.belief import GRID, Array, Belief, Drawn
 from skillwright.evaluation.verdict import Estimate, Rewards, Seen
 
 REPEATS: Final = 12
@@ -77,8 +77,21 @@ class CurrentSkill:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether it is worth to draw the current skill again to find out."""
-        return self.repeats is None and self.repeated < _MOST_REPEATS
+        """Whether it is worth to draw the current skill again to find out.
+
+        After a number of tasks, only if further ones tell at least half of what is needed: if the
+        initial skill solves little, equal rewards tell nothing before a better one is current.
+        """
+        if self.repeats is not None or self.repeated < _MOST_REPEATS:
+            return self.repeats is None
+        drawn = self._may_vary[self.own.counts > 0]
+        further = float(drawn.mean()) * min(REPEATS, len(drawn)) if len(drawn) else 0.0
+        return min(self.expected, _TELLING / 2) + further >= _TELLING
+
+    @property
+    def _may_vary(self) -> Array:
+        """The believed chance that two draws of a task differ, if answers vary."""
+        return self.belief.rates @ (2 * GRID * (1 - GRID))
 
     @property
     def estimate(self) -> Estimate:
@@ -103,14 +116,13 @@ class CurrentSkill:
         both = (new.counts > 0) & (self.own.counts > 0)
         before = self.own.sums[both] / self.own.counts[both]
         varied = int((np.abs(before - new.sums[both] / new.counts[both]) > _ROUNDING).sum())
-        may_vary = self.belief.rates @ (2 * GRID * (1 - GRID))
         return replace(
             self,
             belief=self.belief.with_draws(new),
             own=Drawn(self.own.sums + new.sums, self.own.counts + new.counts),
             repeated=self.repeated + int(both.sum()),
             varied=self.varied + varied,
-            expected=self.expected + float(may_vary[both].sum()),
+            expected=self.expected + float(self._may_vary[both].sum()),
         )
 
     def after(self, rewards: Rewards, *, accepted: bool) -> Self:

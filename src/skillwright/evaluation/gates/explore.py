@@ -99,6 +99,9 @@ class Exploration:
         few = len(self._task_ids) if self._terms.plays_whole else REPEATS
         asked = min(few, len(self._task_ids))
         if current.is_in_doubt and self._room(2 * asked) == 2 * asked:
+            places, counts = current.places, current.own.counts
+            everything = self._next(len(self._task_ids))  # those that were drawn first
+            self._queue = sorted(everything, key=lambda one: counts[places[one]] == 0)
             await self._both(self._next(asked))
             current = current.with_own(self._old.rewards)
         return current

@@ -29,7 +29,6 @@ from skillwright.core.seeds import derive_seed
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.evaluation import (
     AlphaLedger,
-    Choice,
     Decision,
     Gate,
     Look,
@@ -40,9 +39,6 @@ from skillwright.evaluation import (
 
 FORMAT: Final = "skillwright.evidence"
 VERSION: Final = 1
-
-SOME_JUDGED: Final = (Choice(0),)
-"""The judged candidates of a test that knows only that there were some."""
 
 Method = Literal["signs", "selection", "exact", "mean", "other"]
 
@@ -414,7 +410,7 @@ def method_of(settings: Mapping[str, Any], terms: Terms) -> Method:
     if "kind" in settings:
         methods: dict[str, Method] = {"paired": "exact", "strict": "mean", "open": "mean"}
         return methods.get(str(settings["kind"]), "other")
-    return "signs" if terms.judged in ((), SOME_JUDGED) else "selection"
+    return "signs" if not terms.judged else "selection"
 
 
 def signs_seed(terms: Terms) -> int:

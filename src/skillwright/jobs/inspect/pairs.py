@@ -43,7 +43,6 @@ from skillwright.evaluation import (
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.jobs.bank.evolve import BEGUN, EVOLVED
 from skillwright.jobs.inspect.evidence import (
-    SOME_JUDGED,
     Evidence,
     Measured,
     Named,
@@ -190,10 +189,11 @@ async def _how(decided: Decided, scores: Sequence[TaskPairs]) -> Test:
     """
     test, problem = decided.test, ""
     settings = test.model_dump(mode="json") if isinstance(test, Gate) else _settings(test)
-    judged = decided.terms.judged
+    bare = replace(decided.terms, judged=())
+    # Further weights change nothing but the limit of an agent that answers alike.
+    some = replace(bare, weights=bare.weights + 1)
     found: list[tuple[float, Test]] = []
-    for known in ((), SOME_JUDGED, judged) if judged else ((),):
-        terms = replace(decided.terms, judged=known)
+    for terms in (bare, some, decided.terms) if decided.terms.judged else (bare,):
         seed, method = signs_seed(terms), method_of(settings, terms)
         one = Test(method, decided.ledger.share, seed, settings, terms)
         try:
