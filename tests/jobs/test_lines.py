@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from doors import (
@@ -19,6 +21,7 @@ from doors import (
 )
 from skillwright.core import ModelError, skill_hash
 from skillwright.jobs.run import EpisodeFinished
+from skillwright.jobs.text.state import LinesRecord
 
 GOOD = [f"- {rule('attic')}", f"- {rule('hall')}"]
 BAD = f"- {rule('cellar', 9)}"
@@ -74,12 +77,72 @@ async def test_equal_lines_do_not_stay_twice(tmp_path):
     assert report.best_skill.lower().count("be quick.") + report.best_skill.count("QUICK.") <= 1
 
 
+async def test_an_equal_line_under_another_heading_stays(tmp_path):
+    plan = [[f"## Halls\n\n{GOOD[1]}\n- Be quick.\n\n## Attics\n\n{GOOD[0]}\n- Be quick."]]
+    _, report = await trained(config_of(tmp_path), Walker(), Coach(plan), skill=START)
+    assert "Be quick." not in [title for one in report.state.lines for title in one.twice]
+
+
+async def test_a_line_that_came_in_alone_with_its_heading_is_not_judged_with_the_next(tmp_path):
+    start, plan = f"## Cellars\n\n- {rule('cellar')}\n", [[f"## Halls\n\n{GOOD[1]}"], GOOD[:1]]
+    _, report = await trained(config_of(tmp_path), Walker(), Coach(plan), skill=start)
+    assert [one.enters for one in report.state.steps] == [True, True]
+    assert report.state.lines == ()
+
+
+async def test_where_all_new_lines_go_the_initial_skill_is_left_and_training_goes_on(
+    tmp_path, monkeypatch
+):
+    effects = "skillwright.evaluation.gates.lines.LineEffects"
+    monkeypatch.setattr(f"{effects}.more", lambda self, price, room: 20 if room > 60 else 0)
+    monkeypatch.setattr(f"{effects}.gains", property(lambda self: -0.01 * np.ones(self._lines)))
+    plan = "skillwright.evaluation.gates.plan.is_time_to_test"
+    monkeypatch.setattr(plan, lambda known, spending, *, is_last: not is_last)
+    config = config_of(tmp_path, budget={"rollouts": 600})
+    start = START.rstrip()
+    path, report = await trained(config, Walker(), Coach([GOOD, []]), skill=start)
+    state = report.state
+    assert (state.lines[0].step, state.lines[0].version) == (1, 0)
+    assert (state.skill_version, state.last_step, report.final_skill) == (0, 2, start)
+    with look(path) as store:
+        assert store.episodes(phase="release") == []
+        assert {one.step for one in store.episodes(phase="train")} == {1, 2}
+
+
+def test_what_was_taken_out_is_said_in_words():
+    record = LinesRecord(4, 3, ("x",), (), 0.03, 9, 40, 2)
+    assert record.sentence == (
+        "1 of 3 lines that came in with others do not help and are taken out (expected gain "
+        "+0.030, 40 rollouts); the skill is 9 characters shorter."
+    )
+    stay = replace(record, gone=(), gain=0.0, characters=0, version=None)
+    assert stay.sentence == "All 3 lines that came in with others stay (40 rollouts)."
+    twice = replace(record, judged=0, gone=(), twice=("x",), rollouts=0)
+    assert twice.sentence == "1 repeated line is taken out; the skill is 9 characters shorter."
+
+
+async def test_what_the_release_test_had_played_does_not_change_the_price_of_lines(
+    tmp_path, monkeypatch
+):
+    asked = []
+    price = "skillwright.evaluation.gates.plan.price_before_test"
+    monkeypatch.setattr(price, lambda known, left, cost: asked.append((left, cost)) or 1.0)
+    stop = StopAfter(7, "release")
+    config, plan = config_of(tmp_path, budget={"rollouts": 420}), Coach([[*GOOD, BAD]])
+    stop.task = asyncio.create_task(trained(config, Walker(), plan, skill=START, callback=stop))
+    with pytest.raises(asyncio.CancelledError):
+        await stop.task
+    await resumed(tmp_path / "runs" / "doors", Walker(), plan)
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
+
+
 class StopAfter:
-    def __init__(self, count):
-        self.task, self.left = None, count
+    def __init__(self, count, phase="lines"):
+        self.task, self.left, self._phase = None, count, phase
 
     def on_event(self, event):
-        if isinstance(event, EpisodeFinished) and event.result.spec.phase == "lines":
+        if isinstance(event, EpisodeFinished) and event.result.spec.phase == self._phase:
             self.left -= 1
             if not self.left:
                 self.task.cancel()

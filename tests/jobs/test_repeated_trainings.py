@@ -5,13 +5,14 @@ import shutil
 
 import pytest
 
-from doors import ALL_RULES, Coach, Walker, doors_config, trained
+from doors import ALL_RULES, Coach, Walker, doors_config, resumed, trained
 from skillwright.config.load import look_at_config
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError
 from skillwright.core.skill_file import read_skill_file
+from skillwright.evaluation import Decision, Verdict
 from skillwright.jobs.kinds import MADE
-from skillwright.jobs.text import restore, start_run
+from skillwright.jobs.text import restore, restore_version, start_run
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
 
@@ -79,6 +80,41 @@ def test_a_training_that_ended_without_a_test_and_another_folder_count_nothing(t
     other = folder.with_name("others")
     shutil.copytree(folder, other)
     assert "release_level" not in facts_of(train(tmp_path, other))
+
+
+def test_a_training_that_is_continued_later_takes_its_share_then(tmp_path, folder):
+    text = read_skill_file(folder).text()
+    gate = {"gate": {"kind": "explore"}}
+    config = doors_config(
+        tmp_path,
+        skill={"init": str(folder)},
+        train={"epochs": 20},
+        evaluation=gate,
+        budget={"rollouts": 100},
+    )
+    path, report = asyncio.run(trained(config, Walker(), Coach([[ALL_RULES]]), skill=text))
+    assert (report.state.final, report.state.cut_by_budget) == (None, 40)
+    between, drawn = state_of(train(tmp_path, folder))
+    assert (between.repeat, bool(between.final)) == (0, True)
+    more = asyncio.run(resumed(path, Walker(), Coach([[ALL_RULES]]), "budget.rollouts=400"))
+    assert (more.state.repeat, len(more.state.tested)) == (1, 1)
+    assert more.state.ledger.total == pytest.approx(SECOND, abs=1e-5)
+    after, again = state_of(path)
+    assert after.ledger == more.state.ledger
+    assert not {one.draw for one in drawn} & {one.draw for one in again}
+
+
+def test_a_version_that_was_restored_by_hand_earns_no_alpha(tmp_path, folder, monkeypatch):
+    async def failed(self, duel, ledger, terms):
+        return Verdict(Decision.REJECT, "Not proven better.", 0.1, p_value=0.9, alpha=ledger.share)
+
+    train(tmp_path, folder)
+    monkeypatch.setattr("skillwright.evaluation.gates.release.ReleaseTest.judge", failed)
+    for _ in range(2):
+        path = train(tmp_path, folder)
+        assert restore_version(path, 1).best_version == 1
+    fourth = 0.05 / 2.28577 / 3**1.6
+    assert facts_of(train(tmp_path, folder))["release_level"] == pytest.approx(fourth, abs=1e-5)
 
 
 def test_a_folder_whose_budget_is_spent_is_refused_and_leaves_no_run(tmp_path, folder):

@@ -3,7 +3,7 @@
 Lines that came in together were judged together. Where the agent's answers vary, each draw of the
 current skill leaves out a random part of them (`LineEffects`); lines that are expected to gain
 nothing go, if there are enough draws to tell. Adapters and agents that answer alike play whole
-skills only. Of equal lines, one stays.
+skills only. Of equal lines under one heading, one stays.
 """
 
 import re
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from skillwright.core import skill_hash
 from skillwright.core.seeds import derive_seed
 from skillwright.core.skill import split_files
+from skillwright.evaluation import release_draws
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import TextBench, terms_of
 from skillwright.jobs.run.progress import StageStarted
@@ -37,15 +38,22 @@ from skillwright.jobs.text.wiring import TrainParts
 if TYPE_CHECKING:
     from skillwright.evaluation.gates.lines import Bundle
 
+_HEADING = re.compile(r"^#{1,6}\s")
 _MARK = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A list item or paragraph of a skill, and its text without its mark and white space."""
+    """A list item or paragraph of a skill.
+
+    Attributes:
+        text: Its text, without its mark, white space and the heading that its section may have.
+        heading: The heading above it, or "".
+    """
 
     section: Section
     text: str
+    heading: str
 
 
 async def take_out_lines(run: TrainParts, state: TrainState) -> TrainState:
@@ -62,10 +70,13 @@ async def take_out_lines(run: TrainParts, state: TrainState) -> TrainState:
     if not twice and not played:
         return state
     if twice or gone:
-        text = without_sections(text, [one.section for one in gone]).rstrip() + "\n"
+        text = without_sections(text, [one.section for one in gone]).rstrip()
+        text += whole[len(whole.rstrip()) :]
     with run.store.transaction(durable=True):
         version = None
-        if text != whole:
+        if text.strip() == initial.strip():
+            text, version = initial, 0
+        elif text != whole:
             version = run.store.add_skill_version(
                 text,
                 parent=state.skill_version,
@@ -90,20 +101,25 @@ def _lines_of(text: str) -> list[_Line]:
     written, end = text.splitlines(), len(split_files(text)[0].splitlines())
     found = []
     for section in split_document(text, by_item=True):
-        lines = written[section.first_line - 1 : section.last_line]
+        first = section.first_line - 1
+        while _HEADING.match(written[first]) or not written[first].strip():
+            first += 1
+        lines = written[first : section.last_line]
         if section.last_line <= end and not lines[0].startswith("<!--"):
             words = " ".join(_MARK.sub("", "\n".join(lines)).split())
-            found.append(_Line(section, words.casefold()))
+            above = filter(_HEADING.match, reversed(written[:first]))
+            found.append(_Line(section, words.casefold(), next(above, "").strip().casefold()))
     return found
 
 
 def _repeated(lines: Sequence[_Line], initial: Sequence[_Line]) -> list[Section]:
-    """Return the sections of lines that say the same as an earlier one."""
-    allowed = Counter(one.text for one in initial)
-    seen, found = Counter[str](), list[Section]()
+    """Return the sections of lines that say the same as an earlier one under their heading."""
+    allowed = Counter((one.heading, one.text) for one in initial)
+    seen, found = Counter[tuple[str, str]](), list[Section]()
     for one in lines:
-        seen[one.text] += 1
-        if seen[one.text] > max(1, allowed[one.text]):
+        said = one.heading, one.text
+        seen[said] += 1
+        if seen[said] > max(1, allowed[said]):
             found.append(one.section)
     return found
 
@@ -116,7 +132,7 @@ def _judged(
 
     parents = {one.version: one.parent for one in run.store.skills()}
     known = {one.text: one for one in lines}
-    since = state.lines[-1].step if state.lines else 0
+    since = max((one.step for one in state.lines if one.judged), default=0)
     judged, bundles = list[_Line](), list[Bundle]()
     for step in state.steps:
         said, version = step.verdict, step.skill_version
@@ -148,7 +164,8 @@ async def _try_without(
     if known is None or known.repeats is not False or not isinstance(bench, TextBench):
         return [], 0, 0.0
     val = len(known.task_ids)
-    left = rollouts_left(run, state, replayed(run, draws))
+    tested = release_draws(run.config.run.seed, state.next_test, state.last_step)
+    left = rollouts_left(run, state, replayed(run, draws) + replayed(run, tested))
     room, price = min(MOST_DRAWS, 2 * val), LEAST_PRICE
     if left is not None:
         room = min(room, rollouts_for_steps(run, left) or 0)
@@ -175,4 +192,4 @@ async def _try_without(
     if not played:
         return [], 0, 0.0
     goes = effects.gains <= 0
-    return list(compress(lines, goes)), played, -float(effects.gains[goes].sum())
+    return list(compress(lines, goes)), played, 0.0 - float(effects.gains[goes].sum())

@@ -23,14 +23,16 @@ _SPENT: Final = (
 
 
 def share_of_repeat(config: RunConfig, path: Path) -> dict[str, Any]:
-    """Return what a new training keeps of earlier ones that began with the same skill folder.
+    """Return what a training keeps of other ones that began with the same skill folder.
+
+    It is asked for when a training begins, and when one that has tested nothing is continued.
 
     The first training has `evaluation.alpha` for itself; all later ones share it once more. An
     unfinished training counts as one that tested: two that begin at once take no more than one
     after the other. The seeds of a study are no repetitions.
 
     Args:
-        config: The configuration of the new training.
+        config: The configuration of the training.
         path: Its folder, which has the kept SKILL.md if it began with one.
 
     Raises:
@@ -80,17 +82,15 @@ def _read(config: RunConfig, path: Path) -> _Training | None:
     """Read a training; ``None`` for one that ended without a test, and for other jobs."""
     try:
         with RunStore.open(path / STORE_NAME, read_only=True) as store:
-            facts = made_facts(store, path)
-            if facts["job"] != "train":
+            if made_facts(store, path)["job"] != "train":
                 return None
             state = restore(config, store)
     except SkillwrightError:  # it begins just now, or is damaged: it may have tested
         return _Training(0, path.name, 0.0, released=False, is_first=False)
     if state.final is None and state.finished:
         return None
-    released = state.best_version > 0
-    level = facts.get(LEVEL, config.evaluation.alpha)
-    return _Training(state.repeat, path.name, level, released, is_first=LEVEL not in facts)
+    level, released = state.ledger.total, state.proven_version > 0
+    return _Training(state.repeat, path.name, level, released, is_first=not state.repeat)
 
 
 def _keeps_folder(run: Path) -> bool:

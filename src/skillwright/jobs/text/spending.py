@@ -37,7 +37,8 @@ def step_read(run: TrainParts, state: TrainState, step: int) -> StepRef:
     is_judged = bool(state.steps) and state.steps[-1].verdict is not None
     if run.gate.believes and run.config.budget.is_set and is_judged:
         version = next(one for one in run.store.skills() if one.version == state.skill_version)
-        since, each = (version.step or 0) + 1, run.steps_per_epoch
+        changed = (one.step for one in state.lines if one.version is not None)
+        since, each = max(version.step or 0, *changed, 0) + 1, run.steps_per_epoch
         if step - since >= each:
             step = since + (step - since) % each
     return StepRef(step, (step - 1) // run.steps_per_epoch + 1)
@@ -111,7 +112,9 @@ def rollouts_left(run: TrainParts, state: TrainState, replayed: int = 0) -> int 
     if sealed:  # a run that continues with a larger budget has played some of it
         initial = skill_hash(run.store.skill(0))
         known = run.store.episodes(phase="test")
-        sealed -= sum(one.skill_version == initial and one.reward is not None for one in known)
+        # With a bank, the version of an episode names both.
+        hashes = (one.skill_version.split("+")[0] for one in known if one.reward is not None)
+        sealed -= sum(one == initial for one in hashes)
     return max(int(left) - sealed - (0 if state.finished else kept), 0)
 
 

@@ -4,6 +4,7 @@ Nothing else decides how a run continues, so a resumed run takes the decisions t
 one would have taken.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -27,7 +28,8 @@ from skillwright.textopt import StepEntry, StepMemory
 
 LEVEL: Final = "release_level"
 REPEAT: Final = "earlier_trainings"
-"""What the first event of a repeated training of a skill folder says."""
+"""What the first event of a repeated training of a skill folder says, or the one that continues it.
+"""
 _TESTS_OF_A_RUN: Final = 1_000
 
 # The records of decisions, from which a run's state is rebuilt.
@@ -149,7 +151,8 @@ class LinesRecord(JsonRecord):
         gain: The gain that is expected of taking lines out.
         characters: By how much the skill is shorter.
         rollouts: Rollouts for it.
-        version: The version without the lines; ``None`` if all stay.
+        version: The version without the lines, 0 if the initial skill is left; ``None`` if all
+            stay.
     """
 
     step: int
@@ -165,14 +168,21 @@ class LinesRecord(JsonRecord):
     def sentence(self) -> str:
         """Say what was taken out, and what that gains."""
         said = []
-        if self.judged:
+        if self.judged and not self.gone:
+            said.append(
+                f"All {self.judged} lines that came in with others stay ({self.rollouts} rollouts)"
+            )
+        elif self.judged:
             said.append(
                 f"{len(self.gone)} of {self.judged} lines that came in with others do not help and "
                 f"are taken out (expected gain {self.gain:+.3f}, {self.rollouts} rollouts)"
             )
         if self.twice:
-            said.append(f"{len(self.twice)} lines were there twice")
-        return f"{'; '.join(said)}; the skill is {self.characters:,} characters shorter."
+            count = len(self.twice)
+            said.append(f"{count} repeated line{' is' if count == 1 else 's are'} taken out")
+        if self.characters > 0:
+            said.append(f"the skill is {self.characters:,} characters shorter")
+        return f"{'; '.join(said)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +459,7 @@ class TrainState:
     def _after_end(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after an event that is no decision of a gate."""
         if kind == Kind.CONTINUED:
-            return self._continued()
+            return self._continued(payload)
         if kind == Kind.LINES:
             found = LinesRecord.from_dict(payload)
             now = self.skill_version if found.version is None else found.version
@@ -465,11 +475,11 @@ class TrainState:
         left = None if version == proven else proven
         return replace(self, best_version=version, restored_from=left)
 
-    def _continued(self) -> Self:
+    def _continued(self, payload: dict[str, Any]) -> Self:
         """Return the state of a run that continues; what was not decided is tested again."""
         is_decided = self.final is None or self.final.decision is not Decision.UNDECIDED
         return replace(
-            self,
+            self.sharing(payload),
             finished=False,
             cut_by_budget=0,
             final=self.final if is_decided else None,
@@ -477,6 +487,13 @@ class TrainState:
             report=None,
             confirmation=None,
         )
+
+    def sharing(self, facts: Mapping[str, Any]) -> Self:
+        """Return the state with the share of a repeated training, if facts name one."""
+        if LEVEL not in facts:
+            return self
+        ledger = replace(self.ledger, total=facts[LEVEL])
+        return replace(self, ledger=ledger, repeat=facts[REPEAT])
 
     def _after_step(self, record: StepRecord) -> Self:
         judged = self.judged(record, record.skill_version)
@@ -549,7 +566,4 @@ def beginning(config: RunConfig, store: RunStore) -> TrainState:
     memory = StepMemory(across_epochs=config.optimizer.memory_across_epochs)
     ledger = config.ledger(train_tasks(store) or 1)
     made = store.events(MADE)
-    facts = made[0].payload if made else {}
-    if LEVEL in facts:
-        ledger = replace(ledger, total=facts[LEVEL])
-    return TrainState(memory, ledger, repeat=facts.get(REPEAT, 0))
+    return TrainState(memory, ledger).sharing(made[0].payload if made else {})

@@ -41,6 +41,7 @@ from skillwright.jobs.text.gate import (
     release,
     run_release_test,
 )
+from skillwright.jobs.text.repeats import share_of_repeat
 from skillwright.jobs.text.spending import can_update, next_move, step_read
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.step import take_step
@@ -108,7 +109,9 @@ async def train(run: TrainParts, folder: RunFolder) -> TrainReport:
     if state.finished:
         if not state.continues_under(run.config.budget):
             return _report(run.store, state)
-        state = write_down(run.store, state, Kind.CONTINUED, {"steps": state.last_step})
+        # Other trainings of its skill folder took no account of a run that had tested nothing.
+        share = {} if state.tested else share_of_repeat(run.config, folder.path)
+        state = write_down(run.store, state, Kind.CONTINUED, {"steps": state.last_step, **share})
     for epoch in range(1, run.config.train.epochs + 1):
         state = await _live_epoch(run, state, epoch, folder)
         if state.last_step < epoch * run.steps_per_epoch:
