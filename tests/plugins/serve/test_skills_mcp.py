@@ -294,6 +294,11 @@ async def test_a_skill_that_cannot_be_offered_whole_is_left_out_with_the_reason(
     (skills / "digits" / "SKILL.md").write_text(
         f"---\nname: digits\ndescription: D.\nmetadata:\n  n: {'7' * 5_000}\n---\nB\n"
     )
+    items = "".join(f"  k{at}: [x]\n" for at in range(900))
+    (skills / "bracketed").mkdir()
+    (skills / "bracketed" / "SKILL.md").write_text(
+        f"---\nname: bracketed\ndescription: D.\nmetadata:\n{items}---\nB\n"
+    )
     write_folder(skills, "another-name")
     server = server_of(skills)
     listed = await result(server, "skills/list")
@@ -310,6 +315,7 @@ async def test_a_skill_that_cannot_be_offered_whole_is_left_out_with_the_reason(
         "another-name": "not the folder's name",
     }.items():
         assert why in left_out[name]
+    assert left_out["bracketed"].count("brackets and braces are refused") == 5
     found = await result(server, "tools/call", name="find_skill", arguments={"query": "x"})
     assert set(found["structuredContent"]["left_out"]) == set(left_out)
     assert (await error(server, "resources/read", uri="skill://linked/SKILL.md"))["code"] == -32602

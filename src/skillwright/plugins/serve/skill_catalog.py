@@ -206,7 +206,7 @@ class Catalog:
             return known[1]
         text = read_text(folder / SKILL_FILE, "skill file")
         if broken := errors(text, folder):
-            raise DataError(f"clients would refuse it: {'; '.join(broken)}")
+            raise DataError(f"clients would refuse it: {'; '.join(broken[:5])}")
         inner = folder.relative_to(self.folder).parts
         root = SCHEME + _quoted(inner or (folder.name,))
         files = tuple(
