@@ -109,3 +109,10 @@ async def test_a_gain_that_is_not_proven_promises_nothing(drawn_duel):
     duel = drawn_duel({task: [(1.0, 1.0)] for task in IDS})
     verdict = await judged(duel, Terms(seen=seen_of(20), repeats=False))
     assert (verdict.decision, verdict.expected) == (Decision.REJECT, None)
+
+
+def test_a_few_draws_of_an_edit_leave_doubt_about_all_tasks_together(tested):
+    drawn = {task: (float(at < 6), 1) for at, task in enumerate(IDS[10:22])}
+    seen = (seen_of()[0], Seen(drawn, accepted=True))
+    found = expected_gain(IDS, seen, measure_effect(tested(40)), {})
+    assert found.low <= 0.6 <= found.high  # half of twelve mended, and all 30 in the test

@@ -44,8 +44,9 @@ def expected_gain(
     """Estimate the gain of the current skill over the initial one on further tasks.
 
     The belief of the steps is carried on as a joint distribution of each task's success rates
-    under the two skills, so that a task that no edit touched gains nothing. Its mean, which may be
-    wrong by `MISFIT` of the gain besides, and the measured gain are weighted by their variances.
+    under the two skills, so that a task that no edit touched gains nothing. Its mean and the
+    measured gain are weighted by their variances. That of the mean has the doubt about how many
+    tasks each edit mends, which all tasks share, and it may be wrong by `MISFIT` of the gain.
 
     Args:
         task_ids: The val tasks.
@@ -70,7 +71,7 @@ def expected_gain(
     doubt = float(((joint * _GAIN**2).sum((1, 2)) - gains**2).mean())
     means = cluster_means(dict(zip(task_ids, gains.tolist(), strict=True)), clusters).values()
     believed, between, count = fmean(means), pvariance(means) + doubt, len(means)
-    unsure = doubt / count + (MISFIT * believed) ** 2
+    unsure = doubt / count + current.belief.variance + (MISFIT * believed) ** 2
     unseen = max(1 / max(measured.clusters, 1) - 1 / count, 0.0)  # where not all tasks were drawn
     noise = current.belief.within / max(measured.pairs, 1) + between * unseen
     weight = unsure / (unsure + noise)
