@@ -105,7 +105,9 @@ def rollouts_left(run: TrainParts, state: TrainState, replayed: int = 0) -> int 
     left += replayed
     evaluation, sizes = run.config.evaluation, run.bench.sizes
     blank = not run.store.skill(0).strip()
-    sealed = (sizes.test or 0) * skills_tested(run.config, starts_blank=blank)
+    # Adapters may not say how many test tasks they build; then as many as val are held back.
+    tested = (sizes.val if sizes.test is None else sizes.test) or 0
+    sealed = tested * skills_tested(run.config, starts_blank=blank)
     kept = skills_confirmed(run.config, starts_blank=blank) * evaluation.confirm_tasks
     if not evaluation.test or state.report is not None:
         sealed = 0
