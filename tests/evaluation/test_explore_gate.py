@@ -227,7 +227,7 @@ async def test_agents_that_answer_alike_are_judged_by_the_sum_of_gains(drawn_due
     duel = drawn_duel(tasks(*results))
     base = Seen({f"t{n}": (old, 1) for n, (old, _) in enumerate(results)})
     verdict = await judged(duel, terms=Terms(seen=(base,)))
-    if "answers alike" in verdict.reason:
+    if "scored alike" in verdict.reason:
         assert verdict.rollouts == len(results) + min(12, len(results))
         assert verdict.accepted == (results.count(WIN) > results.count(LOSS))
     else:  # few of the 12 repeated tasks were expected to vary
@@ -239,7 +239,7 @@ async def test_equal_rewards_tell_little_where_nearly_all_are_0(drawn_duel):
     duel = drawn_duel(tasks(*[MISS] * 36, *[TIE] * 4))
     seen = (Seen({name: (float(n >= 36), 1) for n, name in enumerate(duel.task_ids)}),)
     verdict = await judged(duel, terms=Terms(seen=seen))
-    assert "answers alike" not in verdict.reason
+    assert "scored alike" not in verdict.reason
     # Whether answers vary is asked twice at most.
     for _ in range(2):
         seen += (verdict.seen,)
