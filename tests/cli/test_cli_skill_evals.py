@@ -140,7 +140,7 @@ def test_the_skill_of_the_examples_is_trained_and_exported_offline(cli, tmp_path
     assert "pass    evidence" in cli("verify", skill).stdout
     report = json.loads(cli("resume", "router", "--json").stdout)["test"]["tables"]
     rates = {name: one["overall"]["success_rate"] for name, one in report.items()}
-    assert rates["initial"] < 0.4 < 0.6 < rates["best"]
+    assert rates["initial"] < 0.2 < 0.4 < rates["best"]
 
 
 def test_the_skills_own_folder_is_no_place_for_runs(cli, folder, monkeypatch):

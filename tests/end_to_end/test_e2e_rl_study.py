@@ -315,7 +315,7 @@ def opened(part, results, folder):
     """Write down that the test of each result was opened, and return the folder."""
     for one in results:
         name = part("study.ablations").run_name(one["arm"], one["seed"])
-        part("books").note_opening(folder, name, one["made_by"])
+        part("measuring.books").note_opening(folder, name, one["made_by"])
     return folder
 
 

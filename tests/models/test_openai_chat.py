@@ -244,7 +244,7 @@ async def test_an_endpoint_that_never_recovers_is_given_up(mock_openai, make_cha
 
 async def test_an_attempt_that_takes_too_long_is_cut_and_tried_again(mock_openai, make_chat):
     mock_openai.next(hold(asyncio.Event()))
-    answer = await make_chat(timeout_s=0.05).complete(HELLO, purpose=Purpose.CHECK)
+    answer = await make_chat(timeout_s=0.5).complete(HELLO, purpose=Purpose.CHECK)
     assert answer.usage.failed_calls == 1
     await mock_openai.until(lambda server: server.in_flight == 0)
 

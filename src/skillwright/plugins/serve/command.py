@@ -81,9 +81,7 @@ def serve(  # noqa: PLR0913 - each is an option
     with exit_codes():
         if mcp:
             _refuse_mcp_with(policy, upstream, bank, skill)
-            if port is None and (host != HOST or key_env):
-                raise UsageError("--host and --key-env are for HTTP; add --port, such as --port 0")
-            place = None if port is None else (host, port)
+            place = _place_of(host, port, key_env)
             with _offered(policy, root, env, search_settings(overrides).bank) as server:
                 _serve_skills(server, replies, place, key_env, silent_s)
             return
@@ -114,6 +112,12 @@ def _refuse_mcp_with(policy: str, upstream: str, bank: str, skill: str) -> None:
             "with --mcp name what is offered, without --upstream, --bank and --skill: "
             "`skillwright serve --mcp SKILLS`, a folder of skills, a run, or a bank"
         )
+
+
+def _place_of(host: str, port: int | None, key_env: str) -> tuple[str, int] | None:
+    if port is None and (host != HOST or key_env):
+        raise UsageError("--host and --key-env are for HTTP; add --port, such as --port 0")
+    return None if port is None else (host, port)
 
 
 def _refuse_without_answerer(policy: str, upstream: str) -> None:
