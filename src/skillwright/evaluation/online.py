@@ -61,9 +61,12 @@ class ErrorBudget:
 
     def __str__(self) -> str:
         """Say in words which test is next, its level, and what is left."""
+        return self._said(self.level, self.left)
+
+    def _said(self, level: float, left: float) -> str:
         return (
             f"release test {len(self.levels) + 1} of an error budget that all of them share, at "
-            f"level {self.level:.2g}; {self.left:.2g} is left of it (alpha {self.alpha:g})"
+            f"level {level:.2g}; {left:.2g} is left of it (alpha {self.alpha:g})"
         )
 
     def explained(self, verdict: Verdict) -> Verdict:
@@ -75,8 +78,7 @@ class ErrorBudget:
             levels=(*self.levels, verdict.alpha),
             released=(*self.released, verdict.accepted),
         ).left
-        said = (
-            f"This was release test {len(self.levels) + 1} of an error budget that all of them "
-            f"share, at level {verdict.alpha:.2g}; {left:.2g} is left of it (alpha {self.alpha:g})."
+        return replace(
+            verdict,
+            reason=f"{verdict.reason.rstrip('.')}. This was {self._said(verdict.alpha, left)}.",
         )
-        return replace(verdict, reason=f"{verdict.reason.rstrip('.')}. {said}")

@@ -6,7 +6,6 @@ nothing go, if there are enough draws to tell. Adapters and agents that answer a
 skills only. Of equal lines under one heading, one stays.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +21,13 @@ from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import TextBench, terms_of
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
-from skillwright.jobs.text.sections import Section, split_document, without_sections
+from skillwright.jobs.text.sections import (
+    HEADING,
+    ITEM,
+    Section,
+    split_document,
+    without_sections,
+)
 from skillwright.jobs.text.spending import (
     current_skill,
     line_draws,
@@ -37,9 +42,6 @@ from skillwright.jobs.text.wiring import TrainParts
 
 if TYPE_CHECKING:
     from skillwright.evaluation.gates.lines import Bundle
-
-_HEADING = re.compile(r"^#{1,6}\s")
-_MARK = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,12 @@ def _lines_of(text: str) -> list[_Line]:
     found = []
     for section in split_document(text, by_item=True):
         first = section.first_line - 1
-        while _HEADING.match(written[first]) or not written[first].strip():
+        while HEADING.match(written[first]) or not written[first].strip():
             first += 1
         lines = written[first : section.last_line]
         if section.last_line <= end and not lines[0].startswith("<!--"):
-            words = " ".join(_MARK.sub("", "\n".join(lines)).split())
-            above = filter(_HEADING.match, reversed(written[:first]))
+            words = " ".join(ITEM.sub("", "\n".join(lines)).split())
+            above = filter(HEADING.match, reversed(written[:first]))
             found.append(_Line(section, words.casefold(), next(above, "").strip().casefold()))
     return found
 

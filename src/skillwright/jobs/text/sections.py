@@ -18,8 +18,8 @@ from skillwright.core.skill import (
     without_markers,
 )
 
-_HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
-_ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+")
+HEADING: Final = re.compile(r"^(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
+ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+")
 _FENCE: Final = re.compile(r"^\s*(```+|~~~+)")
 _COARSE: Final = 0.5
 """A section with more than this share of the words is too coarse, and is split into items."""
@@ -143,13 +143,13 @@ def _blocks(text: str) -> Iterator[_Block]:
         if first in regions:
             number = regions[first]
             yield _Block("region", first, number, _name("\n".join(lines[first - 1 : number])))
-        elif heading := _HEADING.match(line):
+        elif heading := HEADING.match(line):
             number = first
             title = heading[2][:_TITLE_CHARS]
             yield _Block("heading", first, first, title, len(heading[1]))
         elif line.strip():
             number = _end_of_text(lines, number, set(regions))
-            title = _ITEM.sub("", line).strip()[:_TITLE_CHARS]
+            title = ITEM.sub("", line).strip()[:_TITLE_CHARS]
             # A horizontal rule (`---`) has no content.
             yield _Block("text", first, number, title if any(map(str.isalnum, title)) else "")
         else:
@@ -181,7 +181,7 @@ def _after_front_matter(lines: Sequence[str]) -> int:
 
 def _end_of_text(lines: Sequence[str], start: int, stops: Collection[int]) -> int:
     """Return the last line (from 1) of an item or paragraph that begins at an index."""
-    item = _ITEM.match(lines[start])
+    item = ITEM.match(lines[start])
     indent = len(item[1]) if item else 0
     fence, last = "", start
     for index in range(start, len(lines)):
@@ -191,7 +191,7 @@ def _end_of_text(lines: Sequence[str], start: int, stops: Collection[int]) -> in
             fence = "" if fence else mark[1]
         elif not fence and index > start:
             inside = item is not None and len(line) - len(line.lstrip()) > indent
-            begins = _HEADING.match(line) or _ITEM.match(line) or not lines[index - 1].strip()
+            begins = HEADING.match(line) or ITEM.match(line) or not lines[index - 1].strip()
             if index + 1 in stops or (line.strip() and begins and not inside):
                 break
             if not line.strip() and item is None:
