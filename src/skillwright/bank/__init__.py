@@ -90,11 +90,7 @@ from skillwright.bank.source import (
 )
 from skillwright.bank.store.store import BankDiff, BankStore
 from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
-from skillwright.bank.teaching.distill import (
-    DistillAmounts,
-    DistillSettings,
-    distill,
-)
+from skillwright.bank.teaching.distill import DistillAmounts, DistillSettings, distill
 from skillwright.bank.teaching.evolve import (
     CategorySuccess,
     Evolution,
@@ -106,17 +102,8 @@ from skillwright.bank.teaching.evolve import (
     shown_change,
     success_by_category,
 )
-from skillwright.bank.teaching.teacher import (
-    Teacher,
-    TeacherDown,
-    TeacherFault,
-)
-from skillwright.bank.triggers import (
-    Described,
-    TaskWords,
-    describe,
-    trigger_test,
-)
+from skillwright.bank.teaching.teacher import Teacher, TeacherDown, TeacherFault
+from skillwright.bank.triggers import Described, TaskWords, describe, trigger_test
 from skillwright.core import BankSkill as BankSkill
 
 __all__ = [

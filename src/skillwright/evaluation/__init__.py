@@ -8,10 +8,7 @@ from skillwright.evaluation.gates.base import Gate, alpha_lines, power_text, why
 from skillwright.evaluation.gates.bounds import BoundedGain, bound_gain, least_margin
 from skillwright.evaluation.gates.chosen import Choice, choices, chosen_p_value
 from skillwright.evaluation.gates.judging import Terms, tasks_needed
-from skillwright.evaluation.gates.non_inferiority import (
-    NonInferiorityTest,
-    non_inferiority_power,
-)
+from skillwright.evaluation.gates.non_inferiority import NonInferiorityTest, non_inferiority_power
 from skillwright.evaluation.gates.release import (
     RELEASE_DRAWS_FROM,
     RELEASE_PHASE,

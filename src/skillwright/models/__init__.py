@@ -25,11 +25,7 @@ from skillwright.models.http.wire import ContextOverflow, EndpointFault
 from skillwright.models.prices import Prices
 from skillwright.models.registry import dialect_of, make_model
 from skillwright.models.skill_md import render_skill_md
-from skillwright.models.structured import (
-    ask_json,
-    extract_json,
-    parse_reply,
-)
+from skillwright.models.structured import ask_json, extract_json, parse_reply
 from skillwright.models.validation import explain_validation_error
 from skillwright.models.weights import (
     LocalWeights,

@@ -39,12 +39,7 @@ from skillwright.policy.groups import (
     step_advantages,
     teach,
 )
-from skillwright.policy.sft import (
-    Coverage,
-    contexts_of,
-    demonstrations,
-    train,
-)
+from skillwright.policy.sft import Coverage, contexts_of, demonstrations, train
 from skillwright.policy.update import (
     GrpoLoss,
     GrpoObjective,

@@ -29,6 +29,7 @@ from skillwright.jobs.text.history import decision_text as decision_text
 from skillwright.jobs.text.history import past_events as past_events
 from skillwright.jobs.text.history import release_lines as release_lines
 from skillwright.jobs.text.launch import Run as Run
+from skillwright.jobs.text.launch import begin_run as begin_run
 from skillwright.jobs.text.launch import has_scripted_models as has_scripted_models
 from skillwright.jobs.text.launch import open_run as open_run
 from skillwright.jobs.text.launch import read_plan as read_plan

@@ -15,13 +15,7 @@ from skillwright.plugins.sessions.logs.reading import (
     default_folders,
     read_sessions,
 )
-from skillwright.plugins.sessions.logs.requests import (
-    Attempt,
-    Check,
-    Outcome,
-    Request,
-    requests_of,
-)
+from skillwright.plugins.sessions.logs.requests import Attempt, Check, Outcome, Request, requests_of
 
 __all__ = [
     "Attempt",
