@@ -16,6 +16,7 @@ from skillwright.core import Purpose
 from skillwright.core.fence import json_block
 from skillwright.core.skill import body
 from skillwright.textopt.context import StepContext, StepSettings
+from skillwright.textopt.edit_shapes import passage
 from skillwright.textopt.optimizer import Call, Optimizer, RepairReply, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal, as_in
 from skillwright.textopt.update import REPAIRED, EditOutcome, Update, apply_proposals
@@ -175,6 +176,7 @@ class _Reader:
         if not isinstance(target, str) or not target:
             return None
         target = as_in(self._text, target)
+        target = target if target in self._text else passage(self._text, target) or target
         if target not in self._text:
             self.notes.append(f"{proposal.id}: the new anchor is not in the document either")
             return None
