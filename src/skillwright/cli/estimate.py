@@ -23,13 +23,7 @@ from skillwright.cli.words import make_console, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Stage, Stages, read_initial_skill
-from skillwright.jobs.text import (
-    Estimate,
-    EvalPlan,
-    estimate,
-    estimate_evaluation,
-    usual_trials,
-)
+from skillwright.jobs.text import Estimate, EvalPlan, estimate, estimate_evaluation, usual_trials
 from skillwright.jobs.weights import RlEstimate, estimate_rl, supervised
 
 out = make_console()

@@ -11,13 +11,7 @@ from rich.table import Table
 from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.words import make_console
 from skillwright.core import DataError
-from skillwright.models import (
-    Backend,
-    LocalWeights,
-    list_backends,
-    read_gguf,
-    weights_at_hand,
-)
+from skillwright.models import Backend, LocalWeights, list_backends, read_gguf, weights_at_hand
 from skillwright.models.gguf import template_beside
 from skillwright.models.weights import EXAMPLE
 

@@ -5,13 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from skillwright.core import (
-    EpisodeResult,
-    EpisodeSpec,
-    ModelError,
-    SkillSource,
-    Turn,
-)
+from skillwright.core import EpisodeResult, EpisodeSpec, ModelError, SkillSource, Turn
 
 
 class EngineDown(ModelError):

@@ -3,11 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from skillwright.core import (
-    DataError,
-    EpisodeResult,
-    EpisodeSpec,
-)
+from skillwright.core import DataError, EpisodeResult, EpisodeSpec
 from skillwright.core.jsonio import digest, text_digest
 from skillwright.rollout.limits import Limits
 from skillwright.rollout.prompt import PromptStyle

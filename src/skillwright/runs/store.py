@@ -19,9 +19,7 @@ from skillwright.runs.archive import Archive, to_json
 from skillwright.runs.calls import CallTable, UsageTable
 from skillwright.runs.database import Database
 from skillwright.runs.episodes import EpisodeTable
-from skillwright.runs.learning import (
-    LearningTable,
-)
+from skillwright.runs.learning import LearningTable
 
 _COUNTED = ("turns", "calls", "skills", "patches", "edits", "verdicts", "events")
 

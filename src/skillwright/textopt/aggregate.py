@@ -24,14 +24,7 @@ from skillwright.textopt.optimizer import (
     skill_section,
     user_message,
 )
-from skillwright.textopt.proposal import (
-    AnalystFault,
-    ItemForm,
-    Proposal,
-    item_form,
-    label,
-    united,
-)
+from skillwright.textopt.proposal import AnalystFault, ItemForm, Proposal, item_form, label, united
 from skillwright.textopt.reflect import AnalystPatch
 
 SIDES: tuple[SourceType, ...] = get_args(SourceType)

@@ -23,13 +23,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, EpisodeResult
 from skillwright.core.jsonio import digest
 from skillwright.datasets import EvolutionTasks, StudyTasks
-from skillwright.evaluation import (
-    ErrorBudget,
-    Verdict,
-    choices,
-    release_draws,
-    why_hopeless,
-)
+from skillwright.evaluation import ErrorBudget, Verdict, choices, release_draws, why_hopeless
 from skillwright.jobs.bank.session import BankSession, bank_session, study
 from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
 from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged

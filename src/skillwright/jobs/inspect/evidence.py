@@ -27,15 +27,7 @@ from skillwright.core import (
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode, digest, dumps, text_digest
 from skillwright.core.seeds import derive_seed
 from skillwright.core.skill_file import SKILL_FILE
-from skillwright.evaluation import (
-    AlphaLedger,
-    Decision,
-    Gate,
-    Look,
-    ReleaseTest,
-    Terms,
-    Verdict,
-)
+from skillwright.evaluation import AlphaLedger, Decision, Gate, Look, ReleaseTest, Terms, Verdict
 
 FORMAT: Final = "skillwright.evidence"
 VERSION: Final = 1

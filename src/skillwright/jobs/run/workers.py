@@ -14,10 +14,7 @@ from skillwright.core.waits import waiting
 from skillwright.jobs.run.models import MakeModel, paths_named, texts_in
 from skillwright.jobs.run.tasks import is_adapter, side_models
 from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of
-from skillwright.rollout import (
-    Engine,
-    LocalEngine,
-)
+from skillwright.rollout import Engine, LocalEngine
 from skillwright.rollout.workers import Workers, worker_engine
 
 

@@ -6,14 +6,7 @@ from typing import Any, Literal, Protocol, Self
 
 from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
-from skillwright.evaluation import (
-    AlphaLedger,
-    Score,
-    ScoreTable,
-    SplitReport,
-    Verdict,
-    why_refuted,
-)
+from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict, why_refuted
 from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import Event
 from skillwright.jobs.run.resume import rebuild

@@ -172,10 +172,7 @@ def _language_model(
         return learned
     with waiting("loading transformers", f"model {policy.model} is loaded"):
         # The import takes a second; a scorer does not need it.
-        from skillwright.policy.hf import (
-            HfPolicy,
-            HfSettings,
-        )
+        from skillwright.policy.hf import HfPolicy, HfSettings
 
     engine: Any = None
     if policy.sampler != "own":

@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from skillwright.core import (
-    DataError,
-    Message,
-    PlainSkill,
-    SkillContext,
-    SkillSource,
-    Task,
-)
+from skillwright.core import DataError, Message, PlainSkill, SkillContext, SkillSource, Task
 from skillwright.core.jsonio import dumps
 from skillwright.envs import spec
 from skillwright.plugins.skyrl.envs import (

@@ -38,12 +38,7 @@ from skillwright.policy.hf.loading import (
     with_adapter,
     with_weights,
 )
-from skillwright.policy.hf.model import (
-    SAMPLING_MEMORY,
-    TRAINING_MEMORY,
-    HfSettings,
-    Weights,
-)
+from skillwright.policy.hf.model import SAMPLING_MEMORY, TRAINING_MEMORY, HfSettings, Weights
 from skillwright.policy.hf.sampling import (
     Answer,
     Decoding,
