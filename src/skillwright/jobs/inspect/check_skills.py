@@ -270,9 +270,6 @@ def _content(task: Task) -> str:
     return digest({name: value for name, value in task.extras.items() if name != CLUSTER})
 
 
-# Git.
-
-
 def at_revision(path: Path, revision: str, config: RunConfig) -> NamedSkill:
     """Read a skill as it was at a revision of the git repository that holds it.
 

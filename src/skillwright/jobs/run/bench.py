@@ -179,9 +179,6 @@ class Bench(Protocol):
         """
 
 
-# The bench of our own environments.
-
-
 @dataclass(frozen=True, slots=True)
 class Longitudinal:
     """Settings of the comparison of two skills in an epoch update."""
