@@ -52,11 +52,11 @@ from skillwright.bank.formats.skillrl import read_memories as read_memories
 from skillwright.bank.formats.skillrl import read_skillrl as read_skillrl
 from skillwright.bank.formats.skillrl import to_skillrl as to_skillrl
 from skillwright.bank.lint.lint import Finding as Finding
+from skillwright.bank.lint.lint import Severity as Severity
 from skillwright.bank.lint.lint import Sources as Sources
 from skillwright.bank.lint.lint import is_clean as is_clean
 from skillwright.bank.lint.lint import lint as lint
 from skillwright.bank.lint.lint import refuse_unsafe as refuse_unsafe
-from skillwright.bank.lint.rules import Severity as Severity
 from skillwright.bank.measure import AtDelta as AtDelta
 from skillwright.bank.measure import Calibration as Calibration
 from skillwright.bank.measure import Compression as Compression

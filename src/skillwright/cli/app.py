@@ -174,12 +174,7 @@ COMMANDS = (
         "Show runs in a browser: tasks, verdicts, skills, episodes, costs; local.",
         _INSPECT,
     ),
-    (
-        "report",
-        "view:report",
-        "Write a run as one HTML file, or as Markdown.",
-        _INSPECT,
-    ),
+    ("report", "view:report", "Write a run as one HTML file, or as Markdown.", _INSPECT),
     ("config", "training:config_app", "Look at configurations.", _INSPECT),
     (
         "regrade",

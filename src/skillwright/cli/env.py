@@ -92,13 +92,7 @@ def check(  # noqa: PLR0913 - each is an option
         given: list[Any] = [_json_object(text, "--extras") for text in extras]
         if items is not None:
             given += [task.extras for task in tasks_in_file(name, items, config)]
-        report = check_env(
-            name,
-            extras_list=given or None,
-            env_config=config,
-            fuzz=fuzz,
-            seed=seed,
-        )
+        report = check_env(name, extras_list=given or None, env_config=config, fuzz=fuzz, seed=seed)
     if as_json:
         typer.echo(json.dumps(report.to_dict()))
     else:

@@ -86,8 +86,7 @@ def init(  # noqa: PLR0913 - each is an option
         typer.Option(metavar="COLUMN", help="The column by which results are shown; - for none."),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(help="Model for target and optimizer, such as gpt-5.5."),
+        str | None, typer.Option(help="Model for target and optimizer, such as gpt-5.5.")
     ] = None,
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="URL of that model's endpoint.")

@@ -25,9 +25,7 @@ _ABLE = 1_000_000_000  # parameters
 
 
 @app.command("list")
-def list_(
-    as_json: AsJson = False,
-) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List the backends for models, and the weights that ``local`` finds.
 
     Weights are those of installed packages, the GGUF files of this folder, and those in the cache

@@ -245,8 +245,7 @@ def own_up(console: Console, scripted: bool) -> None:
     """Print a notice if a scripted model took part."""
     if scripted:
         console.print(
-            "Scripted models took part: the numbers only show that the loop works.",
-            style="yellow",
+            "Scripted models took part: the numbers only show that the loop works.", style="yellow"
         )
 
 

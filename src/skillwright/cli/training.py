@@ -137,8 +137,7 @@ def train(  # noqa: PLR0913 - each is an option
     ] = None,
     parity: Annotated[bool, typer.Option("--parity", help="Use SkillOpt's defaults.")] = False,
     seeds: Annotated[
-        int | None,
-        typer.Option(min=2, metavar="N", help="Train with N seeds, and summarize."),
+        int | None, typer.Option(min=2, metavar="N", help="Train with N seeds, and summarize.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -19,8 +19,7 @@ from skillwright.jobs.text import release_lines, restore_version
 out = make_console()
 _COLORS = {"kept": "green", "dropped": "red", "undecided": "yellow"}
 Version = Annotated[
-    str,
-    typer.Argument(metavar="RUN@VERSION", help="A number, best or current, as in demo@3."),
+    str, typer.Argument(metavar="RUN@VERSION", help="A number, best or current, as in demo@3.")
 ]
 
 
@@ -90,8 +89,7 @@ def _print_text(text: str) -> None:
 
 def restore(
     version: Annotated[
-        str,
-        typer.Argument(metavar="RUN@VERSION", help="The version to release, as in demo@3."),
+        str, typer.Argument(metavar="RUN@VERSION", help="The version to release, as in demo@3.")
     ],
     root: Root = DEFAULT_ROOT,
 ) -> None:

@@ -115,10 +115,7 @@ def _decoded_whole(text: str) -> str:
     if "{" not in text and "\uff5b" in text:
         strings = f"({_STRINGS[chr(34)]})|[\uff5b\uff5d\uff3b\uff3d\uff1a\uff0c]"
         found = re.sub(
-            strings,
-            lambda one: one[1] or one[0].translate(_WIDE),
-            found or text,
-            flags=re.DOTALL,
+            strings, lambda one: one[1] or one[0].translate(_WIDE), found or text, flags=re.DOTALL
         )
     return found
 

@@ -140,12 +140,7 @@ async def ask_json(
 ) -> Reply:
     """Ask for a JSON object; see `ask_for_reply`."""
     read = await ask_for_reply(
-        model,
-        messages,
-        reply_type,
-        sampling=sampling,
-        purpose=purpose,
-        repair_rounds=repair_rounds,
+        model, messages, reply_type, sampling=sampling, purpose=purpose, repair_rounds=repair_rounds
     )
     return read.value
 

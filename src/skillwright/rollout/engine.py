@@ -46,7 +46,6 @@ class Engine(Protocol):
             EngineDown: Too many episodes failed.
             UsageError: An environment cannot be built as asked.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,6 @@ class Observer(Protocol):
 
     def on_turn(self, event: TurnFinished) -> None:
         """Called after every turn."""
-        ...
 
     def on_episode(self, event: EpisodeFinished) -> None:
         """Called once per episode; an episode requested twice at the same time is reported once."""
-        ...

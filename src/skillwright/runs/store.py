@@ -106,8 +106,7 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
         """
         body = to_json(self._redactor.facts(dict(payload)))
         return self._database.write(
-            "INSERT INTO events (kind, payload, time) VALUES (?, ?, ?)",
-            (kind, body, self._clock()),
+            "INSERT INTO events (kind, payload, time) VALUES (?, ?, ?)", (kind, body, self._clock())
         )
 
     def events(self, kind: str | None = None, *, after: int = 0) -> list[Event]:

@@ -67,10 +67,7 @@ class EvolutionRound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        return {
-            **asdict(self),
-            "verdict": self.verdict.to_dict() if self.verdict else None,
-        }
+        return {**asdict(self), "verdict": self.verdict.to_dict() if self.verdict else None}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

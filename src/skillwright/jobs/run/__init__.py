@@ -69,6 +69,7 @@ from skillwright.jobs.run.progress import RunStarted as RunStarted
 from skillwright.jobs.run.progress import Scored as Scored
 from skillwright.jobs.run.progress import StageStarted as StageStarted
 from skillwright.jobs.run.progress import StepDecided as StepDecided
+from skillwright.jobs.run.resources import Placement as Placement
 from skillwright.jobs.run.resume import REGRADED as REGRADED
 from skillwright.jobs.run.resume import SESSION as SESSION
 from skillwright.jobs.run.resume import SESSION_ENDED as SESSION_ENDED
@@ -96,4 +97,3 @@ from skillwright.jobs.run.turn_ends import Cause as Cause
 from skillwright.jobs.run.turn_ends import NotMeasured as NotMeasured
 from skillwright.jobs.run.turn_ends import TurnEnds as TurnEnds
 from skillwright.jobs.run.turn_ends import top_causes as top_causes
-from skillwright.jobs.run.workers import Placement as Placement

@@ -119,11 +119,7 @@ def build_first(env: EnvSection, task: Task) -> TextEnv:
 
 
 async def ask_if_ready(
-    llm: ModelConfig,
-    client: HttpClient,
-    make: MakeModel = make_model,
-    *,
-    tools: Tools = (),
+    llm: ModelConfig, client: HttpClient, make: MakeModel = make_model, *, tools: Tools = ()
 ) -> str:
     """Ask a model whether it answers; a scripted model always does.
 

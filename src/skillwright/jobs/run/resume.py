@@ -24,7 +24,6 @@ class Rebuilt(Protocol):
 
     def after(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after one more event; events of other kinds change nothing."""
-        ...
 
 
 StateT = TypeVar("StateT", bound=Rebuilt)

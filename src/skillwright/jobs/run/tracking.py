@@ -203,10 +203,7 @@ class Measures:
             **self.used(),
             **self.faults(),
         }
-        return [
-            numbers("step", event.step, values),
-            *self._texts("", event),
-        ]
+        return [numbers("step", event.step, values), *self._texts("", event)]
 
     def _epoch(self, event: EpochEnded) -> list[Update]:
         measured = verdict_values(event.verdict)
@@ -412,7 +409,6 @@ class Watcher(Protocol):
 
     def on_event(self, event: Any) -> None:
         """Take note of an event; must not block."""
-        ...
 
 
 class Tracking:

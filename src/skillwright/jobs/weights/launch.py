@@ -193,10 +193,7 @@ async def run_rl(
         make_report=make_report,
     )
     with session(run.store):
-        async with (
-            follow as seen,
-            rl_parts(run.config, run.store, seen, make, maker) as parts,
-        ):
+        async with follow as seen, rl_parts(run.config, run.store, seen, make, maker) as parts:
             return await rl(parts, run.folder)
 
 

@@ -494,4 +494,3 @@ class RlCallback(Protocol):
 
     def on_event(self, event: RlEvent) -> None:
         """Receive an event; must not block."""
-        ...

@@ -181,11 +181,7 @@ def read_answer(
 
 
 def to_completion(
-    payload: Any,
-    config: EndpointConfig,
-    request: Mapping[str, Any] = {},
-    *,
-    withheld: bool = False,
+    payload: Any, config: EndpointConfig, request: Mapping[str, Any] = {}, *, withheld: bool = False
 ) -> Completion:
     """Read an answer; a structured refusal becomes its text, with reason ``content_filter``."""
     payload = mapping(payload)

@@ -96,11 +96,7 @@ class HfPolicy:
 
     @classmethod
     def load_pretrained(
-        cls,
-        name: str,
-        settings: HfSettings | None = None,
-        *,
-        start: Path | None = None,
+        cls, name: str, settings: HfSettings | None = None, *, start: Path | None = None
     ) -> Self:
         """Load a model.
 
