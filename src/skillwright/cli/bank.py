@@ -452,8 +452,7 @@ def diff(
 @app.command("calibrate")
 def calibrate_command(
     embedder: Annotated[
-        str,
-        typer.Option(help="lexical, a sentence-transformers model, or URL#model."),
+        str, typer.Option(help="lexical, a sentence-transformers model, or URL#model.")
     ] = "lexical",
     tasks: Annotated[int, typer.Option(min=1, help="Train tasks of each environment.")] = 120,
     as_json: AsJson = False,

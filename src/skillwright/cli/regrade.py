@@ -8,7 +8,7 @@ from rich.table import Table
 
 from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
-from skillwright.cli.words import counted, make_console, print_words
+from skillwright.cli.words import counted, make_console, make_table, print_words
 from skillwright.evaluation import Score
 from skillwright.jobs.inspect import Regraded, RegradeReport
 from skillwright.jobs.inspect import regrade as score_again
@@ -45,9 +45,7 @@ def _show(report: RegradeReport) -> None:
 
 
 def _table(differing: tuple[Regraded, ...]) -> Table:
-    table = Table()
-    for name in ("episode", "task", "draw", "before", "now", "why"):
-        table.add_column(name, overflow="fold")
+    table = make_table("episode", "task", "draw", "before", "now", "why")
     for one in differing:
         now = "-" if one.after is None else f"{one.after:g}"
         numbers = (str(one.draw), f"{one.before:g}", now)

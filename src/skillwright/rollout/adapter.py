@@ -36,11 +36,7 @@ class TextEnvAdapter(EnvAdapter):
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        tasks: Mapping[str, Sequence[Task]],
-        *,
-        success_threshold: float = 1.0,
+        self, engine: Engine, tasks: Mapping[str, Sequence[Task]], *, success_threshold: float = 1.0
     ) -> None:
         self.engine = engine
         self.tasks = {split: tuple(of) for split, of in by_split(tasks).items()}

@@ -303,10 +303,7 @@ def constructor_arguments(
 
 
 async def build_adapter(
-    adapter_type: type[EnvAdapter],
-    cfg: Mapping[str, Any],
-    name: str,
-    around: Around = nullcontext,
+    adapter_type: type[EnvAdapter], cfg: Mapping[str, Any], name: str, around: Around = nullcontext
 ) -> ForeignAdapter:
     """Build an adapter that can run here.
 

@@ -97,7 +97,4 @@ def _messages(system: str, prompt: str, reply: str, right: Any) -> list[Message]
         known = right if isinstance(right, str) else dumps(right)
         parts.append(fenced("task_answer", known))
     parts.append(fenced("task_reply", reply))
-    return [
-        {"role": "system", "content": system},
-        {"role": "user", "content": "\n\n".join(parts)},
-    ]
+    return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}]

@@ -19,12 +19,7 @@ from skillwright.jobs.run.bank_source import (
     bank_work,
     opened_embedder,
 )
-from skillwright.jobs.run.bench import (
-    TextBench,
-    reused,
-    terms_of,
-    text_bench,
-)
+from skillwright.jobs.run.bench import TextBench, reused, terms_of, text_bench
 from skillwright.jobs.run.evolution_round import EvolutionLoop
 from skillwright.jobs.run.launch import model_secrets, read_initial_skill
 from skillwright.jobs.run.memory import StoredCalls

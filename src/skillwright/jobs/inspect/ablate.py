@@ -17,13 +17,7 @@ from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, bound_gain, 
 from skillwright.jobs.inspect.provenance import StoredSkill
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.progress import (
-    Callback,
-    EpisodeFinished,
-    Event,
-    RunStarted,
-    StageStarted,
-)
+from skillwright.jobs.run.progress import Callback, EpisodeFinished, Event, RunStarted, StageStarted
 from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
 from skillwright.jobs.text.estimate import estimate_evaluation
 from skillwright.jobs.text.evaluate import EvalPlan

@@ -224,9 +224,6 @@ def _evidence_of(folder: Path) -> Evidence | None:
         return None
 
 
-# Read the folder, its neighbors, and the requests.
-
-
 def _raw(file: Path) -> str:
     """Read a SKILL.md with its line ends.
 
@@ -361,9 +358,6 @@ def _halves(
     return read, held
 
 
-# Decide whether a request opens the skill.
-
-
 @dataclass(frozen=True, slots=True)
 class _Chooser:
     """Decides which requests open a skill among its rivals; without a model, by their words.
@@ -437,9 +431,6 @@ def _result(spec: EpisodeSpec, found: float | Failure) -> EpisodeResult:
     if isinstance(found, Failure):
         return EpisodeResult(spec, failure=found)
     return EpisodeResult(spec, reward=found)
-
-
-# Write candidates.
 
 
 def _of_words(old: Described, headings: Sequence[str], read: Sequence[Request]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from skillwright.config.load import dump_config, is_rl_config, load_config
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, RunError, StepDuel, Usage
 from skillwright.core.concurrency import together
-from skillwright.core.jsonio import digest
+from skillwright.core.jsonio import digest, encode_fields
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
 from skillwright.jobs.inspect.ablate import MARGIN, Meter
 from skillwright.jobs.run.bench import terms_of
@@ -164,15 +164,9 @@ class LessonReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
-        return {
-            "target": self.target,
-            "trained_with": self.trained_with,
-            "lessons": [one.to_dict() for one in self.lessons],
-            "alpha": self.alpha,
-            "folder": str(self.folder),
-            "rollouts": self.rollouts,
-            "cost_usd": self.usage.cost_usd,
-        }
+        record = encode_fields(self)
+        del record["usage"]
+        return record | {"folder": str(self.folder), "cost_usd": self.usage.cost_usd}
 
 
 async def play_lessons(

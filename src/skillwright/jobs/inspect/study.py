@@ -301,10 +301,7 @@ class StudySummary:
 
 
 async def run_study(
-    study: Study,
-    watch: Watch,
-    make: MakeModel = make_model,
-    make_report: MakeReport | None = None,
+    study: Study, watch: Watch, make: MakeModel = make_model, make_report: MakeReport | None = None
 ) -> StudySummary:
     """Train every seed that is not finished, one after another, and summarize.
 

@@ -26,6 +26,11 @@ from skillwright.jobs.weights.state import restore as restore_rl
 from skillwright.runs import RunFolder, RunStore, list_runs
 from skillwright.runs.folder import CONFIG_NAME
 
+_LISTED = (
+    *("name", "job", "started", "result", "stopped", "episodes", "failures", "usage"),
+    *("turns", "evaluation", "check", "fork", "rl"),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary(ListedRun):
@@ -66,17 +71,10 @@ class RunSummary(ListedRun):
         state = self.state
         record: dict[str, Any] = encode(
             {
-                "name": self.name,
+                **{name: getattr(self, name) for name in _LISTED},
                 "path": str(self.path),
-                "job": self.job,
-                "started": self.started,
                 "finished": self.is_finished,
-                "result": self.result,
-                "stopped": self.stopped,
                 "scripted": self.is_scripted,
-                "episodes": self.episodes,
-                "failures": self.failures,
-                "usage": self.usage,
                 "steps": state.steps if state else [],
                 "epochs": state.epochs if state else [],
                 "ran_out_of_patience": state.ran_out_of_patience if state else False,
@@ -91,11 +89,6 @@ class RunSummary(ListedRun):
                 "test": state and state.report,
                 "confirmation": state and state.confirmation,
                 "mode": self.mode_facts,
-                "turns": self.turns,
-                "evaluation": self.evaluation,
-                "check": self.check,
-                "fork": self.fork,
-                "rl": self.rl,
             }
         )
         return record

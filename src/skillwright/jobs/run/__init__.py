@@ -13,15 +13,12 @@ from skillwright.jobs.run.bank_source import opened_embedder as opened_embedder
 from skillwright.jobs.run.bank_source import read_bank as read_bank
 from skillwright.jobs.run.bank_source import read_injected_bank as read_injected_bank
 from skillwright.jobs.run.bank_source import work_folder as work_folder
-from skillwright.jobs.run.bench import Bench as Bench
 from skillwright.jobs.run.bench import Longitudinal as Longitudinal
 from skillwright.jobs.run.bench import Sizes as Sizes
-from skillwright.jobs.run.bench import SplitName as SplitName
 from skillwright.jobs.run.bench import StepRef as StepRef
 from skillwright.jobs.run.bench import TextBench as TextBench
 from skillwright.jobs.run.engine import make_engine as make_engine
 from skillwright.jobs.run.engine import make_env as make_env
-from skillwright.jobs.run.estimate import ACCEPTED_SHARE as ACCEPTED_SHARE
 from skillwright.jobs.run.estimate import Assumptions as Assumptions
 from skillwright.jobs.run.estimate import Stage as Stage
 from skillwright.jobs.run.estimate import Stages as Stages
@@ -31,7 +28,6 @@ from skillwright.jobs.run.evolution_round import PlayedRound as PlayedRound
 from skillwright.jobs.run.launch import KEPT_SKILL as KEPT_SKILL
 from skillwright.jobs.run.launch import demo_file as demo_file
 from skillwright.jobs.run.launch import find_run as find_run
-from skillwright.jobs.run.launch import keep_skill_file as keep_skill_file
 from skillwright.jobs.run.launch import known_secrets as known_secrets
 from skillwright.jobs.run.launch import make_run as make_run
 from skillwright.jobs.run.launch import read_initial_skill as read_initial_skill
@@ -67,15 +63,13 @@ from skillwright.jobs.run.progress import CallFinished as CallFinished
 from skillwright.jobs.run.progress import Caveat as Caveat
 from skillwright.jobs.run.progress import EpisodeFinished as EpisodeFinished
 from skillwright.jobs.run.progress import EpochEnded as EpochEnded
-from skillwright.jobs.run.progress import Event as Event
 from skillwright.jobs.run.progress import NullCallback as NullCallback
 from skillwright.jobs.run.progress import ReleaseTested as ReleaseTested
 from skillwright.jobs.run.progress import RunStarted as RunStarted
 from skillwright.jobs.run.progress import Scored as Scored
 from skillwright.jobs.run.progress import StageStarted as StageStarted
 from skillwright.jobs.run.progress import StepDecided as StepDecided
-from skillwright.jobs.run.resources import Resources as Resources
-from skillwright.jobs.run.resources import open_resources as open_resources
+from skillwright.jobs.run.resources import Placement as Placement
 from skillwright.jobs.run.resume import REGRADED as REGRADED
 from skillwright.jobs.run.resume import SESSION as SESSION
 from skillwright.jobs.run.resume import SESSION_ENDED as SESSION_ENDED
@@ -103,4 +97,3 @@ from skillwright.jobs.run.turn_ends import Cause as Cause
 from skillwright.jobs.run.turn_ends import NotMeasured as NotMeasured
 from skillwright.jobs.run.turn_ends import TurnEnds as TurnEnds
 from skillwright.jobs.run.turn_ends import top_causes as top_causes
-from skillwright.jobs.run.workers import Placement as Placement

@@ -78,16 +78,13 @@ class Bench(Protocol):
     @property
     def target_identity(self) -> str:
         """Identity of the agent, for display."""
-        ...
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Receive the optimizer and its settings, before a training plays."""
-        ...
 
     @property
     def sizes(self) -> Sizes:
         """The sizes of the splits."""
-        ...
 
     @property
     def plays_whole(self) -> bool:
@@ -99,16 +96,13 @@ class Bench(Protocol):
 
         ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: all have ``tasks``.
         """
-        ...
 
     @property
     def clusters(self) -> Mapping[str, str]:
         """The cluster of each val task that says nearly the same as another one, by id."""
-        ...
 
     def memorized(self, skill: str, initial: str) -> str:
         """Return a sentence on train and val tasks whose answers a skill holds, or ""."""
-        ...
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch.
@@ -122,7 +116,6 @@ class Bench(Protocol):
             ``count`` micro-batches, equal at every call. The seed of each is the run's seed +
             epoch * 1000 + index + 1, unless an adapter plans.
         """
-        ...
 
     async def train_on(
         self, batch: BatchSpec, skill: str, place: StepRef, index: int
@@ -135,7 +128,6 @@ class Bench(Protocol):
             place: The step.
             index: Number of the micro-batch in the step, from 0.
         """
-        ...
 
     async def measure(
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str
@@ -151,14 +143,12 @@ class Bench(Protocol):
         Returns:
             A result per task, in the split's order.
         """
-        ...
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> StepDuel:
         """Return a duel of two skills on val, for a gate.
 
         Equal texts and draws are played once, also in several duels.
         """
-        ...
 
     async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
         """Play train tasks with the skills of the previous and of this epoch.
@@ -171,7 +161,6 @@ class Bench(Protocol):
         Returns:
             The pairs.
         """
-        ...
 
     async def open_test(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
         """Open the sealed test split, once, and play it with all skills concurrently.
@@ -182,17 +171,12 @@ class Bench(Protocol):
         Returns:
             By name, a result per task, in the split's order.
         """
-        ...
 
     async def confirm(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
         """Play the confirmation tasks, which no gate has seen; arguments and results as above.
 
         Empty without confirmation tasks.
         """
-        ...
-
-
-# The bench of our own environments.
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,7 @@ from skillwright.envs import TextEnv, spec
 from skillwright.envs.registry import EnvSpec
 from skillwright.jobs.run.memory import EngineEvents
 from skillwright.jobs.run.tasks import environment_of
-from skillwright.rollout import (
-    EpisodeRecorder,
-    Limits,
-    LocalEngine,
-    MakeEnv,
-    PromptStyle,
-)
+from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle
 from skillwright.rollout.engine import Permit
 from skillwright.rollout.player import Mode
 

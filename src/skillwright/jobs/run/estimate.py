@@ -16,9 +16,7 @@ from skillwright.core.jsonio import dumps
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.money import PricedModel
 from skillwright.jobs.run.preflight import build_first
-from skillwright.jobs.run.tasks import (
-    environment_of,
-)
+from skillwright.jobs.run.tasks import environment_of
 from skillwright.models.http.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
 

@@ -1,22 +1,95 @@
 """The open resources of a job: HTTP client, budget, models and workers."""
 
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from skillwright.config.env import EnvSection
 from skillwright.config.rl import RlConfig
 from skillwright.config.run import RunConfig
-from skillwright.core import ChatModel
+from skillwright.core import Agent, ChatModel, ConfigError
+from skillwright.core.waits import waiting
 from skillwright.jobs.run.memory import EngineEvents, StoredCalls
-from skillwright.jobs.run.models import MakeModel, open_model
+from skillwright.jobs.run.models import MakeModel, open_model, paths_named, texts_in
 from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.workers import Placement, start_workers
-from skillwright.models import HttpClient, ModelConfig
+from skillwright.jobs.run.tasks import is_adapter, side_models
+from skillwright.models import EndpointConfig, HttpClient, ModelConfig, agent_of
+from skillwright.rollout import Engine, LocalEngine
+from skillwright.rollout.workers import Workers, worker_engine
 from skillwright.runs import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """Makes an agent of its settings, on whatever machine it is called."""
+
+    config: ModelConfig
+    make: MakeModel
+
+    def __call__(self, client: HttpClient) -> Agent:
+        return agent_of(self.make(self.config, client))
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The workers of a job, if it has any; without a ``pool``, this process plays."""
+
+    pool: Workers | None
+    make: MakeModel
+    env: EnvSection
+
+    def place(self, engine: Engine, model: ModelConfig) -> Engine:
+        """Return an engine whose episodes are played by the workers; lockstep engines stay here.
+
+        Raises:
+            ConfigError: The model cannot be sent to another process.
+        """
+        if self.pool is None or not isinstance(engine, LocalEngine) or engine.mode == "lockstep":
+            return engine
+        if problem := model.why_here_only:
+            raise ConfigError(f"episodes are played by workers: {problem}")
+        keys = _keys([model, *side_models(self.env).values()])
+        files = _files_read(self.env, model)
+        return self.pool.engine(engine, _Agent(model.for_worker(), self.make), keys, files)
+
+
+async def start_workers(config: RunConfig | RlConfig, held: AsyncExitStack) -> Workers | None:
+    """Start the workers that a configuration asks for; ``held`` ends them.
+
+    Raises:
+        ConfigError: See `WorkerEngine.workers`.
+    """
+    rollout = config.rollout
+    if rollout.engine == "local" or is_adapter(config.env):
+        return None
+    engine = worker_engine(rollout.engine)
+    with waiting(f"connecting to {rollout.engine}"):
+        return await held.enter_async_context(engine.workers(rollout.ray))
+
+
+def _keys(llms: Iterable[ModelConfig]) -> dict[str, str]:
+    """Return the variables that hold the keys of endpoints, and those that name our data."""
+    names = {one.api_key_env for one in llms if isinstance(one, EndpointConfig)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in names or name.startswith("SKILLWRIGHT_")
+    }
+
+
+def _files_read(env: EnvSection, model: ModelConfig) -> list[Path]:
+    """List the files that episodes read: databases, catalogs, and modules of one's own."""
+    modules = [name.rpartition(":")[0] for name in (env.name, getattr(model, "model", ""))]
+    places = paths_named(
+        [*texts_in(env.config), *(name for name in modules if name.endswith(".py"))]
+    )
+    found = (file for place in places for file in (place, *sorted(place.rglob("*"))))
+    return list(dict.fromkeys(file for file in found if file.is_file()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,6 @@ _STOPPED_S: Final = 5.0  # after Ctrl-C
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]+")
 
 
-# What is sent.
-
-
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers of a step.
@@ -203,10 +200,7 @@ class Measures:
             **self.used(),
             **self.faults(),
         }
-        return [
-            numbers("step", event.step, values),
-            *self._texts("", event),
-        ]
+        return [numbers("step", event.step, values), *self._texts("", event)]
 
     def _epoch(self, event: EpochEnded) -> list[Update]:
         measured = verdict_values(event.verdict)
@@ -281,9 +275,6 @@ def score_values(score: Score, prefix: str) -> dict[str, float | None]:
         "failures": score.failures,
     }
     return {f"{prefix}/{name}": value for name, value in values.items()}
-
-
-# Who sends it.
 
 
 class Sender:
@@ -412,7 +403,6 @@ class Watcher(Protocol):
 
     def on_event(self, event: Any) -> None:
         """Take note of an event; must not block."""
-        ...
 
 
 class Tracking:

@@ -1,7 +1,7 @@
 """Begin, open and play a training or an evaluation of a skill document."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from skillwright.jobs.run.launch import (
     keep_skill_file,
     known_secrets,
     make_run,
+    read_initial_skill,
     refuse_redacted,
     refuse_unreadable,
     reopen,
@@ -28,14 +29,13 @@ from skillwright.jobs.run.launch import (
 )
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resume import (
-    refuse_all_but_budget,
-)
+from skillwright.jobs.run.resume import refuse_all_but_budget
 from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
 from skillwright.jobs.run.tracking import Measures, Watcher, tracked
 from skillwright.jobs.text.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
+from skillwright.jobs.text.preflight import preflight
 from skillwright.jobs.text.repeats import share_of_repeat
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.train import (
@@ -46,10 +46,8 @@ from skillwright.jobs.text.train import (
     train,
     why_not_again,
 )
-from skillwright.jobs.text.wiring import TrainParts, assemble, assemble_session
-from skillwright.models import (
-    make_model,
-)
+from skillwright.jobs.text.wiring import assemble, assemble_session
+from skillwright.models import make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME
 
@@ -79,7 +77,10 @@ async def run_training(
     finished = finished_report(run.config, run.store, run.folder)
     if finished is not None:
         return finished
-    async with _training(run, callback, make, make_report) as parts:
+    async with (
+        _session(run, callback, make_report) as seen,
+        assemble(run.config, run.store, seen, make) as parts,
+    ):
         return await train(parts, run.folder)
 
 
@@ -93,7 +94,10 @@ async def run_proof(
     problem = why_not_again(restore(run.config, run.store))
     if problem:
         raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
-    async with _training(run, callback, make, make_report) as parts:
+    async with (
+        _session(run, callback, make_report) as seen,
+        assemble(run.config, run.store, seen, make) as parts,
+    ):
         return await prove(parts, run.folder)
 
 
@@ -105,12 +109,31 @@ async def run_evaluation(
     make_report: MakeReport | None = None,
 ) -> EvalReport:
     """Evaluate the run's skill; raises as `evaluate`."""
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
-        ):
-            return await evaluate(parts, run.folder, plan)
+    async with (
+        _session(run, callback, make_report) as seen,
+        assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
+    ):
+        return await evaluate(parts, run.folder, plan)
+
+
+async def begin_run(
+    config: RunConfig, skill: str | None = None, plan: EvalPlan | None = None
+) -> Run:
+    """Check what a configuration names, and start a run of it; nothing is left after an error.
+
+    Args:
+        config: The run's configuration.
+        skill: The initial skill, or the one to evaluate; by default the configuration's.
+        plan: What an evaluation evaluates; ``None`` for a training.
+
+    Raises:
+        UsageError: Something that the configuration names is missing or wrong.
+        ModelError: A model does not answer, or refuses the key.
+        RunError: The folder cannot be made, or the disk is full.
+    """
+    text = read_initial_skill(config) if skill is None else skill
+    await preflight(config, plan)
+    return start_run(config, text, plan)
 
 
 def start_run(
@@ -199,23 +222,12 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
 
 
 @asynccontextmanager
-async def _training(
-    run: Run, callback: Callback, make: MakeModel, make_report: MakeReport | None
-) -> AsyncIterator[TrainParts]:
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble(run.config, run.store, seen, make) as parts,
-        ):
-            yield parts
-
-
-def _tracked(
+async def _session(
     run: Run, callback: Callback, make_report: MakeReport | None
-) -> AbstractAsyncContextManager[Watcher]:
-    """Start the run's trackers, after the decisions of earlier sessions."""
+) -> AsyncIterator[Watcher]:
+    """Record a session, and have the run's trackers follow it after earlier decisions."""
     played = len(run.store.events(EVALUATED))  # a resumed evaluation is scored again
-    return tracked(
+    follow = tracked(
         run.config.run.trackers,
         run.store,
         lambda named: Measures(named, run.store, played),
@@ -224,6 +236,9 @@ def _tracked(
         past=lambda: () if run.plan else past_events(run.config, run.store),
         make_report=make_report,
     )
+    with session(run.store):
+        async with follow as seen:
+            yield seen
 
 
 def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:

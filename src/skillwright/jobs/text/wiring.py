@@ -8,14 +8,7 @@ from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, Sampling
 from skillwright.evaluation import Gate
 from skillwright.jobs.run.bank_source import injected_bank
-from skillwright.jobs.run.bench import (
-    Bench,
-    Sizes,
-    TextBench,
-    reused,
-    shown_success,
-    text_bench,
-)
+from skillwright.jobs.run.bench import Bench, Sizes, TextBench, reused, shown_success, text_bench
 from skillwright.jobs.run.memory import StoredCalls
 from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.money import Budget

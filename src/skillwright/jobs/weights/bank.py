@@ -185,10 +185,7 @@ async def _distill(
 
 
 def _facts(
-    run: RlParts,
-    found: Distillation,
-    changes: Sequence[Add],
-    base: Sequence[EpisodeResult],
+    run: RlParts, found: Distillation, changes: Sequence[Add], base: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
     report, threshold = found.report, run.config.env.success_threshold
     trajectories = {one.key: one.trajectory for one in base if one.reward is not None}

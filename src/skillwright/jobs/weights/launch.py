@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skillwright.config.load import dump_rl_config, is_rl_config, load_rl_config
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError, RunError
+from skillwright.core.waits import waiting
 from skillwright.jobs.kinds import RL
 from skillwright.jobs.run.launch import (
     MakeReport,
@@ -51,6 +52,23 @@ def refuse_without_torch() -> None:
             "training a policy needs torch, which is not installed here. Run:  "
             "pip install 'skillwright[train]'"
         )
+
+
+async def begin_rl(config: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
+    """Check what a configuration names, and start a run; also return what builds its policy.
+
+    Raises:
+        UsageError: Torch is not installed, or something in the configuration is missing or wrong.
+        ModelError: A model does not answer, or refuses the key.
+        RunError: The folder cannot be made, or the disk is full; nothing is left of it.
+    """
+    refuse_without_torch()
+    with waiting("loading torch", "tasks, bank and policy are looked at"):
+        # Imported here, because it imports torch.
+        from skillwright.jobs.weights.preflight import preflight_rl
+
+    maker = await preflight_rl(config)
+    return start_rl(config), maker
 
 
 def start_rl(config: RlConfig) -> RlRun:
@@ -175,10 +193,7 @@ async def run_rl(
         make_report=make_report,
     )
     with session(run.store):
-        async with (
-            follow as seen,
-            rl_parts(run.config, run.store, seen, make, maker) as parts,
-        ):
+        async with follow as seen, rl_parts(run.config, run.store, seen, make, maker) as parts:
             return await rl(parts, run.folder)
 
 

@@ -172,10 +172,7 @@ def _language_model(
         return learned
     with waiting("loading transformers", f"model {policy.model} is loaded"):
         # The import takes a second; a scorer does not need it.
-        from skillwright.policy.hf import (
-            HfPolicy,
-            HfSettings,
-        )
+        from skillwright.policy.hf import HfPolicy, HfSettings
 
     engine: Any = None
     if policy.sampler != "own":
@@ -185,9 +182,7 @@ def _language_model(
     with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = HfPolicy.load_pretrained(
-            policy.model,
-            HfSettings.of(policy),
-            start=None if start is None else start.path,
+            policy.model, HfSettings.of(policy), start=None if start is None else start.path
         )
     if engine is not None:
         made.engine = engine(policy.sampler, made, ENGINE_SHARE)

@@ -16,14 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from skillwright.core import (
-    ConfigError,
-    EpisodeResult,
-    Failure,
-    FailureCause,
-    StopReason,
-    Usage,
-)
+from skillwright.core import ConfigError, EpisodeResult, Failure, FailureCause, StopReason, Usage
 from skillwright.plugins.ray.worker import (
     Ended,
     Report,

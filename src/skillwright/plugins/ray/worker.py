@@ -15,15 +15,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final, NamedTuple
 
-from skillwright.core import (
-    Act,
-    ConfigError,
-    EpisodeResult,
-    EpisodeSpec,
-    Task,
-    Turn,
-    Usage,
-)
+from skillwright.core import Act, ConfigError, EpisodeResult, EpisodeSpec, Task, Turn, Usage
 from skillwright.models import HttpClient
 from skillwright.models.http.traffic import EndpointLimits
 from skillwright.rollout.engine import TurnFinished

@@ -64,10 +64,7 @@ def keep_guidance(user: str) -> Reply:
 def no_notes(user: str) -> Reply:
     """Answer a meta-skill prompt without notes."""
     games = len(read_retrospect(user).trajectories)
-    return {
-        "reasoning": f"{games} games were played under both skills.",
-        "meta_skill_content": "",
-    }
+    return {"reasoning": f"{games} games were played under both skills.", "meta_skill_content": ""}
 
 
 _BY_PROMPT: Final[Mapping[str, Callable[[str], Reply]]] = {

@@ -278,10 +278,7 @@ def _comparison(world: _World, things: list[_Thing]) -> _Asked:
     del world
     first, second, third = (f"the {thing.name}" for thing in things)
     oldest = min(things, key=lambda thing: thing.year).name
-    return (
-        f"which was finished first: {first}, {second} or {third}",
-        [oldest, f"the {oldest}"],
-    )
+    return (f"which was finished first: {first}, {second} or {third}", [oldest, f"the {oldest}"])
 
 
 _ASKS: Final[Mapping[str, Callable[[_World, list[_Thing]], _Asked]]] = {

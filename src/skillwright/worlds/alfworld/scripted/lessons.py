@@ -317,10 +317,7 @@ FROM_SUCCESSES: Final = (
     Superstition(
         "be polite",
         _always,
-        (
-            "Be friendly and stay calm.",
-            "Keep a positive attitude; good work deserves a good mood.",
-        ),
+        ("Be friendly and stay calm.", "Keep a positive attitude; good work deserves a good mood."),
     ),
     Superstition(
         "write neatly",
@@ -375,10 +372,7 @@ FROM_FAILURES: Final = (
     Superstition(
         "be patient",
         _always,
-        (
-            "Stay patient and stay focused.",
-            "Think carefully and remain confident.",
-        ),
+        ("Stay patient and stay focused.", "Think carefully and remain confident."),
     ),
 )
 

@@ -58,9 +58,6 @@ def read_rules(text: str) -> frozenset[ReaderRule]:
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 
-# The scripted chat model.
-
-
 _PASSAGE: Final = re.compile(r"^Passage \d+: ", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _YEAR: Final = re.compile(r"\b1[5-9]\d\d\b|\b20\d\d\b")

@@ -100,9 +100,6 @@ def read_visit(messages: Sequence[Message]) -> Visit:
     return visit
 
 
-# The choice of the next command, by the rules in the skill.
-
-
 BUY: Final = "click[buy now]"
 PREVIOUS: Final = "click[< prev]"
 _MOST_PAGES: Final = 3
