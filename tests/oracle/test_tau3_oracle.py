@@ -20,7 +20,6 @@ from tau3_calls import airline, banking, retail, telecom
 
 from skillwright.worlds.tau_bench.tau3_data import convert_tau3
 from skillwright.worlds.tau_bench.tau_core import (
-    Action,
     Database,
     RecordRef,
     TauEnv,
@@ -29,6 +28,7 @@ from skillwright.worlds.tau_bench.tau_core import (
     gold_state,
     grade,
 )
+from skillwright.worlds.tau_bench.tau_core.reward import Action
 from skillwright.worlds.tau_bench.tau_core.store import DOMAINS, Store
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
 from tau_store import write_sums
