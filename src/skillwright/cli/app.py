@@ -56,7 +56,6 @@ class BrokenCommand(TyperCommand):
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         """Raise the import error with advice."""
-        del args, settings
         typer.echo(f"error: {self._error}", err=True)
         raise typer.Exit(2)
 
@@ -81,6 +80,7 @@ def _add_plug_ins(group: TyperGroup, prefix: str) -> None:
 
 
 _PLACES = {
+    "regrade": "replay:regrade",
     "train": "training:app",
     "sft": "rl:sft",
     "internalize": "rl:internalize",
@@ -184,7 +184,6 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    del version
     # Imported here, because help does not need it and it is slow.
     from skillwright.cli.json_log import JsonFormatter, wants_json_log, why_no_log
     from skillwright.cli.words import PlainFormatter, is_worth_saying

@@ -11,8 +11,7 @@ from skillwright.cli.faults import DONE, NO, exit_codes
 from skillwright.cli.options import Adapter, AsJson, Compat
 from skillwright.cli.words import make_console, make_table, print_words
 from skillwright.core import DataError
-from skillwright.envs import Check, ContractReport, specs
-from skillwright.envs.contract import check_env
+from skillwright.envs import Check, ContractReport, check_env, specs
 from skillwright.envs.registry import class_name, write_project
 from skillwright.jobs.run import check_adapter_class, tasks_in_file
 

@@ -333,7 +333,6 @@ class RlTally(Tally):
 
     def left_s(self, now_s: float) -> float | None:
         """Estimate the seconds left from the latest iterations, or ``None`` before any."""
-        del now_s
         if self.run is None or not self.latest:
             return None
         to_come = self.run.steps - self.latest[-1].record.iteration

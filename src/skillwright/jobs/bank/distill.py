@@ -44,10 +44,9 @@ from skillwright.core.jsonio import digest, encode_fields, read_text
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import specs
 from skillwright.jobs.bank.session import bank_session, study
+from skillwright.jobs.run import Callback, StageStarted, find_run, known_secrets
 from skillwright.jobs.run.bank_source import bank_work, has_work, look_at_work, may_be_studied
-from skillwright.jobs.run.launch import find_run, known_secrets
-from skillwright.jobs.run.models import MakeModel, asked_anew
-from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.run.resources import MakeModel, asked_anew
 from skillwright.models import make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore

@@ -25,11 +25,10 @@ from skillwright.core.jsonio import JsonRecord, digest
 from skillwright.datasets import EvolutionTasks, StudyTasks
 from skillwright.evaluation import ErrorBudget, Verdict, choices, release_draws, why_hopeless
 from skillwright.jobs.bank.session import BankSession, bank_session, study
+from skillwright.jobs.run import Callback, StageStarted, known_secrets
 from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
 from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
-from skillwright.jobs.run.launch import known_secrets
-from skillwright.jobs.run.models import MakeModel, asked_anew
-from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.run.resources import MakeModel, asked_anew
 from skillwright.models import make_model
 from skillwright.rollout import read_rollouts, refuse_no_score
 from skillwright.runs import RunStore

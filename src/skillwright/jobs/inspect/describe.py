@@ -58,8 +58,7 @@ from skillwright.evaluation import AlphaLedger, PairedGate, Terms, Verdict, task
 from skillwright.jobs.inspect.evidence import Evidence, files_of
 from skillwright.jobs.inspect.export_skills import about, name_of, teacher_of
 from skillwright.jobs.inspect.write_back import write_files
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import MakeModel, make_splits
 from skillwright.models import HttpClient, ModelConfig, make_model
 
 ALPHA: Final = 0.05

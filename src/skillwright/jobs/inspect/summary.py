@@ -5,22 +5,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from skillwright.config import RlConfig, RunConfig, mode_of
 from skillwright.config.load import look_at_config
-from skillwright.config.readers import mode_of
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
 from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, RL, SERVE
 from skillwright.jobs.listing import ListedRun
-from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.run import TurnEnds, find_run
 from skillwright.jobs.run.resume import why_stopped
-from skillwright.jobs.run.turn_ends import TurnEnds
-from skillwright.jobs.text.check import CheckReport
-from skillwright.jobs.text.evaluate import EvalReport
+from skillwright.jobs.text import CheckReport, EvalReport, Run, TrainState, read_plan, restore
 from skillwright.jobs.text.fork import Fork
-from skillwright.jobs.text.launch import Run, read_plan
-from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.weights.state import RlState
 from skillwright.jobs.weights.state import restore as restore_rl
 from skillwright.runs import RunFolder, RunStore, list_runs

@@ -87,7 +87,6 @@ class ScriptedReader(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return the answer in ``<answer>`` tags."""
-        del seed
         asked = _asked([one["content"] for one in messages if one["role"] == "user"])
         answer = _answer(asked, read_rules(skill_in(messages))) if asked else "I do not know"
         return f"<answer>{answer}</answer>"

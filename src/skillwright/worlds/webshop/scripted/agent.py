@@ -243,7 +243,6 @@ class ScriptedShopper(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return one command, as ``<action>...</action>``."""
-        del seed
         command = next_command(read_visit(messages), read_rules(skill_in(messages)))
         return f"<action>{command}</action>"
 
@@ -258,5 +257,4 @@ class ScriptedBuyer(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return one command."""
-        del seed
         return next_command(read_visit(messages), GOOD_RULES)

@@ -264,7 +264,6 @@ class ScriptedFinder(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return a search or an answer, in tags."""
-        del seed
         quest = read_quest(messages)
         if quest is None:
             return _answer(_UNKNOWN)
