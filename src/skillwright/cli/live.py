@@ -152,7 +152,6 @@ class Tally:
 
     def panel(self, now_s: float, width: int, height: int) -> list[RenderableType]:
         """Return the body of the live panel, up to a number of lines."""
-        del height
         lines = [_score(self), *filled(_decisions(self), width), *filled(self.pace(now_s), width)]
         return [Text.from_markup(line, emoji=False) for line in lines if line]
 

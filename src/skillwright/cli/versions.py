@@ -4,13 +4,11 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
-from skillwright.cli.words import make_console, print_words
+from skillwright.cli.words import make_console, make_table, print_words
 from skillwright.core.fence import without_controls
 from skillwright.jobs.inspect import ListedVersion, find_skill, list_versions
 from skillwright.jobs.run import find_run
@@ -38,16 +36,11 @@ def log(
 
 
 def _show_log(run: str, versions: list[ListedVersion]) -> None:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("version", "written by", "verdict", "gain in points", "val", ""):
-        is_number = name in ("version", "gain in points", "val")
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=bool(name))
+    columns = ("version", "written by", "verdict", "gain in points", "val")
+    table = make_table(*columns, "", right=("version", *columns[3:]), whole=columns)
     for one in versions:
-        marks = [
-            name
-            for name, holds in (("released", one.is_best), ("current", one.is_current))
-            if holds
-        ]
+        held = {"released": one.is_best, "current": one.is_current}
+        marks = [name for name, holds in held.items() if holds]
         table.add_row(
             str(one.version),
             one.origin,

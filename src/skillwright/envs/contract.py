@@ -437,12 +437,10 @@ def _clumsy(rng: random.Random, reply: Reply) -> str:
 
 
 def _idle(reply: Reply) -> str:
-    del reply
     return _IDLE_ACTIONS[0]
 
 
 def _next_of(actions: Iterator[str], reply: Reply) -> str:
-    del reply
     return next(actions)
 
 

@@ -222,8 +222,6 @@ def restored_line_breaks(text: str) -> str:
     return re.sub(r"(?<!\\)\\n(?![a-z])", "\n", text)
 
 
-# JSON
-
 _CURLED: Final = "\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u300c\u300d"
 _PAIRS: Final = {
     "\u201c": "\u201d",
@@ -459,9 +457,6 @@ def _words(text: str) -> list[str]:
     """List a text's words in order, without numbers and JSON's constants."""
     found = re.findall(r"[^\W\d_]+", re.sub(r"\b\d[\w.+-]*", " ", text))
     return [word for word in found if word.lower() not in ("none", "null", "true", "false")]
-
-
-# Other notations
 
 
 class _Loader(yaml.BaseLoader):

@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from skillwright.core import ConfigError, EnvError, SkillwrightError, UsageError, did_you_mean
-from skillwright.envs.adapter import EnvAdapter
-from skillwright.envs.registry import spec
+from skillwright.envs import EnvAdapter, spec
 from skillwright.rollout.workers import worker_engine
 
 _OURS = str(Path(__file__).parents[1])

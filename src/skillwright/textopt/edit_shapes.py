@@ -227,8 +227,6 @@ def without_nulls(item: Any) -> Any:
     return {name: value for name, value in item.items() if value is not None}
 
 
-# Anchors
-
 _MARKUP = "*_`"
 _UNSTABLE = re.compile(
     r"""[\s*_`'"+\-\u00b4\u00ab\u00bb\u2010-\u201f\u2022\u2032\u2033\u2212\u300c-\u300f]"""

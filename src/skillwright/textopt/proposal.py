@@ -437,7 +437,6 @@ def _counted(edit: Edit) -> dict[str, Any]:
 
 
 def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
-    del skill
     found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         instruction = _text(item, "instruction")
@@ -462,7 +461,6 @@ def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> U
 
 
 def _read_candidates(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
-    del skill
     found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         text = item.get("new_skill")

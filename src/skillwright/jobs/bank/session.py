@@ -23,11 +23,10 @@ from skillwright.jobs.run.bench import TextBench, reused, terms_of, text_bench
 from skillwright.jobs.run.evolution_round import EvolutionLoop
 from skillwright.jobs.run.launch import model_secrets, read_initial_skill
 from skillwright.jobs.run.memory import StoredCalls
-from skillwright.jobs.run.models import MakeModel, make_teacher, open_model
 from skillwright.jobs.run.money import Budget, priced_model
 from skillwright.jobs.run.preflight import ask_models, look_at_environment
 from skillwright.jobs.run.progress import Callback, RunStarted
-from skillwright.jobs.run.resources import open_resources
+from skillwright.jobs.run.resources import MakeModel, make_teacher, open_model, open_resources
 from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore

@@ -12,16 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from skillwright.config.load import is_rl_config, load_config
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, is_rl_config, load_config
 from skillwright.core import ConfigError, DataError, RunError, Task
 from skillwright.core.jsonio import digest
 from skillwright.core.skill_file import SKILL_FILE, SkillFile, read_skill_file
 from skillwright.datasets.clusters import CLUSTER
 from skillwright.jobs.inspect.provenance import StoredSkill, find_skill
+from skillwright.jobs.run import Callback, find_run
 from skillwright.jobs.run.bench import SplitName
-from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.run.progress import Callback
 from skillwright.jobs.run.tasks import is_adapter, make_splits
 from skillwright.jobs.text.check import CheckPlan, CheckReport, run_check, start_check
 from skillwright.jobs.text.evaluate import EvalPlan
@@ -268,9 +266,6 @@ def _trained_on(run: Path, config: RunConfig, split: SplitName) -> int:
 
 def _content(task: Task) -> str:
     return digest({name: value for name, value in task.extras.items() if name != CLUSTER})
-
-
-# Git.
 
 
 def at_revision(path: Path, revision: str, config: RunConfig) -> NamedSkill:

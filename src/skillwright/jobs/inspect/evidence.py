@@ -394,9 +394,6 @@ def _place_of(text: str, files: Mapping[str, bytes]) -> tuple[str | None, tuple[
     return None, None
 
 
-# Judge the stored scores again.
-
-
 def method_of(settings: Mapping[str, Any], terms: Terms) -> Method:
     """Return the method of a release test, or of a gate (whose settings have a ``kind``)."""
     if "kind" in settings:

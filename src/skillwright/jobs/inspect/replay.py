@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from skillwright.config import RlConfig, RunConfig, is_rl_config, load_config, load_rl_config
 from skillwright.config.env import EnvSection
-from skillwright.config.load import is_rl_config, load_config, load_rl_config
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, RunError, UsageError
 from skillwright.core.jsonio import JsonRecord
 from skillwright.core.secrets import REDACTED

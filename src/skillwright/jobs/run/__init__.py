@@ -35,8 +35,6 @@ from skillwright.jobs.run.memory import EngineEvents as EngineEvents
 from skillwright.jobs.run.memory import StoredCalls as StoredCalls
 from skillwright.jobs.run.memory import StoredEpisodes as StoredEpisodes
 from skillwright.jobs.run.memory import consumed as consumed
-from skillwright.jobs.run.models import MakeModel as MakeModel
-from skillwright.jobs.run.models import open_model as open_model
 from skillwright.jobs.run.money import MAX_UNMEASURED as MAX_UNMEASURED
 from skillwright.jobs.run.money import Budget as Budget
 from skillwright.jobs.run.money import BudgetSpent as BudgetSpent
@@ -69,7 +67,9 @@ from skillwright.jobs.run.progress import RunStarted as RunStarted
 from skillwright.jobs.run.progress import Scored as Scored
 from skillwright.jobs.run.progress import StageStarted as StageStarted
 from skillwright.jobs.run.progress import StepDecided as StepDecided
+from skillwright.jobs.run.resources import MakeModel as MakeModel
 from skillwright.jobs.run.resources import Placement as Placement
+from skillwright.jobs.run.resources import open_model as open_model
 from skillwright.jobs.run.resume import REGRADED as REGRADED
 from skillwright.jobs.run.resume import SESSION as SESSION
 from skillwright.jobs.run.resume import SESSION_ENDED as SESSION_ENDED

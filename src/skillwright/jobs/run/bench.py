@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
+from skillwright.config import RlConfig, RunConfig
 from skillwright.core import (
     ChatModel,
     EpisodeResult,
@@ -179,9 +178,6 @@ class Bench(Protocol):
         """
 
 
-# The bench of our own environments.
-
-
 @dataclass(frozen=True, slots=True)
 class Longitudinal:
     """Settings of the comparison of two skills in an epoch update."""
@@ -251,7 +247,6 @@ class TextBench:
         self, batch: BatchSpec, skill: str, place: StepRef, index: int
     ) -> TrainRollouts:
         """Play a micro-batch for analysts to read."""
-        del index
         step, epoch = place
         tasks = cast("Sequence[Task]", batch.payload)
         specs = [

@@ -5,12 +5,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from skillwright.config import RlConfig, RunConfig
 from skillwright.config.env import EnvSection
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.core import Agent, Task
-from skillwright.envs import TextEnv, spec
-from skillwright.envs.registry import EnvSpec
+from skillwright.envs import EnvSpec, TextEnv, spec
 from skillwright.jobs.run.memory import EngineEvents
 from skillwright.jobs.run.tasks import environment_of
 from skillwright.rollout import EpisodeRecorder, Limits, LocalEngine, MakeEnv, PromptStyle

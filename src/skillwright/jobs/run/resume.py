@@ -43,9 +43,6 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
     return rebuild(state, store.events(after=position - 1))
 
 
-# The sessions of a run, and their time.
-
-
 SESSION = "session"
 """The event at the start of a session."""
 SESSION_ENDED = "session_ended"

@@ -65,9 +65,6 @@ _STOPPED_S: Final = 5.0  # after Ctrl-C
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]+")
 
 
-# What is sent.
-
-
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """Numbers of a step.
@@ -278,9 +275,6 @@ def score_values(score: Score, prefix: str) -> dict[str, float | None]:
         "failures": score.failures,
     }
     return {f"{prefix}/{name}": value for name, value in values.items()}
-
-
-# Who sends it.
 
 
 class Sender:

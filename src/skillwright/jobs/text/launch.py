@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from skillwright.config import RunConfig, mode_of
 from skillwright.config.load import dump_config, load_config, look_at_config
-from skillwright.config.readers import mode_of
-from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult
 from skillwright.core.jsonio import decode
 from skillwright.jobs.kinds import EVALUATED, MADE
 from skillwright.jobs.listing import made_facts
+from skillwright.jobs.run import Callback, MakeModel, refuse_all_but_budget
 from skillwright.jobs.run.bank_source import keep_bank
 from skillwright.jobs.run.launch import (
     MakeReport,
@@ -27,9 +27,6 @@ from skillwright.jobs.run.launch import (
     reopen,
     session,
 )
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resume import refuse_all_but_budget
 from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
 from skillwright.jobs.run.tracking import Measures, Watcher, tracked
 from skillwright.jobs.text.evaluate import EvalPlan, EvalReport, evaluate

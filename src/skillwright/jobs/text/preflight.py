@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.readers import mode_of
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, mode_of
 from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.waits import waiting
+from skillwright.jobs.run import read_initial_skill, refuse_unpriced
 from skillwright.jobs.run.bank_source import refuse_bank
-from skillwright.jobs.run.launch import read_initial_skill
-from skillwright.jobs.run.money import refuse_unpriced
 from skillwright.jobs.run.preflight import (
     Finding,
     Found,

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, Sampling
 from skillwright.evaluation import Gate
+from skillwright.jobs.run import Budget, Callback, StoredCalls
 from skillwright.jobs.run.bank_source import injected_bank
 from skillwright.jobs.run.bench import Bench, Sizes, TextBench, reused, shown_success, text_bench
-from skillwright.jobs.run.memory import StoredCalls
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.money import Budget
-from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resources import Resources, open_resources
+from skillwright.jobs.run.resources import MakeModel, Resources, open_resources
 from skillwright.jobs.run.tasks import is_adapter, refuse_untrainable
 from skillwright.jobs.text.adapters.bench import adapter_bench
 from skillwright.jobs.text.adapters.models import MakeRole

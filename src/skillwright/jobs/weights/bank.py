@@ -28,8 +28,8 @@ from skillwright.jobs.run.bank_source import read_injected_bank
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.engine import make_env
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
-from skillwright.jobs.run.models import asked_anew
 from skillwright.jobs.run.progress import StageStarted
+from skillwright.jobs.run.resources import asked_anew
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.injected import TrajectorySource
 from skillwright.jobs.weights.starting_weights import released_bank

@@ -39,9 +39,8 @@ from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import Draws
 from skillwright.jobs.kinds import RlKind
+from skillwright.jobs.run import RunStarted, StageStarted, make_env
 from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.run.engine import make_env
-from skillwright.jobs.run.progress import RunStarted, StageStarted
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
 from skillwright.jobs.weights.demonstrations import CHATS, as_read, chat_rows, episodes_of_run

@@ -261,19 +261,12 @@ class RlState:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as a JSON object."""
+        once = ("bank", "cold_start", "ledger", "test", "release", "internalized", "finished")
+        by_iteration = ("iterations", "evolutions", "policy_steps", "validations")
         return {
-            "bank": encode(self.bank),
-            "cold_start": encode(self.cold_start),
-            "iterations": encode(list(self.iterations.values())),
-            "evolutions": encode(list(self.evolutions.values())),
-            "policy_steps": encode(list(self.policy_steps.values())),
-            "validations": encode(list(self.validations.values())),
+            **{name: encode(getattr(self, name)) for name in once},
+            **{name: encode(list(getattr(self, name).values())) for name in by_iteration},
             "best_iteration": self.best.iteration if self.best else None,
-            "ledger": encode(self.ledger),
-            "test": encode(self.test),
-            "release": encode(self.release),
-            "internalized": encode(self.internalized),
-            "finished": self.finished,
         }
 
     def version_after(self, iteration: int) -> int:

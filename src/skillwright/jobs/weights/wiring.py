@@ -8,8 +8,7 @@ from typing import Any, assert_never
 
 import torch
 
-from skillwright.bank import BankStore, Embedder
-from skillwright.bank.teaching.teacher import Teacher
+from skillwright.bank import BankStore, Embedder, Teacher
 from skillwright.config.rl import (
     ENGINE_SHARE,
     HfPolicyConfig,
@@ -37,9 +36,8 @@ from skillwright.envs.drive import open_env
 from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
 from skillwright.jobs.run.engine import make_engine
 from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
-from skillwright.jobs.run.models import MakeModel, make_teacher
 from skillwright.jobs.run.progress import StageStarted
-from skillwright.jobs.run.resources import Resources, open_resources
+from skillwright.jobs.run.resources import MakeModel, Resources, make_teacher, open_resources
 from skillwright.jobs.weights.injected import Injector
 from skillwright.jobs.weights.starting_weights import FolderWeights, RunWeights, starting_weights
 from skillwright.jobs.weights.state import ColdStartStep, RlCallback
@@ -271,7 +269,6 @@ class KeptOnly:
 
     def find(self, key: str) -> EpisodeResult | None:
         """Return ``None``."""
-        del key
         return None
 
     def known_to_fail(self, key: str) -> bool:

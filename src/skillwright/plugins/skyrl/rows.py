@@ -55,9 +55,6 @@ def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
 
 
-# Conversion of tasks with their skills to rows, and back.
-
-
 def task_rows(tasks: Sequence[Task], skills: SkillSource | None = None) -> list[dict[str, Any]]:
     """Return a row per task, with its skills in the prompt.
 

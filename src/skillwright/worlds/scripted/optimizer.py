@@ -120,7 +120,6 @@ class ScriptedOptimizer(ScriptedModel):
 
     def execution_notes(self, user: str) -> list[str]:
         """Return reminders of rules in the skill that failed episodes broke."""
-        del user
         return []
 
     def answer(self, heading: str, user: str, seed: int) -> Reply:
@@ -129,7 +128,6 @@ class ScriptedOptimizer(ScriptedModel):
         Raises:
             Unreadable: The prompt is unknown, or lacks a part.
         """
-        del seed
         if heading not in _BY_PROMPT:
             raise Unreadable(heading)
         return _BY_PROMPT[heading](user)

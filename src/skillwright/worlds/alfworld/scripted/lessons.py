@@ -233,7 +233,6 @@ class Superstition:
 
 
 def _always(episode: Episode) -> bool:
-    del episode
     return True
 
 
