@@ -14,7 +14,7 @@ from skillwright.core.jsonio import JsonRecord
 from skillwright.core.secrets import REDACTED
 from skillwright.jobs.bank.distill import BASE
 from skillwright.jobs.inspect.episodes import find_episode, find_folder
-from skillwright.jobs.run.engine import env_identity, make_env
+from skillwright.jobs.run.bench import env_identity, make_env
 from skillwright.jobs.run.tasks import is_adapter
 from skillwright.rollout import Limits, MakeEnv, PromptStyle, episode_key
 from skillwright.rollout.loop_thread import LoopThread

@@ -17,8 +17,8 @@ from skillwright.jobs.run.bench import Longitudinal as Longitudinal
 from skillwright.jobs.run.bench import Sizes as Sizes
 from skillwright.jobs.run.bench import StepRef as StepRef
 from skillwright.jobs.run.bench import TextBench as TextBench
-from skillwright.jobs.run.engine import make_engine as make_engine
-from skillwright.jobs.run.engine import make_env as make_env
+from skillwright.jobs.run.bench import make_engine as make_engine
+from skillwright.jobs.run.bench import make_env as make_env
 from skillwright.jobs.run.estimate import Assumptions as Assumptions
 from skillwright.jobs.run.estimate import Stage as Stage
 from skillwright.jobs.run.estimate import Stages as Stages

@@ -30,8 +30,7 @@ from skillwright.datasets.clusters import clusters_of
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
 from skillwright.jobs.run.bank_source import check_bank
-from skillwright.jobs.run.bench import Sizes
-from skillwright.jobs.run.engine import make_env
+from skillwright.jobs.run.bench import Sizes, make_env
 from skillwright.jobs.run.resources import MakeModel
 from skillwright.jobs.run.tasks import make_splits, side_models, tasks_to_look_at
 from skillwright.models import EndpointFault, HttpClient, ModelConfig, make_model

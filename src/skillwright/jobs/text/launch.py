@@ -1,7 +1,7 @@
 """Begin, open and play a training or an evaluation of a skill document."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,9 @@ from skillwright.jobs.run.launch import (
     refuse_redacted,
     refuse_unreadable,
     reopen,
-    session,
 )
 from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
-from skillwright.jobs.run.tracking import Measures, Watcher, tracked
+from skillwright.jobs.run.tracking import Measures, Watcher, tracked_session
 from skillwright.jobs.text.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
@@ -218,13 +217,12 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     return decode(EvalPlan, facts) if facts["job"] == "eval" else None
 
 
-@asynccontextmanager
-async def _session(
+def _session(
     run: Run, callback: Callback, make_report: MakeReport | None
-) -> AsyncIterator[Watcher]:
+) -> AbstractAsyncContextManager[Watcher]:
     """Record a session, and have the run's trackers follow it after earlier decisions."""
     played = len(run.store.events(EVALUATED))  # a resumed evaluation is scored again
-    follow = tracked(
+    return tracked_session(
         run.config.run.trackers,
         run.store,
         lambda named: Measures(named, run.store, played),
@@ -233,9 +231,6 @@ async def _session(
         past=lambda: () if run.plan else past_events(run.config, run.store),
         make_report=make_report,
     )
-    with session(run.store):
-        async with follow as seen:
-            yield seen
 
 
 def has_scripted_models(config: RunConfig, store: RunStore, plan: EvalPlan | None = None) -> bool:

@@ -25,8 +25,7 @@ from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import ConfigError, EpisodeResult, PlainSkill, Task
 from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bank_source import read_injected_bank
-from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.run.engine import make_env
+from skillwright.jobs.run.bench import make_env, terms_of
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resources import asked_anew

@@ -19,9 +19,8 @@ from skillwright.jobs.run.launch import (
     refuse_unreadable,
     reopen,
     secrets_of,
-    session,
 )
-from skillwright.jobs.run.tracking import tracked
+from skillwright.jobs.run.tracking import tracked_session
 from skillwright.jobs.weights.state import RlCallback, RlReport, RlState, restore, selected
 from skillwright.jobs.weights.tracker_numbers import RlMeasures, past_events
 from skillwright.models import make_model
@@ -71,7 +70,7 @@ async def run_rl(
     from skillwright.jobs.weights.recipe import rl
     from skillwright.jobs.weights.wiring import rl_parts
 
-    follow = tracked(
+    follow = tracked_session(
         run.config.run.trackers,
         run.store,
         lambda named: RlMeasures(named, run.store),
@@ -80,9 +79,8 @@ async def run_rl(
         past=lambda: past_events(run.config, run.store),
         make_report=make_report,
     )
-    with session(run.store):
-        async with follow as seen, rl_parts(run.config, run.store, seen, make, maker) as parts:
-            return await rl(parts, run.folder)
+    async with follow as seen, rl_parts(run.config, run.store, seen, make, maker) as parts:
+        return await rl(parts, run.folder)
 
 
 def refuse_without_torch() -> None:

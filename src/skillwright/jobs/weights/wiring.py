@@ -34,7 +34,7 @@ from skillwright.core.waits import waiting
 from skillwright.entry_points import entry_point
 from skillwright.envs.drive import open_env
 from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
-from skillwright.jobs.run.engine import make_engine
+from skillwright.jobs.run.bench import make_engine
 from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resources import MakeModel, Resources, make_teacher, open_resources
