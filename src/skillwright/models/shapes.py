@@ -148,15 +148,19 @@ def _fixed(value: Any, reply_type: type[Reply]) -> Reply | None:
             return reply_type.model_validate(value, context=LENIENT)
         except ValidationError as error:
             details = error.errors(include_url=False)
-        if (
-            isinstance(value, list)
-            and len(required) == 1
-            and not any(_fits(one, reply_type) for one in value)
-        ):
-            value = {required[0]: value}
+        if isinstance(value, list) and len(required) == 1:
+            value = _whole_list(value, required[0], reply_type)
         elif not isinstance(value, dict) or not sum(_fix(value, one) for one in details):
             return None
     return None
+
+
+def _whole_list(items: list[Any], name: str, reply_type: type[BaseModel]) -> Any:
+    """Return a list as the value of the only required field, and that of several replies joined."""
+    parts = [one.get(name) if isinstance(one, Mapping) else None for one in items]
+    if items and all(isinstance(part, list) for part in parts):
+        return {name: [item for part in parts for item in part or ()]}
+    return None if any(_fits(one, reply_type) for one in items) else {name: items}
 
 
 def _fits(value: Any, reply_type: type[BaseModel]) -> bool:
@@ -249,10 +253,10 @@ def has_nothing(value: dict[str, Any], key: str, remarks: Collection[str] = ()) 
 
 
 def as_list(value: dict[str, Any]) -> list[Any]:
-    """Convert an object to a list: its numbered items, its only list, or the object itself."""
+    """Convert an object to a list: its items by id, its only list, or the object itself."""
     items = list(value.values())
     if len(items) == 1 and isinstance(items[0], list):
         return items[0]
     if items and all(isinstance(item, dict) for item in items):
-        return items
+        return [{"id": name, **item} for name, item in value.items()]
     return [value]

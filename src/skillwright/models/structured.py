@@ -121,12 +121,15 @@ def read_reply(
             "Answer with one JSON object and nothing else."
         )
     try:
-        return ReadReply(reply_type.model_validate(found))
+        first = reply_type.model_validate(found)
     except ValidationError as error:
         problems = explain_validation_error(error, reply_type)
         raise ReplyInvalid(f"The JSON object does not have the form asked for:\n{problems}") from (
             None
         )
+    if as_written:
+        return ReadReply(first)
+    raise ReplyInvalid("The reply holds a list of several answers. Answer with one JSON object.")
 
 
 async def ask_json(

@@ -44,7 +44,7 @@ def _as_edits(value: Any, info: ValidationInfo) -> Any:
     if isinstance(items, str):
         items = as_json(items)
     if isinstance(items, dict):
-        items = as_list(items)
+        items = gathered(items) or as_list(items)
         if not all(map(is_item, items)):
             raise ValueError("edits is neither a list nor an edit")
     if not isinstance(items, list):

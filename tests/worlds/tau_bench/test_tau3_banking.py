@@ -96,6 +96,11 @@ def test_a_document_may_be_needed_by_its_title(bank):
     assert "## Money (back)" in messages[0]["content"]
 
 
+def test_a_needed_document_that_is_not_there_is_named(bank):
+    with pytest.raises(DataError, match="needs the document 'doc_9', which documents"):
+        open_store(bank, "tau3_banking").policy("golden_retrieval", ["doc_9"])
+
+
 def test_an_archive_brings_documents_prompts_and_tools(tmp_path):
     repository = write_tau2(tmp_path / "repo", "banking")
     with tarfile.open(tmp_path / "tau2.tar.gz", "w:gz") as archive:
@@ -167,6 +172,8 @@ def test_a_search_ranks_documents_by_matches(bank):
     assert found.startswith("1. Cards\n   ID: doc_1\n   Score: 3.0000\n   Content: Freeze")
     assert "2. Money (back)" in found
     assert env.call("grep", {"pattern": "a card ("}).observation.startswith("No matches")
+    slow = env.call("grep", {"pattern": "(a+)+$"}).observation
+    assert slow.startswith("Error: the pattern '(a+)+$' repeats a part that repeats")
     assert env.call("grep", {"pattern": " "}).observation.startswith("No matches found")
 
 

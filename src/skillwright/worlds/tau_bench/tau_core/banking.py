@@ -33,17 +33,28 @@ _CALLED: Final = "agent_discoverable_tools"
 _GIVEN: Final = "user_discoverable_tools"
 _MOST_FOUND: Final = 10
 _READS: Final = re.compile(r"get_|initial_transfer_|emergency_")
+_SLOW: Final = re.compile(r"[*+}][^()]*\)[*+{]")  # may take longer than any conversation
 _BETWEEN: Final = "\n\n---\n\n"
 
 
 def policy(prompt: str, documents: Mapping[str, Record], needed: Sequence[str]) -> str:
-    """Return a policy with the documents that it has a place for."""
-    titles = {of["title"]: name for name, of in documents.items()}
-    needed = [name if name in documents else titles.get(name, "") for name in needed]
-    for place, names in (("full_knowledge_base", [*documents]), ("required_documents", needed)):
-        shown = (documents[name] for name in names if name in documents)
-        text = _BETWEEN.join(f"## {one['title']}\n\n{one['content']}" for one in shown)
-        prompt = prompt.replace(f"{{{{{place}}}}}", text or "(No documents provided)")
+    """Return a policy with the documents that it has a place for.
+
+    Args:
+        prompt: Its template.
+        documents: All, by id.
+        needed: Ids or titles of those that the task needs.
+
+    Raises:
+        DataError: One is not there.
+    """
+    titled = {of["title"]: of for of in documents.values()} | dict(documents)
+    if lost := [name for name in needed if name not in titled]:
+        raise DataError(f"the task needs the document {lost[0]!r}, which {DOCUMENTS}.json lacks")
+    for place, names in (("full_knowledge_base", documents), ("required_documents", needed)):
+        shown = [f"## {titled[name]['title']}\n\n{titled[name]['content']}" for name in names]
+        text = _BETWEEN.join(shown) or "(No documents provided)"
+        prompt = prompt.replace(f"{{{{{place}}}}}", text)
     return prompt
 
 
@@ -54,6 +65,8 @@ def _grep(db: Database, pattern: Any) -> str:
     nothing = f"No matches found for pattern: {pattern}"
     if not pattern.strip():
         return nothing
+    if _SLOW.search(pattern):
+        raise Refused(f"the pattern {pattern!r} repeats a part that repeats; search for words")
     try:
         compiled = re.compile(pattern, re.IGNORECASE)
     except re.error:
@@ -208,72 +221,34 @@ def _check(records: Records) -> None:
         raise DataError(f"{MANUALS}.json lacks {', '.join(lost)}")
 
 
-def _direct(*names: str) -> dict[str, Tool]:
+def _direct(side: str) -> dict[str, Tool]:
     def tool(name: str) -> Tool:
         return lambda db, **given: run_tool(db, name, given)
 
-    return {name: tool(name) for name in names}
+    return {name: tool(name) for name in WORDS["direct"][side]}
 
 
 _AGENTS: Final[Mapping[str, Tool]] = {
     GREP: _grep,
-    **_direct(
-        "change_user_email",
-        "get_credit_card_accounts_by_user",
-        "get_credit_card_transactions_by_user",
-        "get_current_time",
-        "get_referrals_by_user",
-        "get_user_information_by_email",
-        "get_user_information_by_id",
-        "get_user_information_by_name",
-        "list_discoverable_agent_tools",
-        "log_verification",
-        "transfer_to_human_agents",
-    ),
+    **_direct("assistant"),
     "call_discoverable_agent_tool": _call_of_agent,
     "give_discoverable_user_tool": _give,
     "unlock_discoverable_agent_tool": _unlock,
 }
 _USERS: Final[Mapping[str, Tool]] = {
-    **_direct(
-        "apply_for_credit_card",
-        "list_discoverable_user_tools",
-        "request_human_agent_transfer",
-        "submit_referral",
-        "submit_transaction",
-    ),
+    **_direct("user"),
     "call_discoverable_user_tool": _call_of_user,
 }
-_OTHER_TABLES: Final = """
-    referrals credit_card_applications user_discoverable_tool_calls verification_history
-    cash_back_disputes task_config human_transfer_requests transaction_disputes credit_card_orders
-    debit_card_orders credit_card_closure_reasons credit_card_account_flags debit_card_disputes
-    credit_limit_increase_requests interest_discrepancy_reports
-"""
-_PARTS: Final = ("activation", "credit", "credited")  # of several tools
-
-DISCOVERABLE: Final = frozenset(WORDS["steps"]) - {*_AGENTS, *_USERS, *_PARTS}
+DISCOVERABLE: Final = frozenset(
+    name for name in WORDS["steps"] if name not in {**_AGENTS, **_USERS} and name[0] != "_"
+)
 """The tools that only documents name."""
 
 BANKING: Final = Domain(
     name="tau3_banking",
     place="bank",
     tables={
-        "users": dict.fromkeys(("name", "user_id", "email"), str),
-        "accounts": dict.fromkeys(("account_id", "user_id", "class", "level", "status"), str),
-        "debit_cards": dict.fromkeys(
-            ("card_id", "account_id", "status", "last_4_digits", "issue_reason"), str
-        ),
-        "credit_card_accounts": dict.fromkeys(("account_id", "user_id", "current_balance"), str),
-        "credit_card_transaction_history": {"transaction_id": str, "user_id": str},
-        "bank_account_transaction_history": dict.fromkeys(
-            ("account_id", "date", "description", "type"), str
-        ),
-        "payment_history": {"credit_card_account_id": str},
-        **{name: {} for name in _OTHER_TABLES.split()},
-        _GIVEN: {},
-        _CALLED: {},
-        DOCUMENTS: {"title": str, "content": str},
+        **{name: dict.fromkeys(fields, str) for name, fields in WORDS["tables"].items()},
         MANUALS: {"side": str, "description": str, "parameters": dict},
     },
     index=lambda records: None,

@@ -1,25 +1,7 @@
 """Run the tools of the banking domain, which are steps in ``banking_tools.json``.
 
-A step is a list of its kind and arguments. A tool's arguments, and what steps find, are values by
-name; ``card.status`` is a field of one, ``None`` where it is missing. Texts are templates over
-values, with Python's formats; ``{reason!t}`` is a title. In a record ``=name`` is a value as it is.
-
-| step | what it does |
-|---|---|
-| ``need``, ``given``: names, text | end with the text if one is empty, or ``None`` |
-| ``choice``: name, ``a|b``, text | end with the text if the value is none of these |
-| ``stop``: test, text | end with the text if the test holds |
-| ``number``, ``whole``: name, text | convert to float or int, or end with the text |
-| ``digits``: name, count, text; ``pin``: name | end unless it has the digits; a weak PIN ends too |
-| ``row``: name, table, id, text | find a record, or end with the text, if there is one |
-| ``query``: table, field, value, text, date | list records as text, or take the text for none |
-| ``let``: name, function, arguments | call a function; ``'x`` is a template |
-| ``flag``: name, test | keep whether a test holds |
-| ``id``: name, prefix, length, seed | make an id, the same in every replay |
-| ``add``: table, id, record, text | add a record; if the id is there, end with the text if given |
-| ``set``, ``all``: table, id or ids, fields | change fields of records |
-| ``when``: test, steps, other steps; ``run``: steps' name | run others |
-| ``say``: text; ``each``: name, text | add to the answer, ``each`` for every ``one`` of a list |
+A step is a list of its kind and arguments; README.md has the kinds. A tool's arguments, and what
+steps find, are values by name; ``card.status`` is a field of one, ``None`` where it is missing.
 
 Source: tau2-bench (arXiv:2506.07982), the tools of its domain banking_knowledge.
 """
