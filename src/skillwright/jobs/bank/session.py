@@ -19,7 +19,7 @@ from skillwright.jobs.run.bank_source import (
     bank_work,
     opened_embedder,
 )
-from skillwright.jobs.run.bench import TextBench, reused, terms_of, text_bench
+from skillwright.jobs.run.bench import TextBench, terms_of, text_bench
 from skillwright.jobs.run.evolution_round import EvolutionLoop
 from skillwright.jobs.run.launch import model_secrets, read_initial_skill
 from skillwright.jobs.run.memory import StoredCalls
@@ -135,9 +135,7 @@ async def bank_session(
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
-        earlier = held.enter_context(reused(config))
-        bench = text_bench(config, store, parts.seen, target, parts.budget, None, earlier)
-        bench.engine = parts.placement.place(bench.engine, config.models.target)
+        bench = held.enter_context(text_bench(config, store, parts, target))
         yield BankSession(
             config=config,
             store=store,

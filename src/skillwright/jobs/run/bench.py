@@ -30,8 +30,8 @@ from skillwright.envs import EnvSpec, TextEnv, spec
 from skillwright.evaluation import Draws, SkillDuel, Terms
 from skillwright.jobs.run.bank_source import InjectedBank
 from skillwright.jobs.run.memory import EngineEvents, StoredEpisodes
-from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.run.resources import Resources
 from skillwright.jobs.run.tasks import environment_of, make_splits
 from skillwright.models import agent_of
 from skillwright.rollout import (
@@ -371,34 +371,34 @@ def _sealed(tasks: SealedTasks) -> dict[str, int | str]:
     return {"tasks": len(tasks), "content": tasks.sha256}
 
 
+@contextmanager
 def text_bench(
     config: RunConfig,
     store: RunStore,
-    seen: EngineEvents,
+    parts: Resources,
     target: ChatModel,
-    budget: Budget,
-    bank: InjectedBank | None,
-    earlier: Sequence[RunStore] = (),
-) -> TextBench:
-    """Return the bench of our own environments."""
+    bank: InjectedBank | None = None,
+) -> Iterator[TextBench]:
+    """Open the bench of our own environments, with the episodes of ``rollout.reuse``."""
     agent = agent_of(target)
     settle = bank.ledger.settle if bank else lambda: None
-    recorder = StoredEpisodes(store, agent.identity, settle, earlier)
-    engine = make_engine(config, agent, recorder, seen, budget.permit)
     pairs = Longitudinal(
         wanted=config.optimizer.slow_update_samples,
         policy=PairPolicy(config.optimizer.longitudinal_pair_policy),
         success_threshold=shown_success(config),
     )
-    return TextBench(
-        engine,
-        make_splits(config),
-        config.run.seed,
-        pairs,
-        seen.callback,
-        target.identity,
-        bank.tell if bank else PlainSkill,
-    )
+    with reused(config) as earlier:
+        recorder = StoredEpisodes(store, agent.identity, settle, earlier)
+        engine = make_engine(config, agent, recorder, parts.seen, parts.budget.permit)
+        yield TextBench(
+            parts.placement.place(engine, config.models.target),
+            make_splits(config),
+            config.run.seed,
+            pairs,
+            parts.seen.callback,
+            target.identity,
+            bank.tell if bank else PlainSkill,
+        )
 
 
 @contextmanager

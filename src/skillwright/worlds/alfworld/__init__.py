@@ -11,8 +11,6 @@ from skillwright.worlds.alfworld.households import habits_text as habits_text
 from skillwright.worlds.alfworld.households import household as household
 from skillwright.worlds.alfworld.official import load_game as load_game
 from skillwright.worlds.alfworld.official import official_tasks as official_tasks
-from skillwright.worlds.alfworld.official import problem_to_pddl as problem_to_pddl
-from skillwright.worlds.alfworld.official import to_game_json as to_game_json
 from skillwright.worlds.alfworld.pddl import read_problem as read_problem
 from skillwright.worlds.alfworld.planner import plan as plan
 from skillwright.worlds.alfworld.problem import TASK_TYPES as TASK_TYPES
