@@ -1,6 +1,6 @@
 """SmolLM2-135M learns to use skills: tickets that are routed by a sheet which differs per shop.
 
-    python benchmarks/lm_study.py --seeds 3 --jobs 2
+    python benchmarks/lm_study.py --seeds 0 1 2 --jobs 2
 
 A condition and a seed are a run of their own in a folder below `--root`, with a result in one JSON
 file beside it. Stop it whenever you like: the same command resumes. The model is weak, and follows
@@ -22,7 +22,6 @@ from typing import Any
 import yaml
 
 from desks.conditions import CONDITIONS
-from desks.data import LANGUAGES
 from desks.forms import FORMS
 from desks.one_run import play
 from desks.summary import summary
@@ -47,7 +46,6 @@ def main() -> int:
         root=arguments.root,
         short=arguments.short,
         laid_over=laid_over,
-        language=arguments.language,
     )
     results, faults = [], []
     pool = ProcessPoolExecutor(
@@ -71,33 +69,25 @@ def play_seed(seed: int, conditions: Sequence[str], **settings: Any) -> list[dic
     """Play conditions with one seed, in the order in which they begin with each other's weights."""
     done = [play(name, seed, **settings) for name in CONDITIONS if name in conditions]
     if TEXT in conditions:
-        own = {name: settings[name] for name in ("short", "language")}
-        forms = FORMS if settings["language"] == "grammar" else FORMS[:1]
-        done += [train_sheet(seed, settings["root"], form=form, **own) for form in forms]
+        root, short = settings["root"], settings["short"]
+        done += [train_sheet(seed, root, form=form, short=short) for form in FORMS]
     return done
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", help="which; 0 1 2, or 0 if --short")
+    parser.add_argument("--seeds", type=int, nargs="+", help="which; 0 to 4, or 0 if --short")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
-    parser.add_argument(
-        "--conditions", nargs="+", choices=[*CONDITIONS, TEXT], help="which; all but the extra ones"
-    )
-    parser.add_argument("--language", choices=list(LANGUAGES), default="sentences")
+    parser.add_argument("--conditions", nargs="+", choices=[*CONDITIONS, TEXT], help="which; all")
     parser.add_argument("--root", type=Path, help="where runs and results are kept")
     parser.add_argument("--short", action="store_true", help="one seed with small numbers")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     short = arguments.short
     arguments.seeds = (
-        arguments.seeds if arguments.seeds is not None else ([0] if short else [0, 1, 2])
+        arguments.seeds if arguments.seeds is not None else ([0] if short else [0, 1, 2, 3, 4])
     )
-    every = [
-        name
-        for name, one in CONDITIONS.items()
-        if not one.is_extra or (arguments.language == "grammar" and not short)
-    ]
+    every = [name for name, one in CONDITIONS.items() if not (short and one.is_extra)]
     arguments.conditions = arguments.conditions or [*every, TEXT]
     arguments.root = arguments.root or Path("runs", "lm_study_short" if short else "lm_study")
     return arguments

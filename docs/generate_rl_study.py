@@ -8,6 +8,7 @@ whose settings differ in more than what they are about are refused.
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -313,17 +314,29 @@ def _growth(found: Found) -> Iterator[str]:
     yield "\n### A bank that grows\n\nThe final weights of the whole recipe, fixed. The figure has"
     yield "the rate on the evolution split as each update begins.\n"
     yield "![Skills and success rate by update](figures/rl_study_growth.svg)\n"
-    yield "| seed | homes | skills | updates, accepted | test: gap | grown | complete bank |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| seed | homes | skills | accepted | rejected | none | test: gap | grown | complete |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for one in found["grown"]:
         updates = one["updates"]
-        accepted = sum(step["action"] == "accept" for step in updates)
+        actions = Counter(step["action"] for step in updates)
+        fates = [actions[name] for name in ("accept", "reject", "no_proposal")]
         skills = f"{updates[0]['before']} to {updates[-1]['after']}, of {one['complete']}"
         tested = [one["tables"][bank]["overall"] for bank in ("gap", "grown", "complete")]
         rates = [_share(overall["success_rate"]) for overall in tested]
         seed = f"{one['seed']}{_marked(found, GROWTH, seed=one['seed'])}"
-        cells = [seed, one["homes"], skills, f"{len(updates)}, {accepted}", *rates]
+        cells = [seed, one["homes"], skills, *fates, *rates]
         yield f"| {' | '.join(map(str, cells))} |"
+    yield "\nOf the updates: accepted, rejected by the gate, nothing proposed. After the last"
+    yield f"accepted one: {'; '.join(map(_after_growth, found['grown']))}."
+
+
+def _after_growth(one: Found) -> str:
+    """Say what became of the updates after the last one that was accepted."""
+    actions = [step["action"] for step in one["updates"]]
+    last = max((at for at, action in enumerate(actions, 1) if action == "accept"), default=0)
+    rest = Counter(actions[last:])
+    fates = f"{rest['reject']} rejected, {rest['no_proposal']} with nothing proposed"
+    return f"seed {one['seed']} after update {last}: {fates}"
 
 
 # Numbers as text.

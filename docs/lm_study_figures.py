@@ -22,12 +22,17 @@ STYLE = {
 }
 
 
-def bars(path: Path, shown: Sequence[tuple[str, float, Sequence[float]]]) -> None:
+def bars(
+    path: Path,
+    shown: Sequence[tuple[str, float, Sequence[float]]],
+    label: str = "tickets at the right desk, sealed test",
+) -> None:
     """Draw horizontal bars with intervals.
 
     Args:
         path: Where the SVG is written.
-        shown: Name, mean and interval of each, shares in [0, 1]; from the top down.
+        shown: Name, mean and interval of each, shares in [-1, 1]; from the top down.
+        label: Of the axis.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDE, 0.6 + 0.27 * len(shown)), layout="constrained")
@@ -37,10 +42,12 @@ def bars(path: Path, shown: Sequence[tuple[str, float, Sequence[float]]]) -> Non
             axes.barh(-number, mean, 0.62, color=COLORS[0], xerr=error, capsize=2)
             axes.text(1.02, -number, f"{mean:.0%}", va="center")
         axes.set_yticks([-number for number in range(len(shown))], [one[0] for one in shown])
-        axes.set_xlim(0, 1.12)
+        lowest = min(0.0, *(low for _, _, (low, _) in shown))
+        axes.set_xlim(lowest, 1.12)
+        axes.axvline(0, color="#888888", linewidth=0.6)
         axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
         axes.xaxis.set_major_formatter(PercentFormatter(1))
-        axes.set_xlabel("tickets at the right desk, sealed test")
+        axes.set_xlabel(label)
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 

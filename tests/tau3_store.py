@@ -1,10 +1,11 @@
-"""A repository shaped like tau2-bench's with data of our own: a shop, and a telecom company."""
+"""A repository shaped like tau2-bench's with data of our own: a shop, a phone company, a bank."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from skillwright.worlds.tau_bench import TauBenchEnv
+from skillwright.worlds.tau_bench.tau_core.banking import DISCOVERABLE
 from skillwright.worlds.tau_bench.upstream import fetch_tau_bench
 from tau_store import OPENING, TABLES
 
@@ -134,9 +135,125 @@ TASKS = {
 }
 
 
+FREEZE, ACCOUNTS = "freeze_debit_card_3892", "get_all_user_accounts_by_user_id_3847"
+ORDERS, REFUND = "get_pending_replacement_orders_5765", "apply_savings_account_credit_6831"
+DISPUTE = "submit_cash_back_dispute_0589"
+PARAMETERS = {
+    FREEZE: "card_id (string): The card",
+    ACCOUNTS: "user_id (string): The user",
+    ORDERS: "credit_card_account_id (string): The card",
+    REFUND: "account_id (string): Where\n        amount (number): How much\n"
+    "        credit_type (string): 'fee_refund'",
+    DISPUTE: "user_id (string): Who\n        transaction_id (string): Which",
+    "close_bank_account_7392": "account_id (string): Which\n        reason (string, optional): Why",
+    "get_bank_account_transactions_9173": "account_id (string): Which",
+}
+OF_USER = (DISPUTE, "get_referral_link", "get_card_last_4_digits", "deposit_check_3847")
+BANK_TABLES = {
+    "users": {"u1": {"name": "Ann Ash", "user_id": "u1", "email": "ann@example.com"}},
+    "accounts": {
+        "a1": {"account_id": "a1", "user_id": "u1", "class": "savings", "level": "Gold Account",
+               "status": "OPEN", "current_holdings": "10", "date_opened": "01/01/2020"},
+    },
+    "debit_cards": {
+        "d1": {"card_id": "d1", "account_id": "a1", "status": "ACTIVE", "last_4_digits": "1234",
+               "issue_reason": "first_card"},
+    },
+    "credit_card_accounts": {
+        "c1": {"account_id": "c1", "user_id": "u1", "current_balance": "$5.00"},
+    },
+    "credit_card_transaction_history": {"t1": {"transaction_id": "t1", "user_id": "u1"}},
+    "bank_account_transaction_history": {
+        name: {"account_id": "a1", "date": date, "description": name, "type": "x", "amount": 1.0}
+        for name, date in (
+            ("old", "12/31/2024"), ("tie", "11/02/2025"), ("tied", "11/02/2025"),
+            ("new", "11/10/2025 09:00:00"),
+        )
+    },
+}  # fmt: skip
+BANK_DOCUMENTS = {
+    "doc_1": {"id": "doc_1", "title": "Cards", "content": f"Freeze a card with {FREEZE}. Card."},
+    "doc_2": {"id": "doc_2", "title": "Money (back)", "content": "Have the user call it. A card."},
+}
+
+
+def bank_code(without: str = "") -> str:
+    """Write the file in which tools describe what they take."""
+    lines = []
+    for holder, is_users in (("KnowledgeTools", False), ("KnowledgeUserTools", True)):
+        lines.append(f"class {holder}:")
+        for name in sorted(DISCOVERABLE - {without}):
+            if (name in OF_USER) == is_users:
+                args = PARAMETERS.get(name)
+                args = f"\n\n    Args:\n        {args}" if args else ""
+                lines.append(f'  def {name}(self):\n    """Do {name}.{args}\n    """')
+    return "\n".join(lines)
+
+
+def bank_task(number: str, *actions: Any, basis: str = "DB", **other: Any) -> Any:
+    """Write a task; an action is who, tool, arguments, and what is compared."""
+    gold = [
+        {"action_id": "a", "requestor": who, "name": name, "arguments": of, "compare_args": same}
+        for who, name, of, same in actions
+    ]
+    criteria = {"actions": gold, "communicate_info": ["unasked"], "reward_basis": [basis]}
+    told = {"persona": None, "instructions": "You are Ann Ash."}
+    return {"id": number, "user_scenario": told, "evaluation_criteria": criteria, **other}
+
+
+def hidden(tool: str, **arguments: Any) -> list[Any]:
+    """Return gold actions that unlock and call a tool of the agent."""
+    called = {"agent_tool_name": tool, "arguments": json.dumps(arguments)}
+    return [
+        ("assistant", "unlock_discoverable_agent_tool", {"agent_tool_name": tool}, None),
+        ("assistant", "call_discoverable_agent_tool", called, None),
+    ]
+
+
+FROZEN_BEFORE = {"agent_data": {"debit_cards": {"data": {"d1": {"status": "FROZEN"}, "d2": {}}}}}
+TASKS["banking"] = [
+    bank_task(
+        "task_001",
+        *hidden(FREEZE, card_id="d1"),
+        *hidden(ACCOUNTS, user_id="u1"),
+        required_documents=["doc_1"],
+        user_tools=[],
+    ),
+    bank_task(
+        "task_002",
+        ("assistant", "transfer_to_human_agents", {"summary": "", "reason": "other"}, ["reason"]),
+        basis="ACTION",
+        required_documents=["Money (back)"],
+        user_tools=["submit_referral"],
+    ),
+    bank_task("task_003", initial_state={"initialization_data": FROZEN_BEFORE}),
+]
+
+
+def _bank_files() -> dict[str, Any]:
+    names = ("grep_only", "full_kb", "required_docs", "no_knowledge")
+    places = {"full_kb": "\n{{full_knowledge_base}}", "required_docs": "\n{{required_documents}}"}
+    prompts = {
+        f"prompts/{name}.md": f"{{{{component:head}}}} {name}{places.get(name, '')}"
+        for name in names
+    }
+    documents = {f"documents/{name}.json": json.dumps(of) for name, of in BANK_DOCUMENTS.items()}
+    tables = {name: {"data": rows, "notes": ""} for name, rows in BANK_TABLES.items()}
+    return {
+        "split_tasks.json": None,
+        "policy.md": None,
+        "db.json": json.dumps(tables),
+        "prompts/components/head.md": "# Bank",
+        "../../../../src/tau2/domains/banking_knowledge/tools.py": bank_code(),
+        **prompts,
+        **documents,
+    }
+
+
 def write_tau2(folder: Path, domain: str, **files: Any) -> Path:
     """Write the repository; keyword arguments replace a domain's files, ``None`` leaves one out."""
-    into = folder / "data" / "tau2" / "domains" / domain
+    name = "banking_knowledge" if domain == "banking" else domain
+    into = folder / "data" / "tau2" / "domains" / name
     into.mkdir(parents=True)
     users = {key: {"user_id": key, **user} for key, user in TABLES["users"].items()}
     ids = [task["id"] for task in TASKS[domain]]
@@ -149,8 +266,11 @@ def write_tau2(folder: Path, domain: str, **files: Any) -> Path:
     if domain == "telecom":
         texts = {"db.toml": TELECOM, "user_db.toml": PHONE, "main_policy.md": "M"}
         wanted |= {"db.json": None, **texts, "tech_support_manual.md": "T"}
+    if domain == "banking":
+        wanted |= _bank_files()
     for name, text in (wanted | files).items():
         if text is not None:
+            (into / name).parent.mkdir(parents=True, exist_ok=True)
             (into / name).write_text(text, encoding="utf-8")
     return folder
 

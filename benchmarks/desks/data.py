@@ -1,14 +1,14 @@
 """What a seed of the study is played on: shops' tickets by split, and a bank of their sheets."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from desks.grammar import grammar_wordings
-from desks.shops import BY_WORDS, Shop, Ticket, shops, tickets, wordings_of
+from desks.shops import Shop, Ticket, shops, tickets
 from skillwright.bank import Bank, BankStore
 from skillwright.core import BankSkill, SkillKind
 from skillwright.core.jsonio import dumps, write_text
@@ -38,30 +38,7 @@ NAMED = 0.5
 stays at that of a guess for about a thousand tickets (docs/log.md)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
-    """What tickets and sheets are written in.
-
-    Attributes:
-        wordings: Split -> topic -> wordings of tickets.
-        by_words: The sentence of sheet lines that name words.
-        clustered: Whether tickets of a wording count as one sample.
-    """
-
-    wordings: Callable[[str], Mapping[str, Sequence[str]]]
-    by_words: str
-    clustered: bool
-
-
-LANGUAGES: Mapping[str, Language] = {
-    "sentences": Language(wordings_of, BY_WORDS, clustered=False),
-    "grammar": Language(grammar_wordings, "Words such as {words} mean {desk}.", clustered=True),
-}
-"""``sentences`` has 12 wordings of a topic, ``grammar`` 63; its sheets have no sentence of an
-optimizer."""
-
-
-def write_data(folder: Path, seed: int, sizes: Sizes, language: str = "sentences") -> None:
+def write_data(folder: Path, seed: int, sizes: Sizes) -> None:
     """Write ``bank.sqlite``, and the splits for supervised training (``sft``) and reinforcement.
 
     Shops and wordings of val and test are in no other split.
@@ -70,22 +47,19 @@ def write_data(folder: Path, seed: int, sizes: Sizes, language: str = "sentences
         folder: Made here; what is there already is kept.
         seed: Gives shops and tickets.
         sizes: How much of everything.
-        language: One of `LANGUAGES`.
     """
     if (folder / "bank.sqlite").exists():
         return
-    said = LANGUAGES[language]
-    known = shops(sizes.shops, seed, by_words=said.by_words)
-    count = sizes.val + sizes.test // 2
-    others = shops(count, seed, first=sizes.shops, by_words=said.by_words)
+    known = shops(sizes.shops, seed)
+    others = shops(sizes.val + sizes.test // 2, seed, first=sizes.shops)
     shown = [
-        _item(f"shown-{shop.name}", shop, islice(_demonstrated(shop, seed, said), sizes.tickets))
+        _item(f"shown-{shop.name}", shop, islice(_demonstrated(shop, seed), sizes.tickets))
         for shop in known
     ]
-    played = _singles(known, -(-sizes.played // sizes.shops), seed + 1, "train", said)
+    played = _singles(known, -(-sizes.played // sizes.shops), seed + 1, "train")
     judged = {
-        "val": _singles(others[: sizes.val], 1, seed, "val", said),
-        "test": _singles(others[sizes.val :], 2, seed, "test", said),
+        "val": _singles(others[: sizes.val], 1, seed, "val"),
+        "test": _singles(others[sizes.val :], 2, seed, "test"),
     }
     for name, train in (("sft", shown), ("grpo", played[: sizes.played])):
         write_splits(folder / name, {"train": train, **judged})
@@ -105,8 +79,8 @@ def read_splits(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {file.parent.name: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
-def _demonstrated(shop: Shop, seed: int, said: Language) -> Iterator[Ticket]:
-    return tickets(shop, said.wordings("train"), seed, named=NAMED)
+def _demonstrated(shop: Shop, seed: int) -> Iterator[Ticket]:
+    return tickets(shop, grammar_wordings("train"), seed, named=NAMED)
 
 
 def write_bank(path: Path, known: Sequence[Shop]) -> None:
@@ -124,23 +98,19 @@ def sheet_skill(shop: Shop) -> BankSkill:
     return BankSkill(f"s{number:03}", "Desks", shop.sheet, "", SkillKind.GENERAL, scope=shop.name)
 
 
-def _singles(
-    known: Sequence[Shop], each: int, seed: int, split: str, said: Language
-) -> list[dict[str, Any]]:
-    wordings = said.wordings(split)
+def _singles(known: Sequence[Shop], each: int, seed: int, split: str) -> list[dict[str, Any]]:
+    wordings = grammar_wordings(split)
     drawn = [list(islice(tickets(shop, wordings, seed), each)) for shop in known]
     return [
-        _item(f"{split}-{shop.name}-{number}", shop, [found[number]], clustered=said.clustered)
+        _item(f"{split}-{shop.name}-{number}", shop, [found[number]])
         for number in range(each)
         for shop, found in zip(known, drawn, strict=True)
     ]
 
 
-def _item(
-    name: str, shop: Shop, asked: Iterable[Ticket], *, clustered: bool = False
-) -> dict[str, Any]:
+def _item(name: str, shop: Shop, asked: Iterable[Ticket]) -> dict[str, Any]:
     found = list(asked)
-    cluster = {"cluster": found[0].wording} if clustered else {}
+    cluster = {"cluster": found[0].wording} if len(found) == 1 else {}
     return {
         "id": name.replace(" ", ""),
         "shop": shop.name,
@@ -157,37 +127,31 @@ TICKETS: Mapping[str, int] = {"train": 120, "val": 60, "test": 150}
 SHORT_TICKETS: Mapping[str, int] = {"train": 4, "val": 2, "test": 2}
 
 
-def new_shop(seed: int, language: str = "sentences") -> Shop:
+def new_shop(seed: int) -> Shop:
     """Return the shop that no weights were trained in: a sheet of its own is to be learned."""
-    (shop,) = shops(1, seed, first=NEW_SHOP, by_words=LANGUAGES[language].by_words)
+    (shop,) = shops(1, seed, first=NEW_SHOP)
     return shop
 
 
-def write_new_shop(
-    folder: Path, seed: int, *, short: bool = False, language: str = "sentences"
-) -> None:
+def write_new_shop(folder: Path, seed: int, *, short: bool = False) -> None:
     """Write the new shop's tickets, and ``bank.sqlite`` with its sheet.
 
     Args:
         folder: Made here; what is there already is kept.
         seed: Gives the shop and its tickets.
         short: Few of them. Each text comes once, and no wording is in two splits.
-        language: One of `LANGUAGES`.
     """
     if (folder / "bank.sqlite").exists():
         return
-    shop, said = new_shop(seed, language), LANGUAGES[language]
-    splits = {}
+    shop, splits = new_shop(seed), {}
     for split, count in (SHORT_TICKETS if short else TICKETS).items():
         # Each text once: a ticket that comes twice is no second sample.
         drawn: dict[str, Ticket] = {}
-        for one in tickets(shop, said.wordings(split), seed):
+        for one in tickets(shop, grammar_wordings(split), seed):
             drawn.setdefault(one.text, one)
             if len(drawn) == count:
                 break
         items = enumerate(drawn.values())
-        splits[split] = [
-            _item(f"{split}-{at}", shop, [one], clustered=said.clustered) for at, one in items
-        ]
+        splits[split] = [_item(f"{split}-{at}", shop, [one]) for at, one in items]
     write_splits(folder, splits)
     write_bank(folder / "bank.sqlite", [shop])

@@ -46,7 +46,5 @@ def _topic_of(text: str) -> Topic | None:
 
 @lru_cache(maxsize=len(TOPICS))
 def _patterns(name: str) -> list[re.Pattern[str]]:
-    topic = TOPICS[name]
-    every = [*topic.tickets, *topic.unseen]
-    every += [one for split in SPLITS for one in grammar_wordings(split)[name]]
+    every = [one for split in SPLITS for one in grammar_wordings(split)[name]]
     return [re.compile(re.escape(one).replace(r"\{\}", "[a-z]+") + "$") for one in every]

@@ -11,19 +11,20 @@ import torch
 from desks.conditions import (
     CONDITIONS,
     FIRST_SEED,
-    INTERNALIZED,
     MODEL,
+    SHEETS,
     SHORT,
     SHORT_SIZES,
     SIZES,
     data_folder,
+    folder_of,
     gguf_folder,
-    new_shop_folder,
     run_name,
     settings_of,
     weights_folder,
 )
-from desks.data import write_data, write_new_shop
+from desks.data import write_data
+from desks.outcomes import outcomes
 from measuring.books import note_opening
 from skillwright.bank import BankStore
 from skillwright.core import ConfigError
@@ -71,7 +72,6 @@ def play(
     *,
     short: bool = False,
     laid_over: Mapping[str, Any] = {},
-    language: str = "sentences",
 ) -> dict[str, Any]:
     """Return the result of a condition and a seed; what is finished is not run again.
 
@@ -88,12 +88,7 @@ def play(
     if (known := result_of(path, config)) is not None:
         return known
     root.mkdir(parents=True, exist_ok=True)
-    if condition == INTERNALIZED:
-        write_new_shop(
-            new_shop_folder(root, seed), FIRST_SEED + seed, short=short, language=language
-        )
-    else:
-        write_data(data_folder(root, seed), FIRST_SEED + seed, sizes, language)
+    write_data(data_folder(root, seed), FIRST_SEED + seed, sizes)
     callback = CurveCallback(name, root / f"{name}.cpu")
     with open_rl(folder) if folder.exists() else start_rl(config) as run:
         if settings_digest(run.config) != settings_digest(config):
@@ -108,7 +103,7 @@ def play(
     if condition == "sft":
         keep_weights(folder, root, seed)
     facts = {"condition": condition, "seed": seed, "settings": settings_digest(config)}
-    facts |= {"language": language}
+    facts |= outcomes(folder, folder_of(CONDITIONS[condition], root, seed), SHEETS)
     result = {**facts, **_facts(report), "made_by": made_by(), "cpu_s": dict(callback.seconds)}
     result["losses"] = callback.losses
     note_opening(root, name, result["made_by"])
@@ -142,6 +137,5 @@ def _facts(report: RlReport) -> dict[str, Any]:
         "grpo": [[one["iteration"], one["success"]] for one in whole["iterations"]],
         "validations": whole["validations"],
         "cold_start": whole["cold_start"],
-        "internalized": whole.get("internalized"),
         "test": whole["test"],
     }

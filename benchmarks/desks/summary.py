@@ -1,17 +1,32 @@
-"""The summary of the study: success rates by condition and sheet, gains, and the targets."""
+"""The summary of the study: success rates by condition and sheet, gains, and the target."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from desks.conditions import INTERNALIZED
-from skillwright.evaluation import mean_interval, wilson_interval
+from scipy import stats
+
+from desks.conditions import CONDITIONS, SHEETS
+from desks.forms import FORMS
+from skillwright.evaluation import mean_interval
 
 Result = Mapping[str, Any]
+Interval = Sequence[float]
 
-GAIN, LOWER, WITHIN = 0.30, 0.15, 0.10
-SHEETS = {"final": "right sheet", "no_skills": "no sheet", "other_scope": "another shop's sheet"}
-"""Artifact of a run's test -> what its agent was given."""
+TARGET, TARGET_SEEDS, OF_SEEDS = 0.15, 3, 5
+"""The lower bound of a released sheet's gain, and on how many seeds it is to lie above that."""
+
+GAINS = {
+    "SFT, right sheet over none": (("sft", "final"), ("sft", "no_skills")),
+    "SFT, right sheet over another shop's": (("sft", "final"), ("sft", "other_scope")),
+    "SFT for as long over SFT": (("sft_longer", "final"), ("sft", "final")),
+    "GRPO over SFT": (("grpo", "final"), ("sft", "final")),
+    "GRPO over SFT for as long": (("grpo", "final"), ("sft_longer", "final")),
+    "GRPO, KL weight 0.01, over none": (("grpo_kl_low", "final"), ("grpo", "final")),
+    "GRPO, KL weight 0.05, over none": (("grpo_kl_high", "final"), ("grpo", "final")),
+}
+"""Gain -> condition and artifact of the better side, and of the other."""
 
 
 def summary(results: Sequence[Result], texts: Sequence[Result] = ()) -> dict[str, Any]:
@@ -19,179 +34,150 @@ def summary(results: Sequence[Result], texts: Sequence[Result] = ()) -> dict[str
 
     Args:
         results: Of any conditions and seeds.
-        texts: Of text training, one per seed.
+        texts: Of text training, one per seed and form.
     """
     rows = {
-        condition: {sheet: row(results, condition, artifact) for artifact, sheet in SHEETS.items()}
-        for condition in dict.fromkeys(one["condition"] for one in results)
-        if condition != INTERNALIZED
+        name: {artifact: row(results, name, artifact) for artifact in SHEETS} for name in CONDITIONS
     }
-    gains = {
-        "SFT, right sheet over none": gain(results, ("sft", "final"), ("sft", "no_skills")),
-        "SFT, right sheet over another shop's": gain(
-            results, ("sft", "final"), ("sft", "other_scope")
-        ),
-        "GRPO, right sheet over none": gain(results, ("grpo", "final"), ("grpo", "no_skills")),
-        "GRPO, right sheet over another shop's": gain(
-            results, ("grpo", "final"), ("grpo", "other_scope")
-        ),
-        "SFT over SmolLM2 as it comes": gain(results, ("sft", "final"), ("base", "final")),
-        "GRPO over SFT": gain(results, ("grpo", "final"), ("sft", "final")),
-    }
-    distilled = [internalized_of(one) for one in results if one["condition"] == INTERNALIZED]
     text = [text_of(one) for one in sorted(texts, key=lambda one: one["seed"])]
     return {
         "rows": rows,
-        "gains": {name: one for name, one in gains.items() if one},
-        "internalized": sorted(distilled, key=lambda one: one["seed"]),
+        "gains": {name: gain(results, *sides) for name, sides in GAINS.items()},
         "text": text,
+        "forms": {form: form_of([one for one in text if one["form"] == form]) for form in FORMS},
         "cpu_s": {f"{one['condition']}-s{one['seed']}": _stages(one) for one in results},
         "seeds": sorted({one["seed"] for one in results}),
-        "met": _met(gains, distilled, text),
     }
 
 
 def row(results: Sequence[Result], condition: str, artifact: str) -> dict[str, Any] | None:
-    """Return the success rate of an artifact: by seed, over seeds (Student's t), over tickets."""
-    scores = _scores(results, condition, artifact)
-    if not scores:
-        return None
-    rates = [rate for rate, _ in scores.values()]
-    solved = sum(round(rate * played) for rate, played in scores.values())
-    played = sum(played for _, played in scores.values())
-    return {
-        "mean": round(fmean(rates), 4),
-        "seeds": [round(one, 4) for one in rates],
-        "over_seeds": _rounded(mean_interval(rates)),
-        "over_tickets": _rounded(wilson_interval(solved, played)),
-        "tickets": played,
-    }
+    """Return the success rate of an artifact, or ``None`` if it was not measured."""
+    found = _outcomes(results, condition, artifact)
+    return _over_seeds([clustered(*one) for one in found.values()]) if found else None
 
 
 def gain(
     results: Sequence[Result], better: tuple[str, str], worse: tuple[str, str]
 ) -> dict[str, Any] | None:
-    """Return what one side solves more than another, seed by seed.
+    """Return what one side solves more than another of the same tickets, seed by seed.
 
     Args:
         results: Of any conditions and seeds.
         better: Condition and artifact.
         worse: The same of what it is compared with.
     """
-    sides = [_scores(results, *side) for side in (better, worse)]
-    seeds = sorted(sides[0].keys() & sides[1].keys())
-    gains = [sides[0][seed][0] - sides[1][seed][0] for seed in seeds]
-    if not gains:
-        return None
-    # Of two independent samples: that of pairs would be narrower.
-    played = sum(sides[0][seed][1] for seed in seeds)
-    rates = [fmean(side[seed][0] for seed in seeds) for side in sides]
-    half = 1.96 * sum(rate * (1 - rate) / played for rate in rates) ** 0.5
-    mean = fmean(gains)
+    ours, theirs = (_outcomes(results, *side) for side in (better, worse))
+    both = [
+        clustered([a - b for a, b in zip(ours[seed][0], theirs[seed][0], strict=True)], of)
+        for seed, (_, of) in ours.items()
+        if seed in theirs
+    ]
+    return _over_seeds(both) if both else None
+
+
+def _outcomes(
+    results: Sequence[Result], condition: str, artifact: str
+) -> dict[int, tuple[list[int], Mapping[str, Sequence[int]]]]:
+    """Return by seed the outcome of each ticket, 0 or 1, and the clusters."""
     return {
-        "mean": round(mean, 4),
-        "seeds": [round(one, 4) for one in gains],
-        "over_seeds": _rounded(mean_interval(gains)),
-        "over_tickets": _rounded((mean - half, mean + half)),
+        one["seed"]: (list(map(int, one["solved"][artifact])), one["clusters"])
+        for one in sorted(results, key=lambda one: one["seed"])
+        if one["condition"] == condition
     }
 
 
-def _scores(
-    results: Sequence[Result], condition: str, artifact: str
-) -> dict[int, tuple[float, int]]:
-    """Return success rate and tickets by seed."""
-    found = {}
-    for one in sorted(results, key=lambda one: one["seed"]):
-        table = one["test"]["tables"].get(artifact)
-        if one["condition"] == condition and table is not None:
-            overall = table["overall"]
-            found[one["seed"]] = (overall["success_rate"], overall["episodes"])
-    return found
+def _over_seeds(seeds: Sequence[tuple[float, Interval]]) -> dict[str, Any]:
+    """Sum up seeds: Student's interval over them, or with one seed the clustered interval."""
+    means = [mean for mean, _ in seeds]
+    interval = mean_interval(means) if len(seeds) > 1 else seeds[0][1]
+    return {
+        "mean": round(fmean(means), 4),
+        "interval": _rounded(interval),
+        "seeds": [round(mean, 4) for mean in means],
+        "by_seed": [_rounded(one) for _, one in seeds],
+    }
+
+
+def clustered(
+    values: Sequence[float], clusters: Mapping[str, Sequence[int]]
+) -> tuple[float, Interval]:
+    """Return the mean, and the widest of its 95% intervals by kind of cluster.
+
+    Args:
+        values: Per ticket: an outcome, or a difference of two.
+        clusters: Kind -> number of the cluster per ticket.
+    """
+    mean, half = fmean(values), max(half_by(values, one) for one in clusters_of(clusters).values())
+    return mean, (mean - half, mean + half)
+
+
+def clusters_of(clusters: Mapping[str, Sequence[int]]) -> dict[str, Sequence[Any]]:
+    """Return the kinds of clusters; a wording is a first with a second clause."""
+    return {**clusters, "wording": list(zip(clusters["first"], clusters["second"], strict=True))}
+
+
+def half_by(values: Sequence[float], labels: Sequence[Any]) -> float:
+    """Return half of the 95% interval of a mean whose samples are alike within clusters.
+
+    Sums of a cluster's deviations count as independent, with Student's t of one degree of freedom
+    less than clusters (Liang and Zeger 1986; Cameron and Miller 2015). With one cluster it is 0.
+    """
+    mean = fmean(values)
+    sums: dict[Any, float] = defaultdict(float)
+    for label, value in zip(labels, values, strict=True):
+        sums[label] += value - mean
+    count = len(sums)
+    if count < 2:
+        return 0.0
+    variance = sum(one * one for one in sums.values()) * count / (count - 1)
+    return float(stats.t.ppf(0.975, count - 1) * variance**0.5 / len(values))
 
 
 def text_of(one: Result) -> dict[str, Any]:
-    """Return what text training came to with one seed."""
-    tables = one["test"]["tables"]
+    """Return what text training came to with one seed and form."""
+    before, after = (list(map(int, one["solved"][side])) for side in ("initial", "best"))
+    difference = [b - a for a, b in zip(before, after, strict=True)]
+    tables = [one["test"]["tables"][side]["task_types"].values() for side in ("initial", "best")]
+    by_topic = [b["success_rate"] - a["success_rate"] for a, b in zip(*tables, strict=True)]
+    mean, interval = clustered(difference, one["clusters"])
+    half = half_by(difference, clusters_of(one["clusters"])["wording"])
     return {
         "seed": one["seed"],
-        "form": one.get("form", "says"),
-        "blank": tables["initial"]["overall"]["success_rate"],
-        "blank_interval": tables["initial"]["overall"]["interval"],
-        "released": tables["best"]["overall"]["success_rate"],
-        "released_interval": tables["best"]["overall"]["interval"],
-        "gain": (one["gain"] or {}).get("gain"),
-        "interval": _rounded((one["gain"] or {}).get("interval")),
-        "over_topics": _rounded(over_topics(tables["initial"], tables["best"])),
+        "form": one["form"],
+        "blank": round(fmean(before), 4),
+        "released": round(fmean(after), 4),
+        "gain": mean,
+        "interval": _rounded(interval),
+        "by_wording": _rounded((mean - half, mean + half)),
+        "over_topics": _rounded(mean_interval(by_topic)),
         "programs": one["programs"],
+        "lines": len(one["released"].strip().split("\n\n")) if one["released"].strip() else 0,
         "minutes": round(one["wall_s"] / 60, 1),
         "sheet": one["released"],
     }
 
 
-def over_topics(before: Result, after: Result) -> Sequence[float] | None:
-    """Return Student's interval of the gain over topics, whose tickets share their wordings."""
-    rates = [
-        [one["success_rate"] for one in side["task_types"].values()] for side in (before, after)
-    ]
-    return mean_interval([new - old for old, new in zip(*rates, strict=True)])
-
-
-def internalized_of(one: Result) -> dict[str, Any]:
-    """Return what became of a sheet that was distilled into the weights, with one seed."""
-    tables, said = one["test"]["tables"], one["internalized"]
-    names = {
-        "sheet": "final",  # what was selected, with the bank that the sheet was still in
-        "no_sheet_before": "before_internalization",
-        "no_sheet_after": "internalized",
-    }
-    found = {
-        key: tables[name]["overall"] if name in tables else None for key, name in names.items()
-    }
+def form_of(found: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return what a form came to over seeds, each of which has a shop of its own."""
+    if not found:
+        return None
+    gains = [one["gain"] for one in found]
+    above = sum(one["interval"][0] > TARGET for one in found)
+    left = OF_SEEDS - len(found)
     return {
-        "seed": one["seed"],
-        **{key: table and table["success_rate"] for key, table in found.items()},
-        **{f"{key}_interval": table and table["interval"] for key, table in found.items()},
-        "action": said["action"],
-        "reason": (said["verdict"] or {}).get("reason", ""),
-    }
-
-
-def _met(
-    gains: Mapping[str, Any],
-    distilled: Sequence[Mapping[str, Any]],
-    text: Sequence[Mapping[str, Any]],
-) -> dict[str, bool | None]:
-    def holds(one: Mapping[str, Any] | None) -> bool | None:
-        if one is None or one["over_seeds"] is None:
-            return None
-        lower = min(one["over_seeds"][0], one["over_tickets"][0])
-        return bool(one["mean"] >= GAIN and lower > LOWER)
-
-    good = sum(
-        (one["gain"] or 0) >= GAIN
-        and None not in (one["interval"], one["over_topics"])
-        and min(one["interval"][0], one["over_topics"][0]) > LOWER
-        for one in text
-    )
-    return {
-        name: holds(gains[name])
-        for name in ("SFT, right sheet over none", "SFT, right sheet over another shop's")
-    } | {
-        "internalized within 10 points, and retired": all(map(_retired, distilled))
-        if distilled
+        "mean": round(fmean(gains), 4),
+        "interval": _rounded(mean_interval(gains)),
+        "above": above,
+        "seeds": len(found),
+        "met": above >= TARGET_SEEDS
+        if above >= TARGET_SEEDS or above + left < TARGET_SEEDS
         else None,
-        "text training, 2 of 3 seeds": good >= 2 if text else None,
     }
-
-
-def _retired(one: Mapping[str, Any]) -> bool:
-    after = one["no_sheet_after"]
-    return bool(one["action"] == "accept" and after is not None and after >= one["sheet"] - WITHIN)
 
 
 def _stages(one: Result) -> dict[str, float]:
     return {stage: round(seconds, 1) for stage, seconds in one["cpu_s"].items()}
 
 
-def _rounded(interval: Sequence[float] | None) -> list[float] | None:
-    return None if interval is None else [round(bound, 4) for bound in interval]
+def _rounded(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [round(float(bound), 4) for bound in interval]

@@ -14,6 +14,7 @@ from typing import Any
 import skillwright as sw
 from desks.conditions import FIRST_SEED, HERE, gguf_folder, new_shop_folder
 from desks.data import new_shop, read_splits, write_new_shop
+from desks.outcomes import outcomes
 from desks.programs import programs
 from measuring.books import note_opening
 from skillwright.core.jsonio import digest, write_text
@@ -29,6 +30,15 @@ OPTIMIZERS: Mapping[str, dict[str, Any]] = {
     },
 }
 """Form of the sentences -> the scripted optimizer that writes it."""
+
+
+SIDES = {"initial": "blank sheet", "best": "released sheet"}
+"""Artifact of a run's test -> the sheet of its agent."""
+
+
+def text_kind(form: str) -> str:
+    """Return the name that begins those of the runs of a form."""
+    return "text" if form == "says" else f"text_{form}"
 
 
 def reader(root: Path, seed: int) -> dict[str, Any]:
@@ -49,7 +59,6 @@ def train_sheet(
     *,
     short: bool = False,
     target: Mapping[str, Any] | None = None,
-    language: str = "sentences",
     form: str = "says",
 ) -> dict[str, Any]:
     """Return what a training of the new shop's sheet came to; what is finished is not run again.
@@ -59,16 +68,15 @@ def train_sheet(
         root: The folder of all runs and results.
         short: Few tickets, and a gate that so few can pass; no score means anything.
         target: Another agent than `reader`, as ``models.target`` names it.
-        language: Of tickets and sheets.
         form: Of the optimizer's sentences; see `desks.forms`.
     """
-    name = f"text-s{seed}" if form == "says" else f"text_{form}-s{seed}"
+    name = f"{text_kind(form)}-s{seed}"
     path = root / f"{name}.json"
     if path.exists():
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return known
-    shop, data = new_shop(FIRST_SEED + seed, language), new_shop_folder(root, seed)
-    write_new_shop(data, FIRST_SEED + seed, short=short, language=language)
+    shop, data = new_shop(FIRST_SEED + seed), new_shop_folder(root, seed)
+    write_new_shop(data, FIRST_SEED + seed, short=short)
     values: dict[str, Any] = {
         "run": {"name": name, "root": str(root), "seed": seed},
         "env": {
@@ -90,13 +98,13 @@ def train_sheet(
     report, gain = run.test, run.gain
     result = {
         "seed": seed,
-        "language": language,
         "form": form,
         "sheet": shop.sheet,
         "desks": dict(shop.desks),
         "released": run.skill,
         "test": report.to_dict() if report else None,
         "gain": gain.to_dict() if gain else None,
+        **outcomes(root / name, data, SIDES),
         "programs": programs(read_splits(data), run.skill),
         "settings": digest(values),
         "wall_s": round(took, 1),

@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from skillwright.bank import Bank, GrowthCaps
+from skillwright.bank import Add, Bank, GrowthCaps
 from skillwright.config.rl import RlEvolveSection
 from skillwright.core import ConfigError, SkillStatus, Task
 from skillwright.core.seeds import derive_seed
@@ -149,11 +149,14 @@ async def _evolve(one: Examined, bank: Bank, games: Games) -> tuple[Bank, list[d
 
 def _update(played: PlayedRound) -> dict[str, Any]:
     solved, scored = (sum(column) for column in zip(*played.success.values(), strict=True))
+    new = [one for one in played.found.changes if isinstance(one, Add)]
+    facts = sum(bool(one.draft.scope) for one in new)
     return {
         "update": played.number,
         "before": len(played.before.active),
         "success": [solved, scored],
         "action": played.action,
+        "proposed": {"facts": facts, "other": len(played.found.changes) - facts},
         "added": len(played.report.added) if played.action == "accept" else 0,
         "after": sum(one.status is SkillStatus.ACTIVE for one in played.after.skills),
     }

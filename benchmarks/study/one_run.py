@@ -202,7 +202,8 @@ def settings_kept(config: RlConfig) -> dict[str, Any]:
     bank = {**values["bank"], "start": start}
     if start.startswith("distilled"):  # by the run before, as the example says
         values |= {"distill": load_rl_config(EXAMPLE).model_dump(mode="json")["distill"]}
-    grpo = {**values["grpo"], "kl_weight": config.recipe.kl_weight}
+    recipe = config.recipe  # what `grpo` leaves unset, it sets
+    grpo = {**values["grpo"], "kl_weight": recipe.kl_weight, "clip_high": recipe.clip_high}
     return {**values, "run": {"seed": config.run.seed}, "bank": bank, "grpo": grpo}
 
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skillwright.config import (
     RlConfig,
@@ -47,32 +47,32 @@ from skillwright.jobs.run import (
     priced_model,
     priced_models,
     read_initial_skill,
-    refuse_unasked_data,
 )
 from skillwright.jobs.text import (
     EvalPlan,
+    begin_run,
     open_run,
-    preflight,
     read_check,
     run_check,
     run_evaluation,
     run_training,
-    start_run,
 )
 from skillwright.jobs.text import Run as OpenedRun
 from skillwright.jobs.weights import (
     RlCallback,
     RlEvent,
     RlRun,
+    begin_rl,
     is_rl_run,
     open_rl,
-    refuse_without_torch,
     run_rl,
-    start_rl,
 )
 from skillwright.rollout.loop_thread import LoopThread
 from skillwright.runs import RunFolder, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
+
+if TYPE_CHECKING:
+    from skillwright.jobs.weights.wiring import PolicyMaker
 
 __all__ = [
     "Run",
@@ -286,7 +286,7 @@ async def aoptimize(  # noqa: PLR0913 - most have a default
     text = read_initial_skill(config) if isinstance(skill, Path) else skill
     if (left := _left(config, text)) is not None:
         return await aresume(left, progress=progress)
-    return await _train_text(config, text, progress)
+    return await _play_text(await begin_run(config, text), progress)
 
 
 def optimize(  # noqa: PLR0913 - most have a default
@@ -365,9 +365,8 @@ async def atrain(
     """Run `train` without blocking."""
     loaded = load(config, settings)
     if isinstance(loaded, RlConfig):
-        return await _train_weights(loaded, progress)
-    skill = read_initial_skill(loaded)
-    return await _train_text(loaded, skill, progress)
+        return await _play_weights(*await begin_rl(loaded), progress)
+    return await _play_text(await begin_run(loaded), progress)
 
 
 def train(
@@ -400,11 +399,9 @@ async def aevaluate(
     loaded = load(config, settings)
     if isinstance(loaded, RlConfig):
         raise ConfigError("evaluate() measures a skill; this configuration trains weights")
-    text = read_initial_skill(loaded) if skill is None else _text_of(skill)
+    text = read_skill_file(skill).text() if isinstance(skill, Path) else skill
     plan = EvalPlan(split, trials)
-    refuse_unasked_data(loaded.env)
-    await preflight(loaded, plan)
-    with start_run(loaded, text, plan) as run:
+    with await begin_run(loaded, text, plan) as run:
         with _shown(progress, priced_models(loaded, trains=False)) as callback:
             await run_evaluation(run, plan, callback, make_report=_report)
         return Run(run.folder.path)
@@ -444,7 +441,7 @@ async def aresume(
     """Run `resume` without blocking."""
     path = run.path if isinstance(run, Run) else find_run(run, root)
     if is_rl_run(path):
-        return await _play_weights(open_rl(path), progress)
+        return await _play_weights(open_rl(path), None, progress)
     opened = open_run(path)
     is_check = read_check(opened.store) is not None
     if opened.plan is None and not is_check:
@@ -471,12 +468,6 @@ def resume(run: str | Path | Run, root: str | Path = "runs", *, progress: bool =
     return _wait(aresume(run, root, progress=progress))
 
 
-async def _train_text(config: RunConfig, skill: str, progress: bool) -> Run:
-    refuse_unasked_data(config.env)
-    await preflight(config)
-    return await _play_text(start_run(config, skill), progress)
-
-
 async def _play_text(run: OpenedRun, progress: bool) -> Run:
     with run, _shown(progress, priced_models(run.config)) as callback:
         report = await run_training(run, callback, make_report=_report)
@@ -485,19 +476,10 @@ async def _play_text(run: OpenedRun, progress: bool) -> Run:
     return Run(run.folder.path)
 
 
-async def _train_weights(config: RlConfig, progress: bool) -> Run:
-    refuse_without_torch()
-    # Imported here, because it imports torch.
-    from skillwright.jobs.weights.preflight import preflight_rl
-
-    await preflight_rl(config)
-    return await _play_weights(start_rl(config), progress)
-
-
-async def _play_weights(run: RlRun, progress: bool) -> Run:
+async def _play_weights(run: RlRun, maker: "PolicyMaker | None", progress: bool) -> Run:
     llms = [priced_model(role, llm) for role, llm in run.config.llms.items()]
     with run, _shown(progress, llms, weights=True) as callback:
-        await run_rl(run, callback, make_report=_report)
+        await run_rl(run, callback, maker=maker, make_report=_report)
     return Run(run.folder.path)
 
 
@@ -555,10 +537,6 @@ def _left(config: RunConfig, skill: str) -> Path | None:
             if initial == skill and not read_run(path).is_finished:
                 return path
     return None
-
-
-def _text_of(skill: str | Path) -> str:
-    return read_skill_file(skill).text() if isinstance(skill, Path) else skill
 
 
 def _wait(work: Coroutine[Any, Any, T]) -> T:

@@ -59,6 +59,7 @@ def near(value):
                 {"skills": json.dumps([SKILL])},
                 {"general_skills": [SKILL]},
                 {"Skills": [{name.title(): part for name, part in SKILL.items()}]},
+                [SKILLS, {"skills": []}],
                 {"skills": [{**SKILL, "name": None, "title": SKILL["name"]}]},
                 {"skills": [{**SKILL, "evidence": {"id": "T0", "turns": ["1", "2"]}}]},
             )
@@ -110,11 +111,19 @@ def test_a_form_of_one_meaning_is_read_and_noted(text, wanted):
         json.dumps({"reasoning": "r", "changes": None, "notes": [{"rule": "x"}]}),
         json.dumps({"reasoning": "r", "changes": [{"op": "merge", "id": "s1", "reason": "x"}]}),
         json.dumps({"reasoning": "r", "changes": "none"}),
+        json.dumps([EVOLVED, {**EVOLVED, "reasoning": "another"}]),
     ],
 )
 def test_what_may_mean_something_else_stays_a_fault(text):
     with pytest.raises(ReplyInvalid):
         read_reply(text, "stop", EvolveReply)
+
+
+def test_no_skill_is_lost_where_a_teacher_sends_a_list_of_replies():
+    other = {**SKILL, "name": "Read twice"}
+    text = json.dumps([SKILLS, {"skills": [other]}])
+    found = read_reply(text, "stop", SkillsReply).value.skills
+    assert [one.name for one in found] == [SKILL["name"], other["name"]]
 
 
 def test_persian_and_latex_in_a_principle_are_kept():

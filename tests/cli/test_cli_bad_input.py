@@ -9,10 +9,11 @@ import pytest
 
 from doors import write_tasks
 from mock_openai import error
+from official_games import to_game_json
 from served import served
 from skillwright.core.jsonio import dumps
 from skillwright.jobs.text import open_run
-from skillwright.worlds.alfworld import generate_problem, to_game_json
+from skillwright.worlds.alfworld import generate_problem
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'
 ENDPOINT = {"backend": "openai_chat", "model": "mock-1"}

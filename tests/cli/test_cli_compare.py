@@ -36,9 +36,9 @@ def test_two_runs_are_compared_in_words_with_every_number(cli, play):
         "A base evaluation on test, skill ",
         "B cand evaluation on test, skill ",
         "12 common tasks; scored attempts at them: 12 in A, 24 in B",
-        "attic │ 4 │ 0.0% │ 100.0% │ +100.0 │",
-        "cellar │ 4 │ 0.0% │ 0.0% │ +0.0 │",
-        "all │ 12 │ 0.0% │ 66.7% │ +66.7 │ +35.4 to +98.0",
+        "attic 4 0.0% 100.0% +100.0",
+        "cellar 4 0.0% 0.0% +0.0",
+        "all 12 0.0% 66.7% +66.7 +35.4 to +98.0",
         "by task type: not corrected",
         "Solved by B and not by A: 8 test-00 0% -> 100% test-02",
         "Solved by A and not by B: 0",
@@ -131,7 +131,7 @@ def test_rewards_are_compared_where_they_are_asked_for(cli, play):
     play("b", ALL_RULES)
     said = words(cli("compare", "a", "b", "--metric", "soft"))
     assert "Scores on the common tasks: mean reward" in said
-    assert "0.000 │ 1.000 │ +1.000 │" in said
+    assert "0.000 1.000 +1.000" in said
     assert "B is better than A by 1.000 of mean reward" in said
 
 

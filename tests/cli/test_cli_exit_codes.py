@@ -101,7 +101,7 @@ def test_a_domain_that_is_not_there_is_refused_with_those_that_are(refused, comm
     assert "domain is 'telecom', which is not there. Did you mean 'tau3_telecom'?" in said
     said = refused(command, config, "--set", "env.config.domain=hotel")
     assert "domain is 'hotel', which is not there." in said
-    assert "Known: airline, retail, tau3_airline, tau3_retail, tau3_telecom." in said
+    assert "Known: airline, retail, tau3_airline, tau3_banking, tau3_retail, tau3_telecom." in said
 
 
 def test_the_doctor_names_a_domain_that_is_not_there(cli):

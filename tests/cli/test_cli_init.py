@@ -383,6 +383,31 @@ def test_columns_and_labels_of_any_name_are_asked_for(cli, tmp_path, names):
         assert asked[2] == "Answer with one of: # off, \U0001f600 yes: no"
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "is_read"),
+    [
+        ("label_text", "class {answer}", False),
+        ("copy", "{answer}", False),
+        ("solution", "line {n}, so: {answer}", False),
+        ("context", "line {n}, so: {answer}", True),
+        ("group", "{third}", True),
+    ],
+)
+def test_a_column_that_says_the_answer_is_not_read_unless_it_is_named(
+    cli, tmp_path, name, said, is_read
+):
+    rows = [
+        (f"Is {n} odd?", said.format(n=n, answer="ab"[n % 2], third=n % 3), "ab"[n % 2])
+        for n in range(24)
+    ]
+    _write(tmp_path / "rows.csv", [("question", name, "answer"), *rows])
+    said = cli("init", "rows.csv", "--answer", "answer").stderr
+    assert (f"{{{{ {name} }}}}" in (tmp_path / "rows.yaml").read_text()) == is_read
+    assert (f"because it says the answer: '{name}'" in " ".join(said.split())) != is_read
+    cli("init", "rows.csv", "--answer", "answer", "--columns", f"question,{name}", "--to", "b.yaml")
+    assert f"{{{{ {name} }}}}" in (tmp_path / "b.yaml").read_text()
+
+
 def test_a_file_that_is_there_already_is_never_overwritten(data, refused, tmp_path):
     data(20)
     (tmp_path / "data.yaml").write_text("mine", encoding="utf-8")

@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from skillwright.cli.json_events import JsonLog, event_name
 from skillwright.cli.json_log import JsonFormatter
+from skillwright.cli.live import JsonLog, event_name
 from skillwright.core import EpisodeResult, EpisodeSpec, Task, Trajectory
 from skillwright.jobs.run import EpisodeFinished, Scored
 from skillwright.jobs.weights import ColdStartStep, RlEvent

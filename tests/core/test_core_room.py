@@ -16,9 +16,3 @@ def test_core_imports_the_standard_library_itself_and_for_its_codec_pydantic():
             elif isinstance(node, ast.ImportFrom):
                 imported.add(str(node.module).split(".")[0])
     assert imported <= sys.stdlib_module_names | {"skillwright", "pydantic"}
-
-
-def test_core_exports_what_it_lists_in_order():
-    names = skillwright.core.__all__
-    assert names == sorted(names)
-    assert all(hasattr(skillwright.core, name) for name in names)

@@ -23,6 +23,7 @@ HEADS = {
     "another language": "---\nname: router\ndescription: メールを振り分けます。\n---\n",
     "blanks after dashes": "---  \nname: router\ndescription: Routes mail.\n---\t\n",
     "byte order mark": f"\ufeff{PLAIN}",
+    "blank lines before": f"\n \n{PLAIN}",
     "none": "",
 }
 
@@ -33,7 +34,7 @@ def _write(folder, text, name="SKILL.md"):
     return folder
 
 
-@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 def test_only_the_body_is_trained_and_the_head_stays_byte_for_byte(tmp_path, head, line_end):
     raw = (head + "# Router\n\n---\n\nname: not frontmatter\n\n```\n---\n```\n").replace(
@@ -47,7 +48,8 @@ def test_only_the_body_is_trained_and_the_head_stays_byte_for_byte(tmp_path, hea
     new = changed["SKILL.md"].encode()
     assert new.startswith(head.replace("\n", line_end).encode())
     assert new.endswith(f"- One more.{line_end}".encode())
-    assert raw.replace("# Router", "# Post").encode() in new.replace(b"\r\n- One", b"- One") + new
+    kept = raw.replace("# Router", "# Post").encode()
+    assert kept in new.replace(f"{line_end}- One".encode(), b"- One") + new
 
 
 def test_a_file_is_read_as_its_folder_is_and_another_document_as_a_whole(tmp_path):
@@ -104,6 +106,29 @@ def test_guidance_at_the_end_belongs_to_the_body_and_not_to_the_last_file(tmp_pa
     changed = skill.with_text(guided)
     assert list(changed) == ["SKILL.md"]
     assert "Take care." in changed["SKILL.md"]
+
+
+def test_guidance_that_a_skill_came_with_is_no_change(tmp_path):
+    guided = "# A\n- b\n<!-- SLOW_UPDATE_START -->\nTake care.\n<!-- SLOW_UPDATE_END -->\n"
+    skill = read_skill_file(_write(tmp_path / "router", PLAIN + guided))
+    assert skill.with_text(skill.text()) == {}
+    assert skill.with_text(skill.text().replace("- b", "- c"))["SKILL.md"].count("Take care.") == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "---\nname: a\ndescription: No end.\n\n",
+        "---\nname: a\ndescription: Ends as YAML does.\n...\n",
+        "----\nname: a\n----\n",
+        '+++\nname = "a"\n+++\n',
+        "\ufeff\n---\r\nname: a\r\n",
+    ],
+)
+def test_fields_that_are_no_frontmatter_are_refused_and_never_trained(tmp_path, head):
+    with pytest.raises(DataError, match=r"Put a line '---' before and after them"):
+        read_skill_file(_write(tmp_path / "a", f"{head}# Doors\n"))
+    assert read_skill_file(_write(tmp_path, head, "notes.md") / "notes.md").text()
 
 
 def test_what_cannot_be_read_is_refused_with_the_next_move(tmp_path):

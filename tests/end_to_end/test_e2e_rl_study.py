@@ -202,6 +202,16 @@ def test_a_result_of_before_a_key_was_there_is_taken_and_one_of_other_settings_i
         one_run.result_of(path, config)
 
 
+def test_the_kept_results_are_of_the_settings_of_now_so_the_study_is_continued(part, tmp_path):
+    ablations, one_run = part("study.ablations"), part("study.one_run")
+    kept = sorted((ROOT / "benchmarks" / "rl_study_results").glob("*-s*.json"))
+    assert kept
+    for path in kept:
+        name, _, seed = path.stem.rpartition("-s")
+        one = ablations.ABLATIONS[ablations.MAIN if name == ablations.GROWTH else name]
+        assert one_run.result_of(path, ablations.settings_of(one, int(seed), 200, tmp_path))
+
+
 def test_the_scale_on_the_page_is_that_of_the_settings(part, tmp_path):
     ablations, generate = part("study.ablations"), part("generate_rl_study")
     for name, episodes in generate.EPISODES.items():

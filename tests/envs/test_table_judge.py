@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from pydantic import ValidationError
 
 from mock_openai import MockOpenAI, completion, replies, status
 from skillwright.config.run import validated
@@ -12,13 +13,16 @@ from skillwright.core import (
     FailureCause,
     JudgeError,
     ModelRefused,
+    ReplyInvalid,
     Trajectory,
     Turn,
     Usage,
 )
 from skillwright.envs.table import TableEnv
+from skillwright.envs.table.judge import Vote
 from skillwright.envs.table.settings import read_settings
 from skillwright.jobs.run import priced_model, refuse_unpriced, side_models, users_of
+from skillwright.models.structured import read_reply
 
 ROW = {"row": {"prompt": "Thank the customer.", "answer": "Thanks!"}, "seed": 7}
 
@@ -77,6 +81,34 @@ async def test_a_judge_that_answers_nonsense_is_asked_again_and_what_that_costs_
         env, step = await played(judged_by(server))
     assert step["reward"] == 0.5
     assert env.get_usage()["judge"].calls == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "score"),
+    [
+        ("80%", 0.8),
+        ("4/5", 0.8),
+        (" 8 / 10 ", 0.8),
+        ("7,5%", 0.075),
+        ("0.8", 0.8),
+        ("8", None),
+        ("9/5", None),
+        ("4/0", None),
+        ("-4/5", None),
+        ("high", None),
+    ],
+)
+def test_a_score_may_be_a_share_of_a_scale_that_is_named(said, score):
+    if score is None:
+        with pytest.raises(ValidationError):
+            Vote(score=said)
+    else:
+        assert Vote(score=said).score == pytest.approx(score)
+
+
+def test_two_votes_in_one_reply_are_none():
+    with pytest.raises(ReplyInvalid, match="several answers"):
+        read_reply('[{"score": 0.2}, {"score": 0.9}]', "stop", Vote)
 
 
 async def test_a_judge_that_keeps_answering_nonsense_is_a_failure_and_no_score():

@@ -43,6 +43,7 @@ def refused(folder, body, name="data.csv", encoding=None):
             + TEXT.replace("text,", "text;").replace("e,a", "e;a").replace('",b', '";b'),
         ),
         ("sep_marked.csv", ("sep=,\n" + TEXT).encode("utf-8-sig")),
+        ("excel_text.csv", TEXT.replace("e,a", 'e,"=""a"""')),
         ("old_mac.csv", TEXT.replace("label\n", "label\r").replace("a\n", "a\r")),
         ("commas.tsv", TEXT),
         (

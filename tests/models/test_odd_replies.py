@@ -78,6 +78,12 @@ def test_an_error_beside_choices_is_a_fault():
     assert isinstance(OpenAIChat(CONFIG).fault(HttpReply("u", 200, {}, payload), ""), EndpointFault)
 
 
+def test_a_list_with_a_whole_answer_is_that_answer():
+    payload = [completion("blue", usage={"prompt_tokens": 10, "completion_tokens": 1})]
+    answer = to_completion(join_events(payload, CONFIG), CONFIG)
+    assert (answer.text, answer.usage.input_tokens) == ("blue", 10)
+
+
 def test_streamed_calls_are_told_apart_by_place_or_id():
     assert calls_of(piece("a", "f", {"x": 1}, index=0)) == [("a", "f", '{"x": 1}')]
     assert calls_of(piece("a", 5, "{}", index=0)) == [("a", "5", "{}")]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from skillwright.worlds.alfworld import Problem, to_game_json
+from official_games import to_game_json
+from skillwright.worlds.alfworld import Problem
 
 
 @pytest.fixture(scope="session")

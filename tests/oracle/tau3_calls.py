@@ -1,5 +1,7 @@
 """Random calls of tools of tau3's domains, mostly sensible ones, about the records of one user."""
 
+import json
+import re
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -190,3 +192,143 @@ def telecom(
     tools = of_user if by_user else agents
     name = rng.choice([*tools])
     return by_user, name, _damaged(rng, dict(tools[name]))
+
+
+DATES = ("11/14/2025", "10/01/2025", "x")
+ODD = (None, "", "x", 0, -1, 3, 2.5, True, [], "0")
+PATTERNS = (
+    "dispute|chargeback",
+    "close.*credit card",
+    "APY",
+    "(",
+    "  ",
+    "no such words",
+    "",
+    "Fee$",
+)
+
+
+def banking(
+    rng: Random, tables: Mapping[str, Any], user_id: str
+) -> tuple[bool, str, dict[str, Any]]:
+    """Return whether the user calls, the tool, and its arguments."""
+    user, manuals = tables["users"][user_id], tables["manuals"]
+    reads = {
+        "get_user_information_by_id": {"user_id": _unless(rng, 0.2, user_id, "x", 'a"b')},
+        "get_user_information_by_name": {"customer_name": _unless(rng, 0.2, user["name"], "x")},
+        "get_user_information_by_email": {"email": user["email"]},
+        "change_user_email": {"user_id": _unless(rng, 0.2, user_id, "x"), "new_email": "a@b.c"},
+        "get_referrals_by_user": {"user_id": user_id},
+        "get_credit_card_transactions_by_user": {"user_id": user_id},
+        "get_credit_card_accounts_by_user": {"user_id": user_id},
+        "get_current_time": {},
+        "list_discoverable_agent_tools": {},
+        "log_verification": {
+            **{key: user.get(key, "") for key in ("name", "address", "email", "phone_number")},
+            "user_id": user_id,
+            "date_of_birth": user["date_of_birth"],
+            "time_verified": "2025-11-14 03:40:00 EST",
+        },
+        "transfer_to_human_agents": {
+            "summary": "x",
+            **_unless(rng, 0.5, {}, {"reason": "x"}, {"reason": "other"}),
+        },
+        "grep": {"pattern": rng.choice(PATTERNS)},
+        "no_such_tool": {},
+    }
+    own = {
+        "apply_for_credit_card": {
+            "card_type": _unless(rng, 0.2, "EcoCard", "Gold Rewards Card", "x"),
+            "customer_name": user["name"],
+            "annual_income": rng.choice([50000, 60000.5]),
+            **_unless(rng, 0.5, {}, {"rho_bank_subscription": True}),
+        },
+        "submit_referral": {"user_id": user_id, "account_type": rng.choice(["EcoCard", "Blue"])},
+        "submit_transaction": {
+            "user_id": user_id,
+            "credit_card_type": _unless(rng, 0.2, "Silver Rewards Card", "EcoCard", "x"),
+            "merchant_name": "Shop",
+            "amount": rng.choice([12, 99.99]),
+            "category": rng.choice(["Travel", "Green", "Dining"]),
+        },
+        "request_human_agent_transfer": {},
+        "list_discoverable_user_tools": {},
+        "no_such_tool": {},
+    }
+    by_user, is_hidden = rng.random() < 0.2, rng.random() < 0.75
+    if not is_hidden:
+        name, kwargs = rng.choice([*(own if by_user else reads).items()])
+        return by_user, name, dict(kwargs) if name == "grep" else _damaged(rng, dict(kwargs))
+    side = "user" if by_user else "assistant"
+    names = [name for name, of in manuals.items() if of["side"] == side]
+    tool = _unless(rng, 0.03, rng.choice(names), "no_such_tool_0000")
+    given = _hidden(rng, tables, user_id, manuals.get(tool, {"parameters": {}})["parameters"])
+    if "requested_increase_amount" in given:  # 1.0.1 takes whole dollars only
+        given["requested_increase_amount"] = rng.choice([0, 500, -10, 2500])
+    text = _unless(rng, 0.02, json.dumps(given), "{", "[1]", "3")
+    key = "discoverable_tool_name" if by_user else "agent_tool_name"
+    return (
+        by_user,
+        f"call_discoverable_{'user' if by_user else 'agent'}_tool",
+        {
+            key: tool,
+            **_unless(rng, 0.02, {"arguments": text}, {}, {"arguments": given}),
+        },
+    )
+
+
+def _hidden(
+    rng: Random, tables: Mapping[str, Any], user_id: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return arguments of a tool that documents name: mostly sensible, about one user."""
+
+    def of_user(table: str) -> list[str]:
+        rows = tables[table]
+        mine = [key for key, row in rows.items() if row.get("user_id") == user_id]
+        return _unless(rng, 0.1, mine, [*rows], ["x"]) or [*rows]
+
+    cards = [*tables["debit_cards"]] if rng.random() < 0.5 else of_user("debit_cards")
+    card_id = rng.choice(cards)
+    card = tables["debit_cards"].get(card_id, {"account_id": "x", "last_4_digits": "1234"})
+    account_id = rng.choice([card["account_id"], *of_user("accounts")])
+    account = tables["accounts"].get(account_id, {"user_id": user_id})
+    known = {
+        "user_id": rng.choice([user_id, account["user_id"]]),
+        "card_id": card_id,
+        "last_4_digits": _unless(rng, 0.2, card["last_4_digits"], "12", "0000"),
+        "account_id": account_id,
+        "checking_account_id": account_id,
+        "source_account_id": account_id,
+        "destination_account_id": rng.choice([*tables["accounts"]]),
+        "credit_card_account_id": rng.choice(of_user("credit_card_accounts")),
+        "transaction_id": rng.choice(
+            [
+                *of_user("credit_card_transaction_history"),
+                rng.choice([*tables["bank_account_transaction_history"]]),
+            ]
+        ),
+        "cvv": _unless(rng, 0.1, "123", "12", "abc"),
+        **{
+            key: _unless(rng, 0.2, "8306", "1234", "1111", "12", "4321")
+            for key in ("pin", "new_pin", "current_pin")
+        },
+    }
+    given = {name: _sensible(rng, name, of, known) for name, of in parameters.items()}
+    if given and rng.random() < 0.1:
+        given[rng.choice([*given])] = rng.choice(ODD)
+    return _damaged(rng, given)
+
+
+def _sensible(rng: Random, name: str, of: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+    options = re.findall(r"'(\w+)'", of["description"]) or re.findall(
+        r"\b[A-Z]{4,}\b|\b[a-z]+_[a-z_]+\b", of["description"]
+    )
+    if name in known:
+        return known[name]
+    if of["type"] == "boolean":
+        return rng.random() < 0.5
+    if of["type"] in ("number", "integer"):
+        return rng.choice([0, 5, 10, 25.5, 100, 300, 750, 4000])
+    if "date" in name:
+        return rng.choice(DATES)
+    return rng.choice(options) if options else rng.choice(["EcoCard", "1 Elm", "Blue Account"])

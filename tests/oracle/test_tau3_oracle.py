@@ -13,19 +13,22 @@ from collections import Counter
 from copy import deepcopy
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
-from tau3_calls import airline, retail, telecom
+from tau3_calls import airline, banking, retail, telecom
 
 from skillwright.worlds.tau_bench.tau3_data import convert_tau3
 from skillwright.worlds.tau_bench.tau_core import (
     Database,
     RecordRef,
+    TauEnv,
     begin,
     call_tool,
     gold_state,
     grade,
 )
+from skillwright.worlds.tau_bench.tau_core.reward import Action
 from skillwright.worlds.tau_bench.tau_core.store import DOMAINS, Store
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
 from tau_store import write_sums
@@ -284,3 +287,173 @@ def phone(db):
     return _plain(
         json.loads(json.dumps({"device": device, "surroundings": db.find("phone", "surroundings")}))
     )
+
+
+def test_a_thousand_random_sequences_in_a_bank_see_and_leave_the_same(store_of):
+    """Theirs is tau2-bench before 1.0.1, which changed three things that are taken out here:
+
+    whole numbers in the arguments of hidden tools are decimal numbers (but a requested increase),
+    an account's transactions begin with the latest, and a logged call of a hidden tool that only
+    reads is no difference.
+    """
+    from inspect_evals.tau2.banking.BankingAgentTools import BankingAgentTools
+
+    store, rng, counts = store_of("banking"), Random(7), Counter()
+    records, tasks = store.tables.records, store.tasks("base")
+    raw = json.loads((store.folder / "tasks_base.json").read_text())
+    pristine = BankingAgentTools(instance="bank pristine")
+    pristine.initialize()
+    for sequence in range(SEQUENCES):
+        at, user_id = rng.randrange(len(tasks)), rng.choice([*records["users"]])
+        db, kits = begin(store.tables, tasks[at]), bank(pristine, raw[at], str(sequence))
+        db.unlocked.add("grep")
+        # Half of the sequences are a task's gold actions, most of them whole, and then some.
+        gold = [(one.by_user, one.name, dict(one.kwargs)) for one in tasks[at].actions]
+        gold = gold[: rng.choice([len(gold), len(gold), rng.randint(0, len(gold))])]
+        planned = [*(gold if sequence % 2 else []), *[None] * rng.choice([0, 0, 2])]
+        planned = planned if sequence % 2 else [None] * CALLS * 2
+        called = []
+        for call in planned:
+            for by_user, tool, kwargs in prepared(rng, call or banking(rng, records, user_id)):
+                ours = call_tool(db, tool, deepcopy(kwargs), by_user=by_user).observation
+                other = answer(call_bank, kits[by_user], tool, deepcopy(kwargs))
+                seen = (sequence, tool, kwargs, in_any_order(ours))
+                assert seen == (sequence, tool, kwargs, in_any_order(banks_words(other)))
+                called.append(Action(tool, kwargs, by_user))
+                counts["succeeded"] += not ours.startswith("Error")
+        state = bank_state(kits[0].db)
+        for table, rows in state.items():
+            mine = json.loads(json.dumps(dict(db.rows(table))))
+            assert (sequence, table, mine) == (sequence, table, rows)
+        target = bank(pristine, raw[at], f"{sequence} gold")
+        for one in tasks[at].actions:
+            if one.name != TRANSFER:
+                answer(call_bank, target[one.by_user], one.name, deepcopy(dict(one.kwargs)))
+        mine = grade(db, store.gold("base", at), (), tasks[at], called)
+        wanted = bank_state(target[0].db)
+        assert mine.database_matches == (without_reads(state, wanted) == wanted)
+        counts["reads forgiven"] += mine.database_matches and state != wanted
+        counts["rewarded"] += mine.database_matches
+        missing = unused(called, raw[at])
+        others = [name for name in mine.actions_missing or () if name != TRANSFER]
+        if "ACTION" in tasks[at].basis:  # theirs takes any transfer for the right one
+            assert others == [name for name in missing if name != TRANSFER]
+    assert counts["succeeded"] > SEQUENCES
+    assert SEQUENCES / 10 < counts["rewarded"] < SEQUENCES * 9 / 10
+    assert counts["reads forgiven"] > 10
+
+
+def test_gold_earns_the_reward_in_all_tasks_of_the_bank(store_of):
+    store = store_of("banking")
+    for at, task in enumerate(store.tasks("base")):
+        env = TauEnv(store, "base", at)
+        env.restart()
+        for one in task.actions:
+            (env.call_by_user if one.by_user else env.call)(one.name, one.kwargs)
+        assert (at, env.grade().reward) == (at, 1.0)
+
+
+@pytest.mark.parametrize("retrieval", ["grep_only", "full_kb", "no_knowledge"])
+def test_the_banks_policies_are_theirs(store_of, retrieval):
+    from inspect_evals.tau2.banking.agents import _get_domain_policy
+
+    theirs = _get_domain_policy(retrieval.removesuffix("_only"))
+    assert store_of("banking").policy(retrieval, ()) == theirs
+
+
+def bank(pristine, task, name):
+    """Return their tools of agent and user at the start of a task."""
+    from inspect_evals.tau2.banking.BankingAgentTools import BankingAgentTools
+    from inspect_evals.tau2.banking.BankingUserTools import BankingUserTools
+    from inspect_evals.tau2.banking.environment import apply_initial_state
+    from inspect_evals.tau2.data_model.tasks import Task
+
+    kits = [
+        BankingAgentTools(instance=f"agent {name}", initialized=True),
+        BankingUserTools(instance=f"user {name}", initialized=True),
+    ]
+    kits[0].db = kits[1].db = pristine.db.model_copy(deep=True)
+    kits[1].db = kits[0].db
+    # A copy, because the records of a task's initial state are then changed by the tools.
+    apply_initial_state(*kits, Task.model_validate(deepcopy(task)).initial_state)
+    return kits
+
+
+def prepared(rng, call):
+    """Unlock, or give, most tools that documents name before they are called."""
+    by_user, name, kwargs = call
+    tool = kwargs.get("agent_tool_name") or kwargs.get("discoverable_tool_name")
+    if name.startswith("call_") and rng.random() < 0.9:
+        if by_user:
+            yield False, "give_discoverable_user_tool", {"discoverable_tool_name": tool}
+        else:
+            yield False, "unlock_discoverable_agent_tool", {"agent_tool_name": tool}
+    yield call
+
+
+def call_bank(kit, name, kwargs):
+    from inspect_evals.tau2.banking.tools import banking_grep
+
+    if name == "grep" and kwargs.keys() == {"pattern"}:
+        return asyncio.run(banking_grep()(**kwargs))
+    if name.startswith("call_") and isinstance(kwargs.get("arguments"), str):
+        try:
+            given = json.loads(kwargs["arguments"], parse_int=float)
+            if isinstance(given, dict) and "requested_increase_amount" in given:
+                given["requested_increase_amount"] = int(given["requested_increase_amount"])
+            kwargs["arguments"] = json.dumps(given)
+        except ValueError:
+            pass
+    if isinstance(kwargs.get("annual_income"), int):
+        kwargs["annual_income"] = float(kwargs["annual_income"])
+    return call_theirs(kit, name, kwargs)
+
+
+def banks_words(text):
+    text = text.replace("BankingUserTools.", "KnowledgeUserTools.")
+    text = text.replace("BankingAgentTools.", "KnowledgeTools.")
+    ours = "tau2.domains.banking_knowledge.tools."
+    return text.replace("inspect_evals.tau2.banking.KnowledgeTools.", ours)
+
+
+def in_any_order(text):
+    """Sort the records of a list of transactions, which ours begins with the latest."""
+    if "Executed: get_bank_account_transactions_9173" not in text:
+        return text
+    return sorted(re.sub(r"(?m)^\d+\. Record", "Record", text).strip().split("\n\n"))
+
+
+def bank_state(db):
+    return {table: of["data"] for table, of in db.model_dump().items()}
+
+
+def without_reads(state, wanted):
+    """Take out logged calls of tools that only read, which the gold actions do not have."""
+    logged = {
+        key: row
+        for key, row in state["agent_discoverable_tools"].items()
+        if key in wanted["agent_discoverable_tools"]
+        or not row["tool_name"].startswith(("get_", "initial_transfer_", "emergency_"))
+    }
+    return {**state, "agent_discoverable_tools": logged}
+
+
+def unused(called, task):
+    """Return the gold actions that their scorer misses."""
+    from inspect_ai.model import ChatMessageAssistant
+    from inspect_ai.tool import ToolCall
+    from inspect_evals.tau2.common.scorer import find_unused_actions
+    from inspect_evals.tau2.data_model.tasks import Task
+
+    def heard(by_user):
+        calls = [
+            ToolCall(id="x", function=one.name, arguments=dict(one.kwargs))
+            for one in called
+            if one.by_user == by_user
+        ]
+        return SimpleNamespace(messages=[ChatMessageAssistant(content="", tool_calls=calls)])
+
+    return [
+        one.name
+        for one in find_unused_actions(heard(False), heard(True), Task.model_validate(task))
+    ]

@@ -192,8 +192,8 @@ async def test_no_budget_keeps_every_edit():
     [
         ("open doors", "it is a str, not an object"),
         (None, "it is a NoneType, not an object"),
-        ({"op": "rewrite", "content": "x"}, "op 'rewrite' is none of append"),
-        ({"op": ["append"], "content": "x"}, "op \"['append']\" is none of"),
+        ({"op": "merge", "content": "x"}, "op 'merge' is none of append"),
+        ({"op": ["append", 1], "content": "x"}, "op \"['append', 1]\" is none of"),
         ({"op": "append", "content": 5}, "content is a int, not a text"),
         ({"op": "delete", "target": {"a": 1}}, "target is a dict, not a text"),
         ({"op": "append", "content": " \n"}, "append has nothing to add"),

@@ -55,6 +55,13 @@ NOT_JSON = {
     "a joined string": '{"patch":{"edits":[{"op":"append","content":"" + "%s"}]}}',
     "triple quotes": '{"patch":{"edits":[{"op":"append","content":"""%s"""}]}}',
     "backticks": '{"patch":{"edits":[{"op":"append","content":`%s`}]}}',
+    "a tuple": "{'patch': {'edits': ({'op': 'append', 'content': '%s'},)}}",
+    "curled values": '{"patch": {"edits": [{"op": “append”, "content": “%s”}]}}',
+    "wide brackets": '｛"patch"：｛"edits"：［｛"op"："append"，"content"："%s"｝］｝｝',
+    "wide quotes": "{＂patch＂: {＂edits＂: [{＂op＂: ＂append＂, ＂content＂: ＂%s＂}]}}",
+    "HTML numbers": "{&#34;edits&#34;:[{&#34;op&#34;:&#34;append&#34;,&#34;content&#34;:&#34;%s&#34;}]}",
+    "XML with a header": '<?xml version="1.0"?>\n<edits><edit><op>append</op><content>%s</content>'
+    "</edit></edits>",
     "NaN": '{"score":NaN,"patch":{"edits":[{"op":"append","content":"%s"}]}}',
     "Ruby": '{"patch" => {"edits" => [{"op" => "append", "content" => "%s"}]}}',
     "JavaScript": "```javascript\nconst patch = {patch: {edits: [{op: 'append', content: '%s'}]}};\n```",
@@ -81,6 +88,7 @@ AROUND = {
     "a half draft in the thoughts": f'<thinking>so {{"a"</thinking>\n```json\n{STRICT}\n```',
     "prose": f"I think {{a, b}} matter. So:\n{NEAR}\nThat is it {{done}}.",
     "a fence": f"Here:\n```json\n{NEAR}\n```\nHope that helps!",
+    "a quotation": "> " + json.dumps(REPLY, indent=1).replace("\n", "\n> "),
     "tildes": f"~~~\n{NEAR}\n~~~",
     "a draft before": f"Draft:\n```json\n{DRAFT[:-1]},}}\n```\nFinal:\n```json\n{NEAR}\n```",
 }
@@ -104,6 +112,13 @@ SHAPES = {
     "no patch, but changes": {"patch": None, "changes": [EDIT]},
     "capitals": {"Patch": {"Edits": [{"Op": "Append", "Content": RULE}]}},
     "JSON twice": STRICT,
+    "JSON three times": json.dumps(STRICT),
+    "numbered keys": {"patch": {"edit_1": EDIT}},
+    "edits below their operation": {"patch": {"append": [RULE]}},
+    "Anthropic's message": {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "ok"}, {"type": "tool_use", "input": REPLY}],
+    },
     "a called tool": {"name": "submit", "arguments": REPLY},
     "a called tool's text": {"name": "submit", "arguments": STRICT},
     "OpenAI's calls": {"tool_calls": [{"type": "function", "function": {"arguments": STRICT}}]},
@@ -207,6 +222,34 @@ async def test_a_shape_of_one_meaning_is_read_and_noted(form):
     assert bool(repairs(step)) == (form != "a list of one reply")  # which always counted
 
 
+OTHER = {"op": "replace", "target": "- Go home.", "content": "- Go."}
+SEVERAL = {
+    "each in a block": "\n".join(f"```json\n{json.dumps(one)}\n```" for one in (EDIT, OTHER)),
+    "each in a block with prose": "".join(
+        f"Edit:\n```json\n{json.dumps(one)}\n```\n" for one in (EDIT, OTHER)
+    ),
+    "numbered": json.dumps({"edit_1": EDIT, "edit_2": OTHER}),
+    "below two names": json.dumps({"patch": {"additions": [EDIT], "replacements": [OTHER]}}),
+    "below their operations": json.dumps(
+        {"patch": {"append": [RULE], "replace": [{"old": "- Go home.", "new": "- Go."}]}}
+    ),
+    "patches": json.dumps({"patches": [{"edits": [EDIT]}, {"edits": [OTHER]}]}),
+    "replies": json.dumps([{"patch": {"edits": [EDIT]}}, {"patch": {"edits": [OTHER]}}]),
+    "below each failure": json.dumps(
+        {"failures": [{"id": "T0", "edits": [EDIT]}, {"id": "T1", "edits": [OTHER]}]}
+    ),
+}
+
+
+@pytest.mark.parametrize("form", SEVERAL)
+async def test_no_edit_is_lost_where_a_reply_has_several_lists(form):
+    step = await stepped(SEVERAL[form])
+    assert [(p.edit.op, p.edit.content) for p in step.proposals] == [
+        ("append", RULE),
+        ("replace", "- Go."),
+    ]
+
+
 @pytest.mark.parametrize("form", TOOL_TEXTS)
 async def test_a_call_of_a_tool_is_read_as_the_reply(form):
     assert contents(await stepped(TOOL_TEXTS[form]))[0] == RULE
@@ -249,6 +292,26 @@ async def test_a_reply_that_is_only_a_native_call_is_read_from_its_arguments():
             {"command": "str_replace", "old_str": "x", "new_str": RULE},
             ("replace", "x", RULE),
         ),
+        *(
+            ({"op": "replace", old: "x", new: RULE}, ("replace", "x", RULE))
+            for old, new in (
+                ("target_text", "replacement_text"),
+                ("original", "revised"),
+                ("originalText", "updatedText"),
+                ("existing", "proposed"),
+                ("old_rule", "new_rule"),
+                ("目标", "内容"),
+            )
+        ),
+        ({"操作": "追加", "内容": RULE}, ("append", "", RULE)),
+        ({"op": "ersetzen", "ziel": "x", "inhalt": RULE}, ("replace", "x", RULE)),
+        ({"op": "delete", "line": "x"}, ("delete", "x", "")),
+        ({"op": "rewrite", "target": "x", "content": RULE}, ("replace", "x", RULE)),
+        ({"op": {"type": "append"}, "content": RULE}, ("append", "", RULE)),
+        ({"op": "append", "params": {"text": RULE}}, ("append", "", RULE)),
+        ({"op": "append", "content": {"text": RULE}}, ("append", "", RULE)),
+        ({"name": "append", "arguments": json.dumps({"content": RULE})}, ("append", "", RULE)),
+        ({"op": "append", "content": r"- a\n- b"}, ("append", "", "- a\n- b")),
         ({"edit": EDIT}, ("append", "", RULE)),
         ({"append": {"content": RULE}}, ("append", "", RULE)),
         ({"append": RULE}, ("append", "", RULE)),
@@ -342,6 +405,44 @@ async def test_a_reply_that_was_asked_for_again_says_why():
         "it was asked for again: The reply holds no complete JSON object; it begins 'Sorry.'. "
         "Answer with one JSON object and nothing else."
     ]
+
+
+# Anchors
+
+
+@pytest.mark.parametrize(
+    ("quoted", "meant"),
+    [
+        *(
+            (quoted, "- Say “red” or “blue”.")
+            for quoted in (
+                '- Say "red" or "blue".',
+                "* Say “red” or “blue”.",
+                "•\u00a0Say 'red'  or 'blue'. ",
+                "- **Say “red” or “blue”.**",
+                "- say “red” or “blue”.\r\n",
+            )
+        ),
+        ("Never guess", "Never guess"),
+        ("1. Never guess.", "1. **Never guess.**"),
+        ('- Say "red" or "blue".\\n1. Never guess.', "- Say “red” or “blue”.\n1. **Never guess.**"),
+        ("- Go home! ", None),  # its words are in the skill twice
+        ("ever guess. ", None),  # half a word
+        ("- Say “red”\n- or blue!", None),
+    ],
+)
+async def test_an_anchor_may_differ_in_blanks_quotes_and_marks_where_one_passage_is_meant(
+    quoted, meant
+):
+    skill = "- Say “red” or “blue”.\n1. **Never guess.**\n- Go home!\n  - Go home!\n"
+    step = await stepped(edits({"op": "replace", "target": quoted, "content": "- X."}), skill=skill)
+    assert step.candidate == (skill if meant is None else skill.replace(meant, "- X.", 1))
+    assert step.update.counts["skipped"] == (meant is None)
+
+
+async def test_a_line_does_not_join_the_next_one_where_only_its_anchor_has_the_break():
+    step = await stepped(edits({"op": "replace", "target": "- Look first.\n", "content": "- X."}))
+    assert step.candidate == "# Skill\n\n- X.\n- Go home.\n"
 
 
 # LaTeX

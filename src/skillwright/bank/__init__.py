@@ -4,222 +4,107 @@ A skill is a triple of name, principle and applicability (`BankSkill`). A bank g
 (`apply`), within limits (`GrowthCaps`): the seed bank of ALFWorld from 55 skills to at most 100.
 """
 
-from skillwright.bank.bank import (
-    Bank,
-    BankError,
-    BankMoved,
-    SkillStats,
-    UnknownSkill,
-    UnknownVersion,
-)
-from skillwright.bank.changes import (
-    Add,
-    Approve,
-    ChangeReport,
-    Decision,
-    GrowthCaps,
-    Refine,
-    Retire,
-    apply,
-    near_in_meaning,
-    near_in_text,
-    only_equal,
-)
+from skillwright.bank.bank import Bank as Bank
+from skillwright.bank.bank import BankError as BankError
+from skillwright.bank.bank import BankMoved as BankMoved
+from skillwright.bank.bank import SkillStats as SkillStats
+from skillwright.bank.bank import UnknownSkill as UnknownSkill
+from skillwright.bank.bank import UnknownVersion as UnknownVersion
+from skillwright.bank.changes import Add as Add
+from skillwright.bank.changes import Approve as Approve
+from skillwright.bank.changes import ChangeReport as ChangeReport
+from skillwright.bank.changes import Decision as Decision
+from skillwright.bank.changes import GrowthCaps as GrowthCaps
+from skillwright.bank.changes import Refine as Refine
+from skillwright.bank.changes import Retire as Retire
+from skillwright.bank.changes import apply as apply
+from skillwright.bank.changes import near_in_meaning as near_in_meaning
+from skillwright.bank.changes import near_in_text as near_in_text
+from skillwright.bank.changes import only_equal as only_equal
+from skillwright.bank.embedding.embedders import Embedder as Embedder
+from skillwright.bank.embedding.embedders import Encoder as Encoder
+from skillwright.bank.embedding.embedders import LexicalEmbedder as LexicalEmbedder
 from skillwright.bank.embedding.embedders import (
-    Embedder,
-    Encoder,
-    LexicalEmbedder,
-    SentenceTransformerEmbedder,
-    Vectors,
+    SentenceTransformerEmbedder as SentenceTransformerEmbedder,
 )
-from skillwright.bank.embedding.endpoint import EndpointEmbedder, make_embedder
-from skillwright.bank.formats.agent_skills import (
-    SkillFolder,
-    document_folder,
-    read_agent_skills,
-    to_agent_skills,
-    write_agent_skills,
-)
-from skillwright.bank.formats.imports import SEED_BANKS, import_skills, load_any_bank, seed_bank
-from skillwright.bank.formats.interchange import from_json, load_bank, save_bank, to_json
-from skillwright.bank.formats.markdown import from_markdown, to_markdown
-from skillwright.bank.formats.skillrl import (
-    RefinedMemory,
-    import_skillrl,
-    is_skillrl,
-    read_memories,
-    read_skillrl,
-    to_skillrl,
-)
-from skillwright.bank.lint.lint import Finding, Sources, is_clean, lint, refuse_unsafe
-from skillwright.bank.lint.rules import Severity
-from skillwright.bank.measure import (
-    AtDelta,
-    Calibration,
-    Compression,
-    calibrate,
-    compression,
-    count_skills,
-    seed_pairs,
-)
-from skillwright.bank.render import (
-    NOTHING,
-    RenderBudget,
-    Rendered,
-    approximate_tokens,
-    render,
-    skill_line,
-)
-from skillwright.bank.retrieve import (
-    BankIndex,
-    RetrievalSettings,
-    Retrieved,
-    Scored,
-    SkillIndex,
-    retrieve,
-    utilities,
-)
-from skillwright.bank.source import (
-    BankSource,
-    MakeSource,
-    bank_duel,
-    candidate_sources,
-    category_of,
-    query_of,
-    scope_of,
-)
-from skillwright.bank.store.store import BankDiff, BankStore
-from skillwright.bank.store.tables import CountedEpisode, LogEntry, LogEvent
-from skillwright.bank.teaching.distill import (
-    DistillAmounts,
-    DistillSettings,
-    distill,
-)
-from skillwright.bank.teaching.evolve import (
-    CategorySuccess,
-    Evolution,
-    EvolutionResults,
-    EvolveSettings,
-    EvolveTrigger,
-    evolve,
-    sample_failures,
-    shown_change,
-    success_by_category,
-)
-from skillwright.bank.teaching.teacher import (
-    Teacher,
-    TeacherDown,
-    TeacherFault,
-)
-from skillwright.bank.triggers import (
-    Described,
-    TaskWords,
-    describe,
-    trigger_test,
-)
-from skillwright.core import BankSkill as BankSkill
-
-__all__ = [
-    "NOTHING",
-    "SEED_BANKS",
-    "Add",
-    "Approve",
-    "AtDelta",
-    "Bank",
-    "BankDiff",
-    "BankError",
-    "BankIndex",
-    "BankMoved",
-    "BankSource",
-    "BankStore",
-    "Calibration",
-    "CategorySuccess",
-    "ChangeReport",
-    "Compression",
-    "CountedEpisode",
-    "Decision",
-    "Described",
-    "DistillAmounts",
-    "DistillSettings",
-    "Embedder",
-    "Encoder",
-    "EndpointEmbedder",
-    "Evolution",
-    "EvolutionResults",
-    "EvolveSettings",
-    "EvolveTrigger",
-    "Finding",
-    "GrowthCaps",
-    "LexicalEmbedder",
-    "LogEntry",
-    "LogEvent",
-    "MakeSource",
-    "Refine",
-    "RefinedMemory",
-    "RenderBudget",
-    "Rendered",
-    "Retire",
-    "RetrievalSettings",
-    "Retrieved",
-    "Scored",
-    "SentenceTransformerEmbedder",
-    "Severity",
-    "SkillFolder",
-    "SkillIndex",
-    "SkillStats",
-    "Sources",
-    "TaskWords",
-    "Teacher",
-    "TeacherDown",
-    "TeacherFault",
-    "UnknownSkill",
-    "UnknownVersion",
-    "Vectors",
-    "apply",
-    "approximate_tokens",
-    "bank_duel",
-    "calibrate",
-    "candidate_sources",
-    "category_of",
-    "compression",
-    "count_skills",
-    "describe",
-    "distill",
-    "document_folder",
-    "evolve",
-    "from_json",
-    "from_markdown",
-    "import_skillrl",
-    "import_skills",
-    "is_clean",
-    "is_skillrl",
-    "lint",
-    "load_any_bank",
-    "load_bank",
-    "make_embedder",
-    "near_in_meaning",
-    "near_in_text",
-    "only_equal",
-    "query_of",
-    "read_agent_skills",
-    "read_memories",
-    "read_skillrl",
-    "refuse_unsafe",
-    "render",
-    "retrieve",
-    "sample_failures",
-    "save_bank",
-    "scope_of",
-    "seed_bank",
-    "seed_pairs",
-    "shown_change",
-    "skill_line",
-    "success_by_category",
-    "to_agent_skills",
-    "to_json",
-    "to_markdown",
-    "to_skillrl",
-    "trigger_test",
-    "utilities",
-    "write_agent_skills",
-]
+from skillwright.bank.embedding.embedders import Vectors as Vectors
+from skillwright.bank.embedding.endpoint import EndpointEmbedder as EndpointEmbedder
+from skillwright.bank.embedding.endpoint import make_embedder as make_embedder
+from skillwright.bank.formats.agent_skills import SkillFolder as SkillFolder
+from skillwright.bank.formats.agent_skills import document_folder as document_folder
+from skillwright.bank.formats.agent_skills import read_agent_skills as read_agent_skills
+from skillwright.bank.formats.agent_skills import to_agent_skills as to_agent_skills
+from skillwright.bank.formats.agent_skills import write_agent_skills as write_agent_skills
+from skillwright.bank.formats.imports import SEED_BANKS as SEED_BANKS
+from skillwright.bank.formats.imports import import_skills as import_skills
+from skillwright.bank.formats.imports import load_any_bank as load_any_bank
+from skillwright.bank.formats.imports import seed_bank as seed_bank
+from skillwright.bank.formats.interchange import from_json as from_json
+from skillwright.bank.formats.interchange import load_bank as load_bank
+from skillwright.bank.formats.interchange import save_bank as save_bank
+from skillwright.bank.formats.interchange import to_json as to_json
+from skillwright.bank.formats.markdown import from_markdown as from_markdown
+from skillwright.bank.formats.markdown import to_markdown as to_markdown
+from skillwright.bank.formats.skillrl import RefinedMemory as RefinedMemory
+from skillwright.bank.formats.skillrl import import_skillrl as import_skillrl
+from skillwright.bank.formats.skillrl import is_skillrl as is_skillrl
+from skillwright.bank.formats.skillrl import read_memories as read_memories
+from skillwright.bank.formats.skillrl import read_skillrl as read_skillrl
+from skillwright.bank.formats.skillrl import to_skillrl as to_skillrl
+from skillwright.bank.lint.lint import Finding as Finding
+from skillwright.bank.lint.lint import Severity as Severity
+from skillwright.bank.lint.lint import Sources as Sources
+from skillwright.bank.lint.lint import is_clean as is_clean
+from skillwright.bank.lint.lint import lint as lint
+from skillwright.bank.lint.lint import refuse_unsafe as refuse_unsafe
+from skillwright.bank.measure import AtDelta as AtDelta
+from skillwright.bank.measure import Calibration as Calibration
+from skillwright.bank.measure import Compression as Compression
+from skillwright.bank.measure import calibrate as calibrate
+from skillwright.bank.measure import compression as compression
+from skillwright.bank.measure import count_skills as count_skills
+from skillwright.bank.measure import seed_pairs as seed_pairs
+from skillwright.bank.render import NOTHING as NOTHING
+from skillwright.bank.render import RenderBudget as RenderBudget
+from skillwright.bank.render import Rendered as Rendered
+from skillwright.bank.render import approximate_tokens as approximate_tokens
+from skillwright.bank.render import render as render
+from skillwright.bank.render import skill_line as skill_line
+from skillwright.bank.retrieve import BankIndex as BankIndex
+from skillwright.bank.retrieve import RetrievalSettings as RetrievalSettings
+from skillwright.bank.retrieve import Retrieved as Retrieved
+from skillwright.bank.retrieve import Scored as Scored
+from skillwright.bank.retrieve import SkillIndex as SkillIndex
+from skillwright.bank.retrieve import retrieve as retrieve
+from skillwright.bank.retrieve import utilities as utilities
+from skillwright.bank.source import BankSource as BankSource
+from skillwright.bank.source import MakeSource as MakeSource
+from skillwright.bank.source import bank_duel as bank_duel
+from skillwright.bank.source import candidate_sources as candidate_sources
+from skillwright.bank.source import category_of as category_of
+from skillwright.bank.source import query_of as query_of
+from skillwright.bank.source import scope_of as scope_of
+from skillwright.bank.store.store import BankDiff as BankDiff
+from skillwright.bank.store.store import BankStore as BankStore
+from skillwright.bank.store.tables import CountedEpisode as CountedEpisode
+from skillwright.bank.store.tables import LogEntry as LogEntry
+from skillwright.bank.store.tables import LogEvent as LogEvent
+from skillwright.bank.teaching.distill import DistillAmounts as DistillAmounts
+from skillwright.bank.teaching.distill import DistillSettings as DistillSettings
+from skillwright.bank.teaching.distill import distill as distill
+from skillwright.bank.teaching.evolve import CategorySuccess as CategorySuccess
+from skillwright.bank.teaching.evolve import Evolution as Evolution
+from skillwright.bank.teaching.evolve import EvolutionResults as EvolutionResults
+from skillwright.bank.teaching.evolve import EvolveSettings as EvolveSettings
+from skillwright.bank.teaching.evolve import EvolveTrigger as EvolveTrigger
+from skillwright.bank.teaching.evolve import evolve as evolve
+from skillwright.bank.teaching.evolve import sample_failures as sample_failures
+from skillwright.bank.teaching.evolve import shown_change as shown_change
+from skillwright.bank.teaching.evolve import success_by_category as success_by_category
+from skillwright.bank.teaching.teacher import Teacher as Teacher
+from skillwright.bank.teaching.teacher import TeacherDown as TeacherDown
+from skillwright.bank.teaching.teacher import TeacherFault as TeacherFault
+from skillwright.bank.triggers import Described as Described
+from skillwright.bank.triggers import TaskWords as TaskWords
+from skillwright.bank.triggers import describe as describe
+from skillwright.bank.triggers import trigger_test as trigger_test

@@ -41,9 +41,7 @@ class SkillStats:
     def __add__(self, other: "SkillStats") -> "SkillStats":
         """Add counts of different episodes."""
         return SkillStats(
-            self.retrieved + other.retrieved,
-            self.episodes + other.episodes,
-            self.wins + other.wins,
+            self.retrieved + other.retrieved, self.episodes + other.episodes, self.wins + other.wins
         )
 
     @property

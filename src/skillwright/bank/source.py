@@ -184,10 +184,7 @@ def candidate_sources(
 
 
 def bank_duel(
-    engine: Engine,
-    val: ValTasks,
-    sources: tuple[SkillSource, SkillSource],
-    draws: Draws,
+    engine: Engine, val: ValTasks, sources: tuple[SkillSource, SkillSource], draws: Draws
 ) -> SkillDuel:
     """Pair both sides by task for a gate; tasks with the same skills on both sides are played once.
 

@@ -56,7 +56,6 @@ class BrokenCommand(TyperCommand):
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         """Raise the import error with advice."""
-        del args, settings
         typer.echo(f"error: {self._error}", err=True)
         raise typer.Exit(2)
 
@@ -80,143 +79,63 @@ def _add_plug_ins(group: TyperGroup, prefix: str) -> None:
             group.commands[one] = group.commands.pop(one)
 
 
-_TRAIN, _INSPECT, _SKILLS = "Train", "Inspect", "Skills"
-_DATA = "Data and environments"
-_HERE = "skillwright.cli"
-COMMANDS = (
-    (
-        "demo",
-        "demo:demo",
-        "Train a skill document, then a bank and a tiny policy: offline, no key, no GPU.",
-        _TRAIN,
-    ),
-    (
-        "init",
-        "init:init",
-        "Write the configuration for a file of rows, or for a skill's folder with evals.",
-        _TRAIN,
-    ),
-    (
-        "train",
-        "training:app",
-        "Train a skill document; ends with the best skill and its score on held-out tasks.",
-        _TRAIN,
-    ),
-    (
-        "rl",
-        "rl:rl",
-        "Train a small policy with a skill bank: cold start, GRPO, evolution, final test.",
-        _TRAIN,
-    ),
-    (
-        "sft",
-        "rl:sft",
-        "Train a policy on demonstrations alone, and compare it with its initial weights.",
-        _TRAIN,
-    ),
-    (
-        "internalize",
-        "rl:internalize",
-        "Distill skills into a run's released weights, and retire them if nothing is lost.",
-        _TRAIN,
-    ),
-    (
-        "coevolve",
-        "rl:coevolve",
-        "Train a skill bank and a policy in alternation; a step that loses is reverted.",
-        _TRAIN,
-    ),
-    (
-        "resume",
-        "training:app",
-        "Continue a stopped run or study; it ends as it would have without the stop.",
-        _TRAIN,
-    ),
-    (
-        "doctor",
-        "doctor:doctor",
-        "Check what could stop a run: Python, disk, extras, environments, keys, endpoints.",
-        _TRAIN,
-    ),
-    (
-        "estimate",
-        "estimate:estimate_command",
-        "Estimate calls, tokens and money of a training and an evaluation.",
-        _TRAIN,
-    ),
-    (
-        "eval",
-        "training:app",
-        "Measure a skill: success by task type with intervals, and pass^k over several trials.",
-        _INSPECT,
-    ),
-    (
-        "check",
-        "check:check",
-        "Is a changed skill better, not worse, or worse? Exit with 1 if worse or undecided.",
-        _INSPECT,
-    ),
-    (
-        "compare",
-        "compare:compare",
-        "Compare two runs, paired by task: the effect with its interval, and which tasks flipped.",
-        _INSPECT,
-    ),
-    (
-        "runs",
-        "runs:app",
-        "Look into runs: episodes and what was prompted, decisions, costs; exports.",
-        _INSPECT,
-    ),
-    (
-        "view",
-        "view:view",
-        "Show runs in a browser: tasks, verdicts, skills, episodes, costs; local.",
-        _INSPECT,
-    ),
-    (
-        "report",
-        "view:report",
-        "Write a run as one HTML file, or as Markdown.",
-        _INSPECT,
-    ),
-    ("config", "training:config_app", "Look at configurations.", _INSPECT),
-    (
-        "regrade",
-        "regrade:regrade",
-        "Score a run's stored episodes again; exit with 1 if a score changes.",
-        _INSPECT,
-    ),
-    (
-        "replay",
-        "replay:replay",
-        "Play recorded actions in fresh environments; exit with 1 if anything differs.",
-        _INSPECT,
-    ),
-    (
-        "fork",
-        "replay:fork",
-        "Continue a recorded episode from one of its turns, several times, with any skill.",
-        _INSPECT,
-    ),
-    ("policy", "policy:app", "Take trained weights out of a run.", _SKILLS),
-    (
-        "skill",
-        "skill:app",
-        "Versions of a trained skill document: look, compare, take away.",
-        _SKILLS,
-    ),
-    ("bank", "bank:app", "Skill banks: distill, look into, evolve, move.", _SKILLS),
-    (
-        "verify",
-        "verify:verify",
-        "Check an exported skill: rules, links, hashes, proof; exit with 1 if one fails.",
-        _SKILLS,
-    ),
-    ("env", "env:app", "Look at environments, and begin one.", _DATA),
-    ("models", "models:app", "Look at model backends.", _DATA),
-)
-"""Name, place in this package, first line and heading of every command of the core."""
+_PLACES = {
+    "regrade": "replay:regrade",
+    "train": "training:app",
+    "sft": "rl:sft",
+    "internalize": "rl:internalize",
+    "coevolve": "rl:coevolve",
+    "resume": "training:app",
+    "estimate": "estimate:estimate_command",
+    "eval": "training:app",
+    "runs": "runs:app",
+    "report": "view:report",
+    "config": "training:config_app",
+    "fork": "replay:fork",
+    "policy": "policy:app",
+    "skill": "skill:app",
+    "bank": "bank:app",
+    "env": "env:app",
+    "models": "models:app",
+}
+"""Where a command is in this package, if not under its own name in a module of that name."""
+COMMANDS = {
+    "Train": """
+demo: Train a skill document, then a bank and a tiny policy: offline, no key, no GPU.
+init: Write the configuration for a file of rows, or for a skill's folder with evals.
+train: Train a skill document; ends with the best skill and its score on held-out tasks.
+rl: Train a small policy with a skill bank: cold start, GRPO, evolution, final test.
+sft: Train a policy on demonstrations alone, and compare it with its initial weights.
+internalize: Distill skills into a run's released weights, and retire them if nothing is lost.
+coevolve: Train a skill bank and a policy in alternation; a step that loses is reverted.
+resume: Continue a stopped run or study; it ends as it would have without the stop.
+doctor: Check what could stop a run: Python, disk, extras, environments, keys, endpoints.
+estimate: Estimate calls, tokens and money of a training and an evaluation.
+""",
+    "Inspect": """
+eval: Measure a skill: success by task type with intervals, and pass^k over several trials.
+check: Is a changed skill better, not worse, or worse? Exit with 1 if worse or undecided.
+compare: Compare two runs, paired by task: the effect with its interval, and which tasks flipped.
+runs: Look into runs: episodes and what was prompted, decisions, costs; exports.
+view: Show runs in a browser: tasks, verdicts, skills, episodes, costs; local.
+report: Write a run as one HTML file, or as Markdown.
+config: Look at configurations.
+regrade: Score a run's stored episodes again; exit with 1 if a score changes.
+replay: Play recorded actions in fresh environments; exit with 1 if anything differs.
+fork: Continue a recorded episode from one of its turns, several times, with any skill.
+""",
+    "Skills": """
+policy: Take trained weights out of a run.
+skill: Versions of a trained skill document: look, compare, take away.
+bank: Skill banks: distill, look into, evolve, move.
+verify: Check an exported skill: rules, links, hashes, proof; exit with 1 if one fails.
+""",
+    "Data and environments": """
+env: Look at environments, and begin one.
+models: Look at model backends.
+""",
+}
+"""The first line of each command of the core, by heading of the help."""
 
 
 class Program(TyperGroup):
@@ -224,8 +143,11 @@ class Program(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, place, summary, heading in COMMANDS:
-            self.add_command(LazyCommand(name, Command(f"{_HERE}.{place}", summary, heading)))
+        for heading, listed in COMMANDS.items():
+            for line in listed.strip().splitlines():
+                name, _, summary = line.partition(": ")
+                place = f"skillwright.cli.{_PLACES.get(name, f'{name}:{name}')}"
+                self.add_command(LazyCommand(name, Command(place, summary, heading)))
         _add_plug_ins(self, "")
 
     def invoke(self, ctx: Any) -> Any:
@@ -262,7 +184,6 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    del version
     # Imported here, because help does not need it and it is slow.
     from skillwright.cli.json_log import JsonFormatter, wants_json_log, why_no_log
     from skillwright.cli.words import PlainFormatter, is_worth_saying

@@ -74,14 +74,13 @@ from skillwright.jobs.run import (
     opened_embedder,
     read_bank,
 )
+from skillwright.runs.folder import CONFIG_NAME
 
 DEFAULT = "bank.sqlite"
 FILE = Path(DEFAULT)
 _YAML = (".yaml", ".yml")
 _NO_TEACHER = "scripted:household_teacher"
 
-Distill = Callable[[Callback], Coroutine[Any, Any, DistillOutcome]]
-Evolve = Callable[[Callback], Coroutine[Any, Any, EvolveReport]]
 WithoutGate = Annotated[
     str | None,
     typer.Option("--without-gate", metavar="REASON", help="Skip the gate, for this reason."),
@@ -112,36 +111,22 @@ def distill(
     """Write skills with a teacher, from stored runs or from episodes played for it."""
     with exit_codes():
         writable_file(bank)
+        work: Callable[[Callback], Coroutine[Any, Any, DistillOutcome]]
         if len(sources) == 1 and Path(sources[0]).suffix in _YAML:
-            work = _games(Path(sources[0]), bank, teacher, overrides)
+            played = load_with_teacher(Path(sources[0]), teacher, overrides)
+            asyncio.run(check_bank_job(played))
+            work = partial(distill_config, played, bank)
         elif all(Path(source).suffix.lower() == ".json" for source in sources):
-            work = _memories(sources, bank, teacher, env, overrides)
+            settings = study_settings(teacher, None, overrides)
+            found = [study_memories(Path(file), env) for file in sources]
+            work = partial(distill_runs, found, bank, settings)
         else:
-            work = _studies(sources, bank, teacher, root, overrides)
+            settings = study_settings(teacher, find_run(sources[0], root) / CONFIG_NAME, overrides)
+            found = [study_run(run, root) for run in sources]
+            work = partial(distill_runs, found, bank, settings)
     with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:
         outcome = asyncio.run(work(callback))
     print_result(as_json, outcome.to_dict(), lambda: bank_tables.show_distilled(out, outcome))
-
-
-def _games(config: Path, bank: Path, teacher: str | None, overrides: list[str]) -> Distill:
-    settings = load_with_teacher(config, teacher, overrides)
-    asyncio.run(check_bank_job(settings))
-    return partial(distill_config, settings, bank)
-
-
-def _studies(
-    runs: list[str], bank: Path, teacher: str | None, root: Path, overrides: list[str]
-) -> Distill:
-    settings = study_settings(teacher, find_run(runs[0], root) / "config.yaml", overrides)
-    return partial(distill_runs, [study_run(run, root) for run in runs], bank, settings)
-
-
-def _memories(
-    files: list[str], bank: Path, teacher: str | None, env: str, overrides: list[str]
-) -> Distill:
-    settings = study_settings(teacher, None, overrides)
-    found = [study_memories(Path(file), env) for file in files]
-    return partial(distill_runs, found, bank, settings)
 
 
 @app.command()
@@ -163,48 +148,27 @@ def evolve(
     """Play tasks, update the bank from failures with a teacher, and judge the update."""
     with exit_codes():
         existing_file(bank)
+        work: Callable[[Callback], Coroutine[Any, Any, EvolveReport]]
         if all(source.suffix.lower() == ".jsonl" for source in sources):
-            work = _on_rollouts(sources, bank, teacher, rounds, without_gate, overrides)
+            if not without_gate or rounds > 1:
+                raise ConfigError(
+                    "with rollouts alone no agent can play for a gate: say --without-gate 'why', "
+                    "and ask for one round; or give a CONFIG, whose agent plays"
+                )
+            settings = study_settings(teacher, None, overrides)
+            work = partial(evolve_on_rollouts, sources, bank, settings, without_gate)
         else:
-            work = _in_rounds(sources, bank, teacher, rounds, without_gate, overrides)
+            if len(sources) > 1 or without_gate is not None:
+                raise ConfigError(
+                    "with a configuration a gate decides: give one CONFIG without --without-gate, "
+                    "or rollouts that end in .jsonl"
+                )
+            played = load_with_teacher(sources[0], teacher, overrides)
+            asyncio.run(check_bank_job(played))
+            work = partial(evolve_bank, played, bank, rounds)
     with exit_codes(partial(again, bank)), display(err if as_json else out) as callback:
         report = asyncio.run(work(callback))
     print_result(as_json, report.to_dict(), lambda: bank_tables.show_evolution(out, report))
-
-
-def _in_rounds(
-    sources: list[Path],
-    bank: Path,
-    teacher: str | None,
-    rounds: int,
-    without_gate: str | None,
-    overrides: list[str],
-) -> Evolve:
-    if len(sources) > 1 or without_gate is not None:
-        raise ConfigError(
-            "with a configuration a gate decides: give one CONFIG without --without-gate, or "
-            "rollouts that end in .jsonl"
-        )
-    settings = load_with_teacher(sources[0], teacher, overrides)
-    asyncio.run(check_bank_job(settings))
-    return partial(evolve_bank, settings, bank, rounds)
-
-
-def _on_rollouts(
-    files: list[Path],
-    bank: Path,
-    teacher: str | None,
-    rounds: int,
-    without_gate: str | None,
-    overrides: list[str],
-) -> Evolve:
-    if not without_gate or rounds > 1:
-        raise ConfigError(
-            "with rollouts alone no agent can play for a gate: say --without-gate 'why', "
-            "and ask for one round; or give a CONFIG, whose agent plays"
-        )
-    settings = study_settings(teacher, None, overrides)
-    return partial(evolve_on_rollouts, files, bank, settings, without_gate)
 
 
 @app.command("import")
@@ -452,8 +416,7 @@ def diff(
 @app.command("calibrate")
 def calibrate_command(
     embedder: Annotated[
-        str,
-        typer.Option(help="lexical, a sentence-transformers model, or URL#model."),
+        str, typer.Option(help="lexical, a sentence-transformers model, or URL#model.")
     ] = "lexical",
     tasks: Annotated[int, typer.Option(min=1, help="Train tasks of each environment.")] = 120,
     as_json: AsJson = False,

@@ -6,10 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from skillwright.bank import (
@@ -27,7 +25,7 @@ from skillwright.bank import (
     skill_line,
 )
 from skillwright.cli.tables import own_up, print_indented
-from skillwright.cli.words import counted, print_words
+from skillwright.cli.words import counted, make_table, print_words
 from skillwright.core import BankSkill
 from skillwright.core.fence import without_controls
 from skillwright.core.jsonio import encode_fields
@@ -46,20 +44,6 @@ _BARS = "▁▂▃▄▅▆▇█"
 _EVERY = "every category"
 _MOST_USED = 10
 _MOST_POINTS = 40
-
-
-def bank_table(*names: str, right: Sequence[str] = ()) -> Table:
-    """Return an empty table, with numbers right-aligned."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in names:
-        is_text = name in ("skill", "category", "what", "why", "because", "reason")
-        table.add_column(
-            name,
-            justify="right" if name in right else "left",
-            overflow="fold",
-            no_wrap=not is_text and name not in right,
-        )
-    return table
 
 
 def words(category: str) -> str:
@@ -85,7 +69,7 @@ def show_answer(console: Console, answer: Answer) -> None:
         f"bank version {found.bank_version}",
         markup=True,
     )
-    table = bank_table("id", "score", "skill", right=("score",))
+    table = make_table("id", "score", "skill", right=("score",), whole=("id",))
     for title, skills in (
         ("general", found.general),
         (_title(found.category), found.task_specific),
@@ -200,7 +184,9 @@ def show_statistics(console: Console, found: BankStatistics) -> None:
     headline = f"[bold]{escape(found.where)}[/], version {found.version}: {found.headline}"
     print_words(console, headline, markup=True)
     console.print(f"{found.pending} pending, {found.retired} retired")
-    table = bank_table("category", "skills", "lessons", "growth", right=("skills", "lessons"))
+    table = make_table(
+        "category", "skills", "lessons", "growth", right=("skills", "lessons"), whole=("growth",)
+    )
     for category, (skills, lessons) in found.by_category.items():
         series = [counts.get(category, 0) for _, counts in found.growth]
         table.add_row(words(category), str(skills), str(lessons), sparkline(series))
@@ -246,9 +232,8 @@ def _show_compression(console: Console, shorter: Compression) -> None:
 
 
 def _show_use(console: Console, found: BankStatistics) -> None:
-    table = bank_table(
-        "id", "injected", "episodes", "solved", right=("injected", "episodes", "solved")
-    )
+    numbers = ("injected", "episodes", "solved")
+    table = make_table("id", *numbers, right=numbers, whole=("id",))
     most = sorted(found.used.items(), key=lambda pair: (-pair[1].retrieved, pair[0]))
     for key, one in most[:_MOST_USED]:
         share = f"{one.wins / one.episodes:.0%}" if one.episodes else "-"
@@ -405,7 +390,7 @@ def show_evolution(console: Console, report: EvolveReport) -> None:
         _show_round(console, one)
     categories = sorted({name for one in report.rounds for name in one.growth})
     if categories:
-        table = bank_table("category", "active", "growth", right=("active",))
+        table = make_table("category", "active", "growth", right=("active",), whole=("growth",))
         for name in categories:
             series = [one.growth.get(name, 0) for one in report.rounds]
             table.add_row(words(name), str(series[-1]), sparkline(series))
@@ -425,9 +410,8 @@ def _show_round(console: Console, one: EvolutionRound) -> None:
         f"\n[bold]Round {one.number}[/], version {one.before}{moved}: "
         f"[{style}]{_ACTIONS.get(one.action, one.action)}[/]"
     )
-    table = bank_table(
-        "category", "solved", "episodes", "share", right=("solved", "episodes", "share")
-    )
+    numbers = ("solved", "episodes", "share")
+    table = make_table("category", *numbers, right=numbers)
     for name, (wins, episodes) in one.success.items():
         mark = " (weakest)" if name == one.weakest else ""
         share = f"{wins / episodes:.0%}"
@@ -504,7 +488,7 @@ def show_calibration(console: Console, found: Calibration) -> None:
         )
     console.print(f"  a matching pair scores higher in {found.separation:.1%} of all comparisons")
     numbers = ("delta", "precision", "recall", "tasks without skills")
-    table = bank_table(*numbers, "", right=numbers)
+    table = make_table(*numbers, "", right=numbers, whole=("",))
     every = max(1, len(found.curve) // 20)
     shown = {one.delta: one for one in found.curve[::every]}
     shown |= {one.delta: one for one in (found.default, found.suggested, found.best_f1)}

@@ -44,10 +44,7 @@ from skillwright.jobs.inspect import (
     write_junit,
     write_markdown,
 )
-from skillwright.jobs.run import (
-    money_text,
-    priced_models,
-)
+from skillwright.jobs.run import money_text, priced_models
 from skillwright.jobs.text import (
     CheckReport,
     EvalPlan,

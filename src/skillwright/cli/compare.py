@@ -13,7 +13,7 @@ from rich.text import Text
 from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.tables import own_up, print_indented
-from skillwright.cli.words import counted, make_console, print_words
+from skillwright.cli.words import counted, make_console, make_table, print_words
 from skillwright.evaluation import PairedDifference
 from skillwright.jobs.inspect import (
     ComparedSide,
@@ -139,12 +139,9 @@ def _table(found: RunComparison) -> Table:
     """Return both scores and the difference by task type."""
     is_soft = found.metric == "soft"
     unit = "mean reward" if is_soft else "tasks solved; B - A in percentage points"
-    table = Table(
-        title=f"\nScores on the common tasks: {unit}", title_justify="left", title_style="bold"
-    )
-    table.add_column("task type", overflow="fold")
-    for name in ("tasks", "A", "B", "B - A", "95% interval"):
-        table.add_column(name, justify="right", no_wrap=True)
+    numbers = ("tasks", "A", "B", "B - A", "95% interval")
+    title = f"\nScores on the common tasks: {unit}"
+    table = make_table("task type", *numbers, right=numbers, whole=numbers, title=title)
 
     def row(name: str, one: PairedDifference, style: str = "") -> None:
         scores = [f"{x:.3f}" if is_soft else f"{x:.1%}" for x in (one.first, one.second)]
@@ -158,7 +155,6 @@ def _table(found: RunComparison) -> Table:
     row("all", found.overall, "bold")
     if len(found.task_types) > 1:
         table.caption = "by task type: not corrected for looking at several"
-        table.caption_justify = "left"
     return table
 
 

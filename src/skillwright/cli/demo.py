@@ -1,5 +1,6 @@
 """The command ``demo`` trains a skill document and then weights, offline."""
 
+import asyncio
 from enum import StrEnum
 from typing import Annotated
 
@@ -7,13 +8,14 @@ import typer
 
 from skillwright.cli.faults import err, exit_codes
 from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
-from skillwright.cli.rl import begin_rl, play
-from skillwright.cli.training import begin, play_training
+from skillwright.cli.rl import play
+from skillwright.cli.training import play_training
 from skillwright.cli.words import make_console, print_words
 from skillwright.config import load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs.run import demo_file
-from skillwright.jobs.weights import refuse_without_torch
+from skillwright.jobs.text import begin_run
+from skillwright.jobs.weights import begin_rl, refuse_without_torch
 
 _OF_BOTH = "run."
 
@@ -47,7 +49,7 @@ def demo(
 
 def _show_text(overrides: list[str], as_json: bool) -> None:
     with exit_codes(), demo_file("text") as path:
-        run = begin(load_config(path, overrides))
+        run = asyncio.run(begin_run(load_config(path, overrides)))
     play_training(run, as_json)
 
 
@@ -64,7 +66,7 @@ def _show_weights(overrides: list[str], as_json: bool, *, is_asked_for: bool) ->
     if not is_asked_for:
         console.print("\n[bold]The other half: a bank of skills, and a policy that reads it.[/]\n")
     with exit_codes(), demo_file("weights") as path:
-        run, maker = begin_rl(load_rl_config(path, overrides))
+        run, maker = asyncio.run(begin_rl(load_rl_config(path, overrides)))
     play(run, as_json, maker)
 
 

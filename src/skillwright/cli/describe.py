@@ -11,8 +11,7 @@ from skillwright.cli.faults import NO, exit_codes, say
 from skillwright.cli.options import AsJson, print_result
 from skillwright.cli.tables import print_indented
 from skillwright.cli.words import counted, make_console, print_words
-from skillwright.config import RunConfig, load_config
-from skillwright.config.bank_settings import study_settings
+from skillwright.config import RunConfig, load_config, study_settings
 from skillwright.core import ConfigError, UsageError
 from skillwright.core.fence import without_controls
 from skillwright.core.skill_file import SKILL_FILE

@@ -13,13 +13,7 @@ from rich.text import Text
 from skillwright.cli.faults import DONE, NO, exit_codes
 from skillwright.cli.options import NO_OVERRIDES, AsJson, Overrides
 from skillwright.cli.words import counted, make_console, print_words
-from skillwright.config import (
-    RlConfig,
-    RunConfig,
-    is_rl_config,
-    load_config,
-    load_rl_config,
-)
+from skillwright.config import RlConfig, RunConfig, is_rl_config, load_config, load_rl_config
 from skillwright.config.readers import config_readers
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Finding, Health

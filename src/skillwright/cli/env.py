@@ -6,14 +6,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from skillwright.cli.faults import DONE, NO, exit_codes
 from skillwright.cli.options import Adapter, AsJson, Compat
-from skillwright.cli.words import make_console, print_words
+from skillwright.cli.words import make_console, make_table, print_words
 from skillwright.core import DataError
-from skillwright.envs import Check, ContractReport, specs
-from skillwright.envs.contract import check_env
+from skillwright.envs import Check, ContractReport, check_env, specs
 from skillwright.envs.registry import class_name, write_project
 from skillwright.jobs.run import check_adapter_class, tasks_in_file
 
@@ -30,7 +28,7 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({name: spec.entry_point for name, spec in found.items()}))
         return
-    table = Table("name", "class")
+    table = make_table("name", "class")
     for name, spec in found.items():
         table.add_row(escape(name), escape(spec.entry_point))
     out.print(table)
@@ -92,13 +90,7 @@ def check(  # noqa: PLR0913 - each is an option
         given: list[Any] = [_json_object(text, "--extras") for text in extras]
         if items is not None:
             given += [task.extras for task in tasks_in_file(name, items, config)]
-        report = check_env(
-            name,
-            extras_list=given or None,
-            env_config=config,
-            fuzz=fuzz,
-            seed=seed,
-        )
+        report = check_env(name, extras_list=given or None, env_config=config, fuzz=fuzz, seed=seed)
     if as_json:
         typer.echo(json.dumps(report.to_dict()))
     else:

@@ -13,7 +13,14 @@ from rich.text import Text
 
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
-from skillwright.cli.words import counted, make_console, print_words, short_count, show_paged
+from skillwright.cli.words import (
+    counted,
+    make_console,
+    make_table,
+    print_words,
+    short_count,
+    show_paged,
+)
 from skillwright.core import StopReason, Usage
 from skillwright.jobs.inspect import (
     EpisodeList,
@@ -177,22 +184,14 @@ def _show_flips(found: FlipList, most: int) -> None:
     print_words(out, Text.assemble((found.run, "bold"), said))
     if not shown:
         return
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("task", overflow="fold")
-    for name in ("+/-", "task type"):
-        table.add_column(name)
-    for name in (found.before, found.after):
-        table.add_column(name, no_wrap=True)
-    texts = any(one.match for one in shown)
-    if texts:
-        table.add_column("text")
+    sides = (found.before, found.after)
+    texts = ["text"] if any(one.match for one in shown) else []
+    table = make_table("task", "+/-", "task type", *sides, *texts, whole=sides)
     for one in shown:
         mark = Text("+", "green") if one.is_gain else Text("-", "red")
         task_type = Text(one.task.task_type.replace("_", " "))
-        sides = (_side(one.before), _side(one.after))
-        table.add_row(
-            Text(one.task.task_id), mark, task_type, *sides, *([Text(one.match)] if texts else [])
-        )
+        cells = (mark, task_type, _side(one.before), _side(one.after))
+        table.add_row(Text(one.task.task_id), *cells, *[Text(one.match) for _ in texts])
     out.print(table)
     if len(shown) < len(found.flips):
         more = len(found.flips) - len(shown)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from skillwright.cli.faults import exit_codes
@@ -19,17 +18,11 @@ from skillwright.cli.options import (
     by_our_name,
     print_result,
 )
-from skillwright.cli.words import make_console, print_words, short_count
+from skillwright.cli.words import make_console, make_table, print_words, short_count
 from skillwright.config import is_rl_config, load_config, load_rl_config
 from skillwright.core import ConfigError
 from skillwright.jobs.run import Stage, Stages, read_initial_skill
-from skillwright.jobs.text import (
-    Estimate,
-    EvalPlan,
-    estimate,
-    estimate_evaluation,
-    usual_trials,
-)
+from skillwright.jobs.text import Estimate, EvalPlan, estimate, estimate_evaluation, usual_trials
 from skillwright.jobs.weights import RlEstimate, estimate_rl, supervised
 
 out = make_console()
@@ -109,11 +102,10 @@ def show(found: Estimate, evaluation: Estimate, plan: EvalPlan) -> None:
 
 
 def _table(heading: str, found: Stages) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=heading, title_justify="left")
-    table.add_column("stage")
-    table.add_column("asks", no_wrap=True)
-    for column in ("episodes", "calls", "tokens in", "tokens out", "USD"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = ("episodes", "calls", "tokens in", "tokens out", "USD")
+    table = make_table(
+        "stage", "asks", *numbers, right=numbers, whole=("asks", *numbers), title=heading
+    )
     for stage in found.stages:
         table.add_row(*_row(stage))
     table.add_section()

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,6 +46,7 @@ from skillwright.envs.table.draft import (
 from skillwright.jobs.run import make_splits
 
 out = make_console()
+err = make_console(stderr=True)
 
 # The more rows decide, the less do few rows prove nothing; the first that can prove anything.
 _RATIOS = ("1:1:1", "1:2:1", "1:4:1")
@@ -85,8 +86,7 @@ def init(  # noqa: PLR0913 - each is an option
         typer.Option(metavar="COLUMN", help="The column by which results are shown; - for none."),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(help="Model for target and optimizer, such as gpt-5.5."),
+        str | None, typer.Option(help="Model for target and optimizer, such as gpt-5.5.")
     ] = None,
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="URL of that model's endpoint.")
@@ -161,6 +161,8 @@ def _decided(
     """Ask the four questions, or take what the file suggests."""
     answer = _asked("Which column holds the right answer?", answer, look.answer, asks)
     answers = _columns(look, answer)
+    if columns is None:
+        _show_left_out(look, answers)
     columns = _asked(
         "Which columns does the agent read?", columns, ",".join(look.shown(answers)), asks
     )
@@ -181,6 +183,17 @@ def _decided(
     if task_type != _NO_TYPE:
         look.column(task_type)
     return draft(look, answers, shown, scorer, "" if task_type == _NO_TYPE else task_type)
+
+
+def _show_left_out(look: Look, answers: Sequence[str]) -> None:
+    telling = [one.name for one in look.columns if one.name not in answers]
+    left_out = [name for name in telling if look.tells(name, answers)]
+    if left_out and set(left_out).isdisjoint(look.shown(answers)):
+        said = (
+            f"Not read by the agent, because it says the answer: {', '.join(map(repr, left_out))}."
+            " To have it read, name it in --columns."
+        )
+        print_words(err, said, "yellow")
 
 
 def _columns(look: Look, text: str) -> list[str]:

@@ -1,10 +1,12 @@
 """Show a running job: a live panel on a terminal, plain lines elsewhere."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,11 +16,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.json_events import JsonLog
-from skillwright.cli.json_log import wants_json_log
+from skillwright.cli.json_log import wants_json_log, write_line
 from skillwright.cli.waits import drawn, hand_over
 from skillwright.cli.words import clock_text, counted, filled, print_words, short_count
 from skillwright.core import Usage
+from skillwright.core.jsonio import encode
 from skillwright.evaluation import Score
 from skillwright.jobs.run import (
     CallFinished,
@@ -150,7 +152,6 @@ class Tally:
 
     def panel(self, now_s: float, width: int, height: int) -> list[RenderableType]:
         """Return the body of the live panel, up to a number of lines."""
-        del height
         lines = [_score(self), *filled(_decisions(self), width), *filled(self.pace(now_s), width)]
         return [Text.from_markup(line, emoji=False) for line in lines if line]
 
@@ -357,3 +358,44 @@ def _trouble(tally: Tally) -> str:
 def _summary(tally: Tally) -> list[str]:
     now_s = time.monotonic()
     return [*_pace(tally, now_s), f"{clock_text(now_s - tally.started_s)} elapsed"]
+
+
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+class JsonLog:
+    """Writes every event of a job as a line."""
+
+    def on_event(self, event: Any) -> None:
+        """Write an event under its snake-case name, such as ``step_decided``."""
+        facts = _episode(event) if isinstance(event, EpisodeFinished) else encode(event)
+        write_line(event_name(type(event)), facts)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def event_name(kind: type) -> str:
+    """Return the name of an event in a line."""
+    return _CAPITAL.sub("_", kind.__name__).lower()
+
+
+def _episode(event: EpisodeFinished) -> dict[str, Any]:
+    """Return an episode without its transcript."""
+    one = event.result
+    return {
+        "task_id": one.task_id,
+        "task_type": one.task_type,
+        "phase": one.spec.phase,
+        "step": one.spec.step,
+        "draw": one.spec.draw,
+        "reward": one.reward,
+        "failure": encode(one.failure),
+        "stop_reason": one.stop_reason.value,
+        "turns": len(one.trajectory.turns),
+        "attempts": one.attempts,
+        "usage": encode(one.trajectory.usage),
+        "wall_s": one.wall_s,
+        "key": one.key,
+        "reused": event.reused,
+    }

@@ -6,18 +6,11 @@ from typing import Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from skillwright.cli.options import AsJson, print_result
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, make_table
 from skillwright.core import DataError
-from skillwright.models import (
-    Backend,
-    LocalWeights,
-    list_backends,
-    read_gguf,
-    weights_at_hand,
-)
+from skillwright.models import Backend, LocalWeights, list_backends, read_gguf, weights_at_hand
 from skillwright.models.gguf import template_beside
 from skillwright.models.weights import EXAMPLE
 
@@ -31,9 +24,7 @@ _ABLE = 1_000_000_000  # parameters
 
 
 @app.command("list")
-def list_(
-    as_json: AsJson = False,
-) -> None:
+def list_(as_json: AsJson = False) -> None:
     """List the backends for models, and the weights that ``local`` finds.
 
     Weights are those of installed packages, the GGUF files of this folder, and those in the cache
@@ -65,7 +56,7 @@ def _described(weights: LocalWeights) -> dict[str, Any]:
 
 
 def _show(backends: Sequence[Backend], weights: Sequence[dict[str, Any]]) -> None:
-    table = Table("backend", "what it is", "needs", "roles")
+    table = make_table("backend", "what it is", "needs", "roles")
     for backend in backends:
         cells = (backend.name, backend.summary, backend.needs, ", ".join(backend.roles))
         table.add_row(*map(escape, cells))
@@ -82,7 +73,7 @@ def _show_weights(weights: Sequence[dict[str, Any]]) -> None:
             markup=False,
         )
         return
-    table = Table("weights for local", "size", "parameters", "context", "notes")
+    table = make_table("weights for local", "size", "parameters", "context", "notes")
     for each in weights:
         parameters = f"{each['parameters'] / 1e6:,.0f}M" if "parameters" in each else ""
         context = str(each.get("trained_context") or "")

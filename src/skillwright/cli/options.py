@@ -59,8 +59,7 @@ Teacher = Annotated[
 To = Annotated[
     Literal["claude", "codex", "agents"] | None,
     typer.Option(
-        "--to",
-        help="The agent: claude is ./.claude/skills, codex and agents are ./.agents/skills.",
+        "--to", help="The agent: claude is ./.claude/skills, codex and agents are ./.agents/skills."
     ),
 ]
 Output = Annotated[

@@ -1,11 +1,13 @@
-"""The commands that play stored episodes once more: ``replay`` and ``fork``."""
+"""The commands that play or score stored episodes once more: ``replay``, ``fork``, ``regrade``."""
 
 import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import NO, err, exit_codes
@@ -18,10 +20,19 @@ from skillwright.cli.options import (
     print_result,
 )
 from skillwright.cli.training import play_evaluation
-from skillwright.cli.words import counted, make_console, print_words
+from skillwright.cli.words import counted, make_console, make_table, print_words
 from skillwright.core import ConfigError
 from skillwright.core.skill_file import read_skill_file
-from skillwright.jobs.inspect import Differing, ReplayReport, plan_fork, replay_run
+from skillwright.evaluation import Score
+from skillwright.jobs.inspect import (
+    Differing,
+    Regraded,
+    RegradeReport,
+    ReplayReport,
+    plan_fork,
+    replay_run,
+)
+from skillwright.jobs.inspect import regrade as score_again
 from skillwright.jobs.text import preflight
 
 _SHOWN = 10  # differences that are shown
@@ -120,3 +131,44 @@ def _show_difference(one: Differing) -> None:
     if not one.as_then:
         why = "settings, data or version of the environment are not those of then"
         print_words(out, f"  {why}", "dim")
+
+
+def regrade(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A folder of a run, or its name.")],
+    root: Root = DEFAULT_ROOT,
+    as_json: AsJson = False,
+) -> None:
+    """Score a run's stored episodes again; exit with 1 if a score changes."""
+    with exit_codes():
+        report = score_again(run, root)
+    print_result(as_json, report.to_dict(), lambda: _show_scores(report))
+    if not report.stands:
+        raise typer.Exit(NO)
+
+
+def _show_scores(report: RegradeReport) -> None:
+    scored = report.unchanged + len(report.changed) + len(report.lost)
+    print_words(
+        out,
+        f"scored again: {counted(scored, 'episode')}, {report.unchanged} as before, "
+        f"{len(report.changed)} otherwise, {len(report.lost)} that cannot be played again; "
+        f"left as they are: {counted(report.failures, 'fault')}",
+    )
+    if report.other_data:
+        out.print(f"[yellow]{report.other_data} were played over other data[/]")
+    if report.changed or report.lost:
+        out.print(_table((*report.changed, *report.lost)))
+    out.print(f"solved: {_rate(report.before)} before, {_rate(report.after)} now")
+
+
+def _table(differing: tuple[Regraded, ...]) -> Table:
+    table = make_table("episode", "task", "draw", "before", "now", "why")
+    for one in differing:
+        now = "-" if one.after is None else f"{one.after:g}"
+        numbers = (str(one.draw), f"{one.before:g}", now)
+        table.add_row(str(one.episode), escape(one.task_id), *numbers, escape(one.why))
+    return table
+
+
+def _rate(score: Score) -> str:
+    return "nothing" if score.success_rate is None else f"[bold]{score.success_rate:.1%}[/]"

@@ -15,7 +15,7 @@ from skillwright.cli.options import DEFAULT_ROOT, NO_OVERRIDES, AsJson, Override
 from skillwright.cli.rl_tables import RlTally, show_rl
 from skillwright.cli.tables import show_causes, show_money, show_turns, why_no_score
 from skillwright.cli.words import make_console, print_words
-from skillwright.config import RlConfig, load_rl_config
+from skillwright.config import load_rl_config
 from skillwright.core.jsonio import encode
 from skillwright.core.waits import waiting
 from skillwright.jobs.run import Cause, TurnEnds, priced_model, top_causes
@@ -23,12 +23,12 @@ from skillwright.jobs.weights import (
     TEST_EPISODES,
     RlKind,
     RlRun,
+    begin_rl,
     coevolving,
     open_rl,
     refuse_without_torch,
     rl_has_scripted_models,
     run_rl,
-    start_rl,
     supervised,
 )
 
@@ -45,7 +45,7 @@ def rl(
 ) -> None:
     """Train a small policy with a skill bank: cold start, GRPO, evolution, final test."""
     with exit_codes():
-        run, maker = begin_rl(load_rl_config(config, overrides))
+        run, maker = asyncio.run(begin_rl(load_rl_config(config, overrides)))
     play(run, as_json, maker)
 
 
@@ -56,7 +56,8 @@ def sft(
 ) -> None:
     """Train a policy on demonstrations alone, and compare it with its initial weights."""
     with exit_codes():
-        run, maker = begin_rl(supervised(load_rl_config(config, overrides)))
+        settings = supervised(load_rl_config(config, overrides))
+        run, maker = asyncio.run(begin_rl(settings))
     play(run, as_json, maker)
 
 
@@ -67,7 +68,8 @@ def coevolve(
 ) -> None:
     """Train a skill bank and a policy in alternation; a step that loses is reverted."""
     with exit_codes():
-        run, maker = begin_rl(coevolving(load_rl_config(config, overrides)))
+        settings = coevolving(load_rl_config(config, overrides))
+        run, maker = asyncio.run(begin_rl(settings))
     play(run, as_json, maker)
 
 
@@ -87,19 +89,9 @@ def internalize(
         with waiting("loading torch"):
             from skillwright.jobs.weights.internalize import internalizing
 
-        begun, maker = begin_rl(internalizing(run, root, skill or (), overrides))
+        settings = internalizing(run, root, skill or (), overrides)
+        begun, maker = asyncio.run(begin_rl(settings))
     play(begun, as_json, maker)
-
-
-def begin_rl(settings: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
-    """Check the settings and start a run."""
-    refuse_without_torch()
-    with waiting("loading torch", "tasks, bank and policy are looked at"):
-        # Imported here, because it imports torch.
-        from skillwright.jobs.weights.preflight import preflight_rl
-
-    maker = asyncio.run(preflight_rl(settings))
-    return start_rl(settings), maker
 
 
 def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> None:

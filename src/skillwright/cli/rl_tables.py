@@ -13,7 +13,7 @@ from rich.text import Text
 
 from skillwright.cli.live import Tally, narrate, score_text
 from skillwright.cli.tables import gain_lines, own_up, print_indented, split_table
-from skillwright.cli.words import clock_text, counted, filled, print_words
+from skillwright.cli.words import clock_text, counted, filled, make_table, print_words
 from skillwright.evaluation import Score
 from skillwright.jobs.run import StageStarted
 from skillwright.jobs.weights import (
@@ -129,15 +129,12 @@ def _decided(state: RlState) -> Iterator[str]:
 
 def iterations_table(state: RlState) -> Table:
     """Return iterations as lines, evenly sampled if there are many."""
-    table = Table(title="\nRL rollouts", title_justify="left", title_style="bold")
-    for name in ITERATION_COLUMNS:
-        table.add_column(name, justify="right")
+    table = make_table(*ITERATION_COLUMNS, right=ITERATION_COLUMNS, title="\nRL rollouts")
     numbers = sorted(state.iterations)
     step = max(1, len(numbers) // _MOST_LINES)
     for number in sorted({*numbers[::step], numbers[-1]}):
         table.add_row(*iteration_cells(state.iterations[number]))
     table.caption = _LEGEND
-    table.caption_justify = "left"
     return table
 
 
@@ -169,17 +166,11 @@ def iteration_cells(one: IterationRecord) -> tuple[str, ...]:
 
 def validations_table(state: RlState, selected: int | None) -> Table:
     """Return success on val by task type, one line per validation."""
-    table = Table(
-        title="\nVal tasks solved, after an iteration (0: the cold start)",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("iteration", justify="right")
-    table.add_column("bank", justify="right")
-    table.add_column("all", justify="right")
     first = next(iter(state.validations.values()))
-    for task_type in first.table.task_types:
-        table.add_column(escape(task_type.replace("_", " ")), justify="right", overflow="fold")
+    names = (escape(name.replace("_", " ")) for name in first.table.task_types)
+    columns = ("iteration", "bank", "all", *names)
+    title = "\nVal tasks solved, after an iteration (0: the cold start)"
+    table = make_table(*columns, right=columns, title=title)
     for number, one in sorted(state.validations.items()):
         mark = " *" if number == selected else ""
         first_types, types = first.table.task_types, one.table.task_types
@@ -342,7 +333,6 @@ class RlTally(Tally):
 
     def left_s(self, now_s: float) -> float | None:
         """Estimate the seconds left from the latest iterations, or ``None`` before any."""
-        del now_s
         if self.run is None or not self.latest:
             return None
         to_come = self.run.steps - self.latest[-1].record.iteration

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
@@ -14,7 +13,7 @@ from typer.core import TyperGroup
 from skillwright.cli.app import LazyCommand
 from skillwright.cli.faults import exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, make_table
 from skillwright.entry_points import Command
 from skillwright.jobs.kinds import STUDY_NAME
 from skillwright.jobs.listing import ListedRun, listed_runs
@@ -89,13 +88,8 @@ def _studies(root: Path) -> "Sequence[StudySummary]":
 
 def _runs_table(found: "Sequence[ListedRun | StudySummary]") -> Table:
     """Return a table with a row per run that fits 80 columns without cutting narrow columns."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("run", overflow="fold")
-    table.add_column("job", no_wrap=True)
-    table.add_column("started (UTC)", no_wrap=True)
-    for name in ("kept", "episodes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("result")
+    whole = ("job", "started (UTC)", "kept", "episodes")
+    table = make_table("run", *whole, "result", right=whole[2:], whole=whole)
     for one in found:
         scripted = " [yellow](scripted)[/]" if one.is_scripted else ""
         decided = f"{one.accepted}/{one.steps}" if one.steps else ""

@@ -12,8 +12,6 @@ from textwrap import shorten
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli import tables
@@ -33,7 +31,7 @@ from skillwright.cli.options import (
 )
 from skillwright.cli.verify import show_taken
 from skillwright.cli.versions import log, restore, show
-from skillwright.cli.words import counted, make_console, print_words
+from skillwright.cli.words import counted, make_console, make_table, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import read_text, write_text
 from skillwright.core.skill_file import SKILL_FILE
@@ -65,6 +63,8 @@ out = make_console()
 _MOST = 6
 _TITLE = 60
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
+_NUMBERS = ("bounds", "pairs", "lost")
+_MEASURED = (*_NUMBERS, "answer")
 _WHERE = "A file in a run's folder, RUN@VERSION, or a run for what it released"
 
 app.command("log")(log)
@@ -367,7 +367,11 @@ def say_plan(work: AblationWork, money: str) -> None:
 
 def show_values(found: Ablation, work: AblationWork, scripted: bool) -> None:
     """Show the value of each section, and what is proposed for deletion."""
-    table = _table("lines", "section", "value")
+    table = make_table(
+        *("lines", "section", "value", *_MEASURED),
+        right=("value", *_NUMBERS),
+        whole=("lines", *_MEASURED),
+    )
     for one in found.sections:
         (part,) = one.sections
         style = {"delete": "red", "keep": "green"}.get(one.proposal, "")
@@ -409,7 +413,11 @@ def _say_written(found: Ablation, path: Path, proven: bool) -> None:
 
 
 def _show_lessons(report: LessonReport, money: str, scripted: bool) -> None:
-    table = _table("accepted at", "then", "now")
+    table = make_table(
+        *("accepted at", "then", "now", *_MEASURED),
+        right=("then", "now", *_NUMBERS),
+        whole=("then", "now", *_MEASURED),
+    )
     colors = {"still helps": "green", "hurts": "red"}
     for one in report.lessons:
         then = one.accepted.verdict.effect
@@ -433,18 +441,6 @@ def _show_lessons(report: LessonReport, money: str, scripted: bool) -> None:
     print_words(out, f"{played} played, {money}; the others were stored.")
     print_words(out, f"read them with:  skillwright runs episodes {report.folder}", "dim")
     tables.own_up(out, scripted)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in (*columns, "bounds", "pairs", "lost", "answer"):
-        is_text = name in ("lines", "section", "accepted at", "answer")
-        table.add_column(
-            name,
-            justify="left" if is_text else "right",
-            no_wrap=name not in ("section", "accepted at"),
-        )
-    return table
 
 
 def _measured(gain: BoundedGain, sign: int = 1) -> Sequence[str]:

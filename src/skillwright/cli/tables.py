@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skillwright.cli.words import counted, print_words
+from skillwright.cli.words import counted, make_table, print_words
 from skillwright.core import Purpose, StopReason, Usage
 from skillwright.evaluation import Score, ScoreTable, SplitReport
 from skillwright.jobs.inspect import (
@@ -186,10 +186,8 @@ def show_evaluation(console: Console, report: EvalReport, scripted: bool) -> Non
 
 def show_fork(console: Console, outcome: ForkOutcome, run: str) -> None:
     """Compare the outcomes of an episode's continuations with the episode itself."""
-    table = Table()
-    for name in ("", "id", "outcome", "reward", "turns", "tokens"):
-        right = name in ("reward", "turns", "tokens")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    numbers = ("reward", "turns", "tokens")
+    table = make_table("", "id", "outcome", *numbers, right=numbers)
     for number, one in enumerate((outcome.recorded, *outcome.continuations)):
         summary, spent = one.summary, one.summary.usage
         table.add_row(
@@ -245,8 +243,7 @@ def own_up(console: Console, scripted: bool) -> None:
     """Print a notice if a scripted model took part."""
     if scripted:
         console.print(
-            "Scripted models took part: the numbers only show that the loop works.",
-            style="yellow",
+            "Scripted models took part: the numbers only show that the loop works.", style="yellow"
         )
 
 
@@ -331,12 +328,9 @@ def split_table(report: SplitReport) -> Table:
 
 def eval_table(report: EvalReport) -> Table:
     """Return an evaluation's scores by task type."""
-    table = Table(title=f"{report.split}: tasks solved (95% interval)", title_justify="left")
-    table.add_column("task type", overflow="fold")
-    table.add_column("episodes", justify="right")
-    table.add_column("solved", justify="right", no_wrap=True)
-    table.add_column("truncated", justify="right")
-    table.add_column("faults", justify="right")
+    numbers = ("episodes", "solved", "truncated", "faults")
+    title = f"{report.split}: tasks solved (95% interval)"
+    table = make_table("task type", *numbers, right=numbers, whole=("solved",), title=title)
     for name, score in _rows(report.table):
         counts = (str(score.truncated), str(score.failures))
         table.add_row(_words(name), str(score.episodes), _cell(score), *counts)
@@ -350,9 +344,8 @@ def _words(name: str) -> str:
 
 def usage_table(usage: Mapping[str, Usage]) -> Table:
     """Return the usage of a run by purpose."""
-    table = Table(title="\nConsumed", title_justify="left", title_style="bold")
-    for name in ("purpose", "calls", "input tokens", "output tokens", "failed calls", "money"):
-        table.add_column(name, justify="left" if name == "purpose" else "right")
+    numbers = ("calls", "input tokens", "output tokens", "failed calls", "money")
+    table = make_table("purpose", *numbers, right=numbers, title="\nConsumed")
     for purpose, spent in usage.items():
         money = "unknown" if spent.cost_usd is None else f"${spent.cost_usd:.2f}"
         counts = (spent.calls, spent.input_tokens, spent.output_tokens, spent.failed_calls)
@@ -459,11 +452,10 @@ def show_study(console: Console, study: StudySummary) -> None:
 
 def seed_table(study: StudySummary) -> Table:
     """Return the outcome of each seed: test tasks solved by each skill, gain and accepts."""
-    table = Table(title="Held-out test tasks solved", title_justify="left", title_style="bold")
     shows_empty = any(one.empty is not None for one in study.seeds)
     skills = ("initial", *(["empty"] if shows_empty else []), "best", "final")
-    for name in ("seed", *skills, "gain in points", "accepted", "steps"):
-        table.add_column(name, justify="right")
+    columns = ("seed", *skills, "gain in points", "accepted", "steps")
+    table = make_table(*columns, right=columns, title="Held-out test tasks solved")
     for one in study.seeds:
         decided = (str(one.run.accepted), str(one.run.steps))
         if one.run.is_finished:

@@ -53,13 +53,13 @@ from skillwright.jobs.run import (
     find_run,
     priced_models,
     read_initial_skill,
-    refuse_unasked_data,
     top_causes,
 )
 from skillwright.jobs.text import (
     MOST_FAILURES,
     EvalPlan,
     Run,
+    begin_run,
     has_scripted_models,
     open_run,
     past_events,
@@ -68,7 +68,6 @@ from skillwright.jobs.text import (
     run_evaluation,
     run_proof,
     run_training,
-    start_run,
     usual_trials,
 )
 from skillwright.jobs.weights import is_rl_run
@@ -138,8 +137,7 @@ def train(  # noqa: PLR0913 - each is an option
     ] = None,
     parity: Annotated[bool, typer.Option("--parity", help="Use SkillOpt's defaults.")] = False,
     seeds: Annotated[
-        int | None,
-        typer.Option(min=2, metavar="N", help="Train with N seeds, and summarize."),
+        int | None, typer.Option(min=2, metavar="N", help="Train with N seeds, and summarize.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -156,24 +154,17 @@ def train(  # noqa: PLR0913 - each is an option
         if limit is not None:
             words = [*chosen, *overrides, *limited(settings, limit)]
             settings = load_config(config, words, theirs)
-        settings = reusing(settings, reuse)
-        settings = _with_skill(settings, skill)
-        if seeds is not None:
-            study = start_study(settings, _checked(settings), seeds)
+        settings = _changed(settings, skill, reuse)
+        if seeds is None:
+            run = asyncio.run(begin_run(settings))
         else:
-            run = begin(settings)
-    if seeds is not None:
-        _train_study(study, as_json)
-    else:
+            text = read_initial_skill(settings)
+            asyncio.run(preflight(settings))
+            study = start_study(settings, text, seeds)
+    if seeds is None:
         play_training(run, as_json)
-
-
-def _with_skill(settings: RunConfig, skill: Path | None) -> RunConfig:
-    """Return the settings with another initial skill, if one is named."""
-    if skill is None:
-        return settings
-    named = settings.skill.model_copy(update={"init": str(skill)})
-    return settings.model_copy(update={"skill": named})
+    else:
+        _train_study(study, as_json)
 
 
 @app.command("eval", cls=GreedyCommand)
@@ -212,11 +203,10 @@ def evaluate(  # noqa: PLR0913 - each is an option
         words = [*played(env, adapter, compat), *overrides]
         with written_for(config, skill) as file:
             settings = load_config(file, words, theirs)
-        settings = reusing(settings, reuse)
-        settings = _with_skill(settings, skill)
+        settings = _changed(settings, skill, reuse)
         ours = by_our_name(split)
         plan = EvalPlan(ours, trials or usual_trials(settings, ours), min_pass, max_faults)
-        run = begin(settings, plan)
+        run = asyncio.run(begin_run(settings, plan=plan))
     play_evaluation(run, plan, as_json)
 
 
@@ -325,28 +315,14 @@ def limited(settings: RunConfig, most: int) -> list[str]:
     return [f"env.data.{split}={min(size, most)}" for split, size in sizes.items()]
 
 
-def reusing(settings: RunConfig, runs: list[str]) -> RunConfig:
-    """Add runs whose episodes are reused to the settings."""
-    if not runs:
-        return settings
-    paths = [str(find_run(run, settings.run.root).resolve()) for run in runs]
-    reuse = [*settings.rollout.reuse, *paths]
-    return settings.model_copy(
-        update={"rollout": settings.rollout.model_copy(update={"reuse": reuse})}
-    )
-
-
-def begin(settings: RunConfig, plan: EvalPlan | None = None) -> Run:
-    """Check the settings and start a run."""
-    return start_run(settings, _checked(settings, plan), plan)
-
-
-def _checked(settings: RunConfig, plan: EvalPlan | None = None) -> str:
-    """Run the preflight checks, and return the initial skill."""
-    skill = read_initial_skill(settings)
-    refuse_unasked_data(settings.env)  # before an endpoint is asked
-    asyncio.run(preflight(settings, plan))
-    return skill
+def _changed(settings: RunConfig, skill: Path | None, reuse: list[str]) -> RunConfig:
+    """Return the settings with another skill, if one is named, and more runs to reuse."""
+    paths = [str(find_run(run, settings.run.root).resolve()) for run in reuse]
+    reused = {"reuse": [*settings.rollout.reuse, *paths]}
+    changed: dict[str, Any] = {"rollout": settings.rollout.model_copy(update=reused)}
+    if skill is not None:
+        changed["skill"] = settings.skill.model_copy(update={"init": str(skill)})
+    return settings.model_copy(update=changed)
 
 
 def play_training(run: Run, as_json: bool, *, again: bool = False) -> None:

@@ -4,13 +4,11 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
-from skillwright.cli.words import make_console, print_words
+from skillwright.cli.words import make_console, make_table, print_words
 from skillwright.core.fence import without_controls
 from skillwright.jobs.inspect import ListedVersion, find_skill, list_versions
 from skillwright.jobs.run import find_run
@@ -19,8 +17,7 @@ from skillwright.jobs.text import release_lines, restore_version
 out = make_console()
 _COLORS = {"kept": "green", "dropped": "red", "undecided": "yellow"}
 Version = Annotated[
-    str,
-    typer.Argument(metavar="RUN@VERSION", help="A number, best or current, as in demo@3."),
+    str, typer.Argument(metavar="RUN@VERSION", help="A number, best or current, as in demo@3.")
 ]
 
 
@@ -39,16 +36,11 @@ def log(
 
 
 def _show_log(run: str, versions: list[ListedVersion]) -> None:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("version", "written by", "verdict", "gain in points", "val", ""):
-        is_number = name in ("version", "gain in points", "val")
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=bool(name))
+    columns = ("version", "written by", "verdict", "gain in points", "val")
+    table = make_table(*columns, "", right=("version", *columns[3:]), whole=columns)
     for one in versions:
-        marks = [
-            name
-            for name, holds in (("released", one.is_best), ("current", one.is_current))
-            if holds
-        ]
+        held = {"released": one.is_best, "current": one.is_current}
+        marks = [name for name, holds in held.items() if holds]
         table.add_row(
             str(one.version),
             one.origin,
@@ -90,8 +82,7 @@ def _print_text(text: str) -> None:
 
 def restore(
     version: Annotated[
-        str,
-        typer.Argument(metavar="RUN@VERSION", help="The version to release, as in demo@3."),
+        str, typer.Argument(metavar="RUN@VERSION", help="The version to release, as in demo@3.")
     ],
     root: Root = DEFAULT_ROOT,
 ) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import IO, NoReturn, cast
+from typing import IO, Literal, NoReturn, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -149,6 +149,26 @@ def _breaks(text: str, room: int) -> list[int]:
         else:
             used += cell_len(word[0])
     return found
+
+
+def make_table(
+    *names: str, right: Sequence[str] = (), whole: Sequence[str] = (), title: str = ""
+) -> Table:
+    """Return an empty table.
+
+    Args:
+        names: Its columns.
+        right: Columns with numbers, which are aligned right.
+        whole: Columns whose cells stay on one line.
+        title: A line above it.
+    """
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title=title or None)
+    table.title_justify = table.caption_justify = "left"
+    table.title_style = "bold"
+    for name in names:
+        justify: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in whole)
+    return table
 
 
 _ENDLESS = 10_000

@@ -60,11 +60,9 @@ class ConfigReader(Protocol):
         Raises:
             ConfigError: A key or value is wrong; the message names the nearest right one.
         """
-        ...
 
     def fill_in(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Add the other system's defaults for keys that are not given, if ``run.parity``."""
-        ...
 
     def model_settings(
         self, settings: Mapping[str, Any], role: str, environ: Mapping[str, str]
@@ -74,23 +72,18 @@ class ConfigReader(Protocol):
         Raises:
             ConfigError: A variable has a wrong or unsupported value.
         """
-        ...
 
     def ignored_variables(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """Return the other system's variables that are set without effect, with the reason."""
-        ...
 
     def mode(self, config: Any) -> Mode:
         """Return how the defaults of a `RunConfig` relate to the other system's."""
-        ...
 
     def tables(self, config: Any) -> Sequence[Any]:
         """Return the `rich` tables of a `RunConfig` for ``doctor --parity``."""
-        ...
 
     def flat_names(self) -> Mapping[str, str]:
         """Return the flat names that its adapters use, each with the path of our key."""
-        ...
 
 
 def config_readers() -> tuple[ConfigReader, ...]:

@@ -95,9 +95,7 @@ class HfPolicyConfig(LanguageModelTerms):
 
 
 PolicyConfig = Annotated[
-    ScorerPolicyConfig | HfPolicyConfig,
-    Field(discriminator="kind"),
-    kind_unless_given("scorer"),
+    ScorerPolicyConfig | HfPolicyConfig, Field(discriminator="kind"), kind_unless_given("scorer")
 ]
 
 

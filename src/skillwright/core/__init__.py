@@ -1,132 +1,61 @@
 """Types and protocols that all packages share. Standard library and pydantic only."""
 
-from skillwright.core.agent import Act, Agent, Lapse, TurnContext
-from skillwright.core.bank_skill import (
-    BankSkill,
-    Counterfactual,
-    Provenance,
-    SkillKind,
-    SkillOrigin,
-    SkillStatus,
-)
-from skillwright.core.chat import (
-    ChatModel,
-    Completion,
-    Message,
-    Purpose,
-    Sampling,
-    TokenLogprob,
-    ToolCall,
-    Usage,
-)
-from skillwright.core.edits import (
-    Edit,
-    EditOp,
-    Patch,
-    apply_edit,
-    apply_patch,
-    apply_patch_with_report,
-)
-from skillwright.core.errors import (
-    ConfigError,
-    ContractError,
-    DataError,
-    EnvError,
-    JudgeError,
-    ModelError,
-    ModelRefused,
-    ModelTimeout,
-    ReplyInvalid,
-    RequestRefused,
-    RunError,
-    SkillwrightError,
-    UsageError,
-    did_you_mean,
-)
-from skillwright.core.protocols import (
-    Duel,
-    Pair,
-    PlainSkill,
-    Reflector,
-    ReflectRequest,
-    SkillContext,
-    SkillSource,
-    StepDuel,
-)
-from skillwright.core.result import (
-    EpisodeResult,
-    EpisodeSpec,
-    Failure,
-    FailureCause,
-    FailureSummaryEntry,
-    RawPatch,
-    RolloutResult,
-    SlowUpdateResult,
-    StopReason,
-    Task,
-    Trajectory,
-    Turn,
-)
-from skillwright.core.skill import skill_hash
-
-__all__ = [
-    "Act",
-    "Agent",
-    "BankSkill",
-    "ChatModel",
-    "Completion",
-    "ConfigError",
-    "ContractError",
-    "Counterfactual",
-    "DataError",
-    "Duel",
-    "Edit",
-    "EditOp",
-    "EnvError",
-    "EpisodeResult",
-    "EpisodeSpec",
-    "Failure",
-    "FailureCause",
-    "FailureSummaryEntry",
-    "JudgeError",
-    "Lapse",
-    "Message",
-    "ModelError",
-    "ModelRefused",
-    "ModelTimeout",
-    "Pair",
-    "Patch",
-    "PlainSkill",
-    "Provenance",
-    "Purpose",
-    "RawPatch",
-    "ReflectRequest",
-    "Reflector",
-    "ReplyInvalid",
-    "RequestRefused",
-    "RolloutResult",
-    "RunError",
-    "Sampling",
-    "SkillContext",
-    "SkillKind",
-    "SkillOrigin",
-    "SkillSource",
-    "SkillStatus",
-    "SkillwrightError",
-    "SlowUpdateResult",
-    "StepDuel",
-    "StopReason",
-    "Task",
-    "TokenLogprob",
-    "ToolCall",
-    "Trajectory",
-    "Turn",
-    "TurnContext",
-    "Usage",
-    "UsageError",
-    "apply_edit",
-    "apply_patch",
-    "apply_patch_with_report",
-    "did_you_mean",
-    "skill_hash",
-]
+from skillwright.core.agent import Act as Act
+from skillwright.core.agent import Agent as Agent
+from skillwright.core.agent import Lapse as Lapse
+from skillwright.core.agent import TurnContext as TurnContext
+from skillwright.core.bank_skill import BankSkill as BankSkill
+from skillwright.core.bank_skill import Counterfactual as Counterfactual
+from skillwright.core.bank_skill import Provenance as Provenance
+from skillwright.core.bank_skill import SkillKind as SkillKind
+from skillwright.core.bank_skill import SkillOrigin as SkillOrigin
+from skillwright.core.bank_skill import SkillStatus as SkillStatus
+from skillwright.core.chat import ChatModel as ChatModel
+from skillwright.core.chat import Completion as Completion
+from skillwright.core.chat import Message as Message
+from skillwright.core.chat import Purpose as Purpose
+from skillwright.core.chat import Sampling as Sampling
+from skillwright.core.chat import TokenLogprob as TokenLogprob
+from skillwright.core.chat import ToolCall as ToolCall
+from skillwright.core.chat import Usage as Usage
+from skillwright.core.edits import Edit as Edit
+from skillwright.core.edits import EditOp as EditOp
+from skillwright.core.edits import Patch as Patch
+from skillwright.core.edits import apply_edit as apply_edit
+from skillwright.core.edits import apply_patch as apply_patch
+from skillwright.core.edits import apply_patch_with_report as apply_patch_with_report
+from skillwright.core.errors import ConfigError as ConfigError
+from skillwright.core.errors import ContractError as ContractError
+from skillwright.core.errors import DataError as DataError
+from skillwright.core.errors import EnvError as EnvError
+from skillwright.core.errors import JudgeError as JudgeError
+from skillwright.core.errors import ModelError as ModelError
+from skillwright.core.errors import ModelRefused as ModelRefused
+from skillwright.core.errors import ModelTimeout as ModelTimeout
+from skillwright.core.errors import ReplyInvalid as ReplyInvalid
+from skillwright.core.errors import RequestRefused as RequestRefused
+from skillwright.core.errors import RunError as RunError
+from skillwright.core.errors import SkillwrightError as SkillwrightError
+from skillwright.core.errors import UsageError as UsageError
+from skillwright.core.errors import did_you_mean as did_you_mean
+from skillwright.core.protocols import Duel as Duel
+from skillwright.core.protocols import Pair as Pair
+from skillwright.core.protocols import PlainSkill as PlainSkill
+from skillwright.core.protocols import Reflector as Reflector
+from skillwright.core.protocols import ReflectRequest as ReflectRequest
+from skillwright.core.protocols import SkillContext as SkillContext
+from skillwright.core.protocols import SkillSource as SkillSource
+from skillwright.core.protocols import StepDuel as StepDuel
+from skillwright.core.result import EpisodeResult as EpisodeResult
+from skillwright.core.result import EpisodeSpec as EpisodeSpec
+from skillwright.core.result import Failure as Failure
+from skillwright.core.result import FailureCause as FailureCause
+from skillwright.core.result import FailureSummaryEntry as FailureSummaryEntry
+from skillwright.core.result import RawPatch as RawPatch
+from skillwright.core.result import RolloutResult as RolloutResult
+from skillwright.core.result import SlowUpdateResult as SlowUpdateResult
+from skillwright.core.result import StopReason as StopReason
+from skillwright.core.result import Task as Task
+from skillwright.core.result import Trajectory as Trajectory
+from skillwright.core.result import Turn as Turn
+from skillwright.core.skill import skill_hash as skill_hash

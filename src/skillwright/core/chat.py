@@ -217,10 +217,7 @@ class ChatModel(Protocol):
 
 
 def question(
-    identity: str,
-    messages: Sequence[Message],
-    tools: Sequence[dict[str, Any]],
-    sampling: Sampling,
+    identity: str, messages: Sequence[Message], tools: Sequence[dict[str, Any]], sampling: Sampling
 ) -> dict[str, Any]:
     """Return everything that can change an answer, as a JSON object for a digest."""
     return {

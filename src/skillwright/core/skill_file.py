@@ -16,9 +16,13 @@ from skillwright.core.skill import file_marker, split_files, with_line_feeds
 
 SKILL_FILE: Final = "SKILL.md"
 
+_BREAK = r"(?:\r\n|\r(?!\n)|\n)"  # one reading only, or a search would take exponential time
 _FRONTMATTER = re.compile(
-    r"\ufeff?---[ \t]*\r?\n(?:[^\n]*\n)*?---[ \t]*(?:\r?\n|\Z)(?:[ \t]*\r?\n)*"
+    rf"\ufeff?(?:[ \t]*{_BREAK})*---[ \t]*{_BREAK}(?:[^\r\n]*{_BREAK})*?---[ \t]*(?:{_BREAK}|\Z)"
+    rf"(?:[ \t]*{_BREAK})*"
 )
+# Lines of fields that are not between two lines of three dashes
+_OTHER_HEAD = re.compile(rf"\ufeff?\s*(-{{3,}}|\+{{3,}})[ \t]*{_BREAK}\s*[\w-]+[ \t]*[:=]")
 _FIELD = re.compile(r"^(name|description)[ \t]*:", re.MULTILINE)
 _LINKED = re.compile(r"\]\(([^)\s#]+)[^)]*\)|`([\w./-]+)`")
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -70,13 +74,15 @@ class SkillFile:
         Raises:
             DataError: The text holds other files than the folder had.
         """
+        if text in (self.text(), self.text(references=True)):
+            return {}
         body, files = split_files(text)
         if not set(files) <= set(self.references):
             odd = sorted(set(files) - set(self.references))[0]
             raise DataError(f"the trained text holds the file {odd!r}, which is not in the folder")
         end = self.body[len(self.body.rstrip("\n")) :] if self.body.strip() else "\n"
         new = body.rstrip("\n") + end if body.strip() else body
-        is_open = bool(self.head.strip("\ufeff")) and not self.head.endswith("\n")
+        is_open = bool(self.head.strip("\ufeff")) and not self.head.endswith(("\n", "\r"))
         head = self.head + self.newline * is_open
         changed = {} if new == self.body else {self.path.name: head + self._as_on_disk(new)}
         for name, content in files.items():
@@ -92,18 +98,23 @@ def read_skill_file(where: str | Path) -> SkillFile:
     """Read a skill file, or the SKILL.md of a folder.
 
     Raises:
-        DataError: It is missing or not UTF-8, the folder has no SKILL.md, or a linked file leaves
-            the folder.
+        DataError: It is missing or not UTF-8, the folder has no SKILL.md, its frontmatter has no
+            end, or a linked file leaves the folder.
     """
     path = Path(where)
     if path.is_dir():
         path = _in_folder(path)
     raw = read_text(path, "skill")
     found = _FRONTMATTER.match(raw)
+    if found is None and path.name == SKILL_FILE and (odd := _OTHER_HEAD.match(raw)):
+        raise DataError(
+            f"skill {str(path)!r} begins with fields under a line {odd[1]!r}, which are no "
+            "frontmatter, so training could change them. Put a line '---' before and after them"
+        )
     is_skill = found is not None and (path.name == SKILL_FILE or _FIELD.search(found[0]))
     head = found[0] if found is not None and is_skill else "\ufeff" * raw.startswith("\ufeff")
     body = raw[len(head) :]
-    newline = "\r\n" if "\r\n" in raw else "\n"
+    newline = next((one for one in ("\r\n", "\n", "\r") if one in raw), "\n")
     plain = with_line_feeds(body)
     references = dict(_references(path.parent, plain)) if is_skill else {}
     return SkillFile(path, head, plain, newline, references)

@@ -4,9 +4,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from skillwright.config import RlConfig, RunConfig
 from skillwright.config.load import look_at_config
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.dashboard.reading import RunReader
 from skillwright.jobs.inspect import RunSummary
 from skillwright.jobs.run import TASKS, seconds_worked, sessions_of

@@ -26,6 +26,8 @@ from skillwright.datasets.parquet import cell_too_long, file_too_large, parquet_
 
 Row = dict[str, Any]
 
+_EXCEL_TEXT: Final = re.compile(r'\A="([^"]*)"\Z')
+"""A cell that is text for Excel, such as ``="00123"``."""
 SUFFIXES: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 EVALS_SUFFIXES: Final = (".yaml", ".yml")
 """Files that are read only if they hold the evals of a skill."""
@@ -162,7 +164,7 @@ class Table:
                 for cells in reader:
                     lines.begin()
                     if any(map(str.strip, cells)):
-                        yield lines.number, cells
+                        yield lines.number, [_EXCEL_TEXT.sub(r"\1", cell) for cell in cells]
             except csv.Error as error:
                 if "field limit" in str(error):
                     raise _TooLong(lines.held, delimiter) from error

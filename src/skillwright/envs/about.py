@@ -76,19 +76,16 @@ class AboutEnv:
     @classmethod
     def sample_tasks(cls, count: int) -> list[Task]:
         """Return up to ``count`` train tasks of built-in data, to calibrate an embedder on."""
-        del count
         raise DataError(f"{cls.__name__} has no tasks without settings")
 
     @classmethod
     def identity(cls, env_config: object | None = None) -> dict[str, Any]:
         """Return facts that an episode depends on besides the settings, such as data checksums."""
-        del env_config
         return {}
 
     @classmethod
     def refuse_unasked_data(cls, env_config: object | None = None) -> None:
         """Refuse to start a run on built-in data that the settings do not name."""
-        del env_config
 
     @classmethod
     def user_model(cls, env_config: object | None = None) -> "ModelConfig | None":
@@ -97,7 +94,6 @@ class AboutEnv:
         Raises:
             ConfigError: A setting of the model is wrong.
         """
-        del env_config
         return None
 
     @classmethod
@@ -107,7 +103,6 @@ class AboutEnv:
         Raises:
             ConfigError: A setting of the model is wrong.
         """
-        del env_config
         return None
 
     @classmethod
@@ -120,11 +115,9 @@ class AboutEnv:
         cls, env_config: object | None, results: Sequence[EpisodeResult], played: Evaluation
     ) -> EnvReport | None:
         """Return the report on an evaluation's episodes, or ``None``."""
-        del env_config, results, played
         return None
 
     @classmethod
     def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
         """Format a report's facts and the scores of its subsets as lines of rich's markup."""
-        del facts, scores
         return iter(())

@@ -238,8 +238,7 @@ async def _opens(subject: _Subject) -> str:
 
 
 @_asks(
-    "steps",
-    "step(action) returns a StepOutput: observations, reward, done, metadata, plain JSON.",
+    "steps", "step(action) returns a StepOutput: observations, reward, done, metadata, plain JSON."
 )
 async def _steps(subject: _Subject) -> str:
     """Does step() return what it must, and what can be stored?"""
@@ -438,12 +437,10 @@ def _clumsy(rng: random.Random, reply: Reply) -> str:
 
 
 def _idle(reply: Reply) -> str:
-    del reply
     return _IDLE_ACTIONS[0]
 
 
 def _next_of(actions: Iterator[str], reply: Reply) -> str:
-    del reply
     return next(actions)
 
 

@@ -102,7 +102,6 @@ class TextEnv(AboutEnv):
 
         Skills with a scope are only injected into tasks of the same scope.
         """
-        del task
         return ""
 
     def init(self, prompt: Sequence[Message]) -> tuple[list[Message], dict[str, Any]]:

@@ -74,9 +74,7 @@ class ErrorBudget:
         if verdict.alpha is None:
             return verdict
         left = replace(
-            self,
-            levels=(*self.levels, verdict.alpha),
-            released=(*self.released, verdict.accepted),
+            self, levels=(*self.levels, verdict.alpha), released=(*self.released, verdict.accepted)
         ).left
         return replace(
             verdict,

@@ -14,11 +14,7 @@ from statistics import fmean
 from skillwright.core import Pair
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
 from skillwright.datasets.clusters import clusters_of
-from skillwright.evaluation.intervals import (
-    Interval,
-    mean_interval,
-    paired_proportion_interval,
-)
+from skillwright.evaluation.intervals import Interval, mean_interval, paired_proportion_interval
 
 _DIGITS = 9  # gains are rounded to this many digits
 _ROUNDING = 10**-_DIGITS

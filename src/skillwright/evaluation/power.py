@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean, variance
 
 from skillwright.core import Pair
-from skillwright.evaluation.intervals import (
-    normal_quantile,
-)
+from skillwright.evaluation.intervals import normal_quantile
 
 POWER = 0.8
 """Share of runs in which a detectable gain is detected."""

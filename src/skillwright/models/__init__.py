@@ -3,86 +3,44 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skillwright.models.backends import (
-    Backend,
-    FolderAgent,
-    ModelConfig,
-    find_backend,
-    list_backends,
-    register_backend,
-)
-from skillwright.models.chat_agent import ChatAgent, agent_of
-from skillwright.models.config import PythonConfig, ScriptedConfig, parse_model_config
-from skillwright.models.dialects.config import (
-    ClaudeChatConfig,
-    MiniMaxChatConfig,
-    OpenAIChatConfig,
-    QwenChatConfig,
-)
-from skillwright.models.gguf import GgufHeader, read_gguf
-from skillwright.models.http.endpoint_config import EndpointConfig
-from skillwright.models.http.wire import ContextOverflow, EndpointFault
-from skillwright.models.prices import Prices
-from skillwright.models.registry import dialect_of, make_model
-from skillwright.models.skill_md import render_skill_md
-from skillwright.models.structured import (
-    ask_json,
-    extract_json,
-    parse_reply,
-)
-from skillwright.models.validation import explain_validation_error
-from skillwright.models.weights import (
-    LocalWeights,
-    find_weights,
-    installed_weights,
-    weights_at_hand,
-)
+from skillwright.models.backends import Backend as Backend
+from skillwright.models.backends import FolderAgent as FolderAgent
+from skillwright.models.backends import ModelConfig as ModelConfig
+from skillwright.models.backends import find_backend as find_backend
+from skillwright.models.backends import list_backends as list_backends
+from skillwright.models.chat_agent import ChatAgent as ChatAgent
+from skillwright.models.chat_agent import agent_of as agent_of
+from skillwright.models.config import PythonConfig as PythonConfig
+from skillwright.models.config import ScriptedConfig as ScriptedConfig
+from skillwright.models.config import parse_model_config as parse_model_config
+from skillwright.models.dialects.config import ClaudeChatConfig as ClaudeChatConfig
+from skillwright.models.dialects.config import MiniMaxChatConfig as MiniMaxChatConfig
+from skillwright.models.dialects.config import OpenAIChatConfig as OpenAIChatConfig
+from skillwright.models.dialects.config import QwenChatConfig as QwenChatConfig
+from skillwright.models.gguf import read_gguf as read_gguf
+from skillwright.models.http.endpoint_config import EndpointConfig as EndpointConfig
+from skillwright.models.http.wire import ContextOverflow as ContextOverflow
+from skillwright.models.http.wire import EndpointFault as EndpointFault
+from skillwright.models.prices import Prices as Prices
+from skillwright.models.registry import dialect_of as dialect_of
+from skillwright.models.registry import make_model as make_model
+from skillwright.models.skill_md import render_skill_md as render_skill_md
+from skillwright.models.structured import ask_json as ask_json
+from skillwright.models.structured import extract_json as extract_json
+from skillwright.models.structured import parse_reply as parse_reply
+from skillwright.models.validation import explain_validation_error as explain_validation_error
+from skillwright.models.weights import LocalWeights as LocalWeights
+from skillwright.models.weights import find_weights as find_weights
+from skillwright.models.weights import installed_weights as installed_weights
+from skillwright.models.weights import weights_at_hand as weights_at_hand
 
 if TYPE_CHECKING:
-    from skillwright.models.http.client import HttpClient
-    from skillwright.models.http.endpoint import Dialect, EndpointModel
-    from skillwright.models.http.retry import EndpointDown
-    from skillwright.models.python_model import PythonModel
+    from skillwright.models.http.client import HttpClient as HttpClient
+    from skillwright.models.http.endpoint import Dialect as Dialect
+    from skillwright.models.http.endpoint import EndpointModel as EndpointModel
+    from skillwright.models.http.retry import EndpointDown as EndpointDown
+    from skillwright.models.python_model import PythonModel as PythonModel
 
-__all__ = [
-    "Backend",
-    "ChatAgent",
-    "ClaudeChatConfig",
-    "ContextOverflow",
-    "Dialect",
-    "EndpointConfig",
-    "EndpointDown",
-    "EndpointFault",
-    "EndpointModel",
-    "FolderAgent",
-    "GgufHeader",
-    "HttpClient",
-    "LocalWeights",
-    "MiniMaxChatConfig",
-    "ModelConfig",
-    "OpenAIChatConfig",
-    "Prices",
-    "PythonConfig",
-    "PythonModel",
-    "QwenChatConfig",
-    "ScriptedConfig",
-    "agent_of",
-    "ask_json",
-    "dialect_of",
-    "explain_validation_error",
-    "extract_json",
-    "find_backend",
-    "find_weights",
-    "installed_weights",
-    "list_backends",
-    "make_model",
-    "parse_model_config",
-    "parse_reply",
-    "read_gguf",
-    "register_backend",
-    "render_skill_md",
-    "weights_at_hand",
-]
 
 # Loaded on first use: importing the network stack takes longer than all the rest.
 _NETWORKED = {

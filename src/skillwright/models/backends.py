@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Final, Protocol, Self
 
 from pydantic import SecretStr, field_validator
 
-from skillwright.core import ChatModel, ConfigError, DataError, Message, did_you_mean
-from skillwright.core.chat import Completion
+from skillwright.core import ChatModel, Completion, ConfigError, DataError, Message, did_you_mean
 from skillwright.entry_points import entry_points
 from skillwright.models.open_union import OpenUnion
 from skillwright.models.prices import Prices
@@ -90,7 +89,6 @@ class ModelConfig(OpenUnion):
 
     def fenced(self, folder: Path, hidden: Sequence[Path]) -> Self:
         """Return settings that hide files from programs and store the output of failed ones."""
-        del folder, hidden
         return self
 
     def for_worker(self) -> Self:

@@ -99,7 +99,6 @@ def read_gguf(path: Path) -> GgufHeader:
 @lru_cache(maxsize=16)
 def _read(path: Path, size: int, changed_ns: int) -> GgufHeader:
     """Read a file's header; cached by size and time, because vocabularies are slow to read."""
-    del changed_ns
     try:
         with path.open("rb") as file:
             if size < len(_MAGIC):

@@ -39,7 +39,6 @@ class _Function:
         sampling: Sampling = Sampling(),
         purpose: Purpose,
     ) -> Completion:
-        del tools, sampling, purpose
         asked = [{**message} for message in messages]
         name = getattr(self._function, "__qualname__", repr(self._function))
         try:

@@ -71,14 +71,12 @@ def _make_claude(config: ClaudeChatConfig, client: "HttpClient", **timing: Any) 
 
 
 def _make_scripted(config: ScriptedConfig, client: "HttpClient", **timing: Any) -> ChatModel:
-    del client, timing
     return make_scripted_model(config.model, config.noise)
 
 
 def _make_python(config: PythonConfig, client: "HttpClient", **timing: Any) -> ChatModel:
     from skillwright.models.python_model import PythonModel
 
-    del client, timing
     return PythonModel(config)
 
 

@@ -4,6 +4,7 @@ Only text that is not strict JSON is repaired. A repair must lose nothing: the r
 words as the text, in the same order, except for comments; otherwise there is no result.
 """
 
+import ast
 import html
 import json
 import re
@@ -20,6 +21,7 @@ MOST_CHARS: Final = 200_000
 """Longer texts are not repaired."""
 _DEEPEST: Final = 40
 _MOST_JOINED: Final = 4
+_MOST_ENCODED: Final = 3
 _MOST_SPANS: Final = 20
 _MOST_TRIPLES: Final = 60
 _MOST_YAML: Final = 40_000
@@ -40,6 +42,8 @@ FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
 
 def answer_part(text: str) -> str:
     """Return a reply without its reasoning and the template markers around the answer."""
+    if text.lstrip().startswith(">"):
+        text = re.sub(r"^[ \t]*>[ \t]?", "", text, flags=re.MULTILINE)  # a quotation in Markdown
     if as_json(text) is not None or not (marks := list(_ANSWER.finditer(text))):
         return _AROUND.sub("", text)
     at, spans = marks[-1].start(), list(_spans(text))
@@ -75,15 +79,13 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
     """
     if len(text) > MOST_CHARS:
         return
-    inner = as_json(text, str) or ""
-    if '"' not in text and "&quot;" in text:
-        inner = html.unescape(text)
+    inner = _decoded_whole(text)
     text = inner or text
     marks = [found.end() for found in FENCE.finditer(text)]
     before = 0
     for start, closed in list(_spans(text))[-_MOST_SPANS:]:
         end = closed or len(text)
-        follows = not text[before:start].strip(" \t\r\n,;")
+        follows = not FENCE.sub("", text[before:start]).strip(" \t\r\n,;")
         before = end
         if is_cut and re.search(r"[\[{]", text[end:]):
             continue
@@ -96,6 +98,26 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
             span = text[start:]
         if (value := _repaired(_without_fence(span), may_close=not is_cut)) is not None:
             yield Found(value, is_fenced, is_repaired=True, follows=follows)
+
+
+def _decoded_whole(text: str) -> str:
+    """Return a text whose JSON is encoded as a whole once more, or an empty text."""
+    found = ""
+    for _ in range(_MOST_ENCODED):
+        inner: str = as_json(found or text, str) or ""
+        if not inner:
+            break
+        found = inner
+    if '"' not in text and re.search("&(?:quot|#34|#x22);", text):
+        found = html.unescape(text)
+    if '"' not in text and "\uff02" in text:
+        found = text.replace("\uff02", '"')
+    if "{" not in text and "\uff5b" in text:
+        strings = f"({_STRINGS[chr(34)]})|[\uff5b\uff5d\uff3b\uff3d\uff1a\uff0c]"
+        found = re.sub(
+            strings, lambda one: one[1] or one[0].translate(_WIDE), found or text, flags=re.DOTALL
+        )
+    return found
 
 
 def other_notations(text: str) -> Iterator[tuple[Any, str]]:
@@ -190,7 +212,15 @@ def restored_latex(text: str) -> str:
     return text
 
 
-# JSON
+_ESCAPED_BREAK: Final = re.compile(r"(?<!\\)\\n(?=\\n|[ \t]*(?:[-*+#>|]|\d+[.)])[ #]|\s*\Z)")
+
+
+def restored_line_breaks(text: str) -> str:
+    r"""Give a text of one line the line breaks of a list that was escaped twice: ``- a\\n- b``."""
+    if "\n" in text.strip() or "`" in text or not _ESCAPED_BREAK.search(text):
+        return text
+    return re.sub(r"(?<!\\)\\n(?![a-z])", "\n", text)
+
 
 _CURLED: Final = "\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u300c\u300d"
 _PAIRS: Final = {
@@ -203,6 +233,7 @@ _PAIRS: Final = {
 }
 """Quotes that open a string, with those that close it."""
 _COLON, _COMMA = "\uff1a", "\uff0c"  # as wide as a Chinese character
+_WIDE: Final = str.maketrans("\uff5b\uff5d\uff3b\uff3d\uff1a\uff0c", "{}[]:,")
 _OPENING: Final = re.compile(
     rf"""\{{\s*(?:["'`}}\\\w{_CURLED}]|//|/\*|\#)|\[\s*(?:[{{\[]|//|/\*|\#)""", re.VERBOSE
 )
@@ -215,6 +246,7 @@ _COMMENT: Final = r"(?:(?<=[\s,{\[}\]\"'\d])(?://[^\n]*|\#[^\n]*)|/\*.*?\*/)"
 _KEY: Final = r"(?<!\\)[\"']\s*:\s*"
 _BARE_KEY: Final = r"[{,]\s*\w+\s*:\s*"
 _TRIPLE: Final = r"(\"{3}|'{3}|`)(.*?)\2(?=\s*[,}\]])"
+_CURLED_VALUE: Final = re.compile(r'(?<=":)\s*\u201c([^"\\\u201c\u201d]*)\u201d(?=\s*[,}\]])')
 _JOINED: Final = re.compile(
     r"""(:\s*(["'])(?:(?!\2)[^\\]|\\.)*)\2(?:\s*\+\s*|\s+)\2(?=(?:(?!\2)[^\\]|\\.)*\2\s*[,}+"'])""",
     re.DOTALL,
@@ -265,6 +297,8 @@ def _repaired(text: str, *, may_close: bool) -> Any:
         return as_json(as_json(f'"{text}"', str) or "")
     if any(mark in text for mark in _SEALED.values()):
         return None
+    if (value := _python(text)) is not None:
+        return value
     text = _with_plain_quotes(with_doubled_backslashes(_with_whole_letters(text)))
     text = re.sub(r"\\(.)", lambda found: _SEALED.get(found[1], found[0]), text, flags=re.DOTALL)
     if _quote(text) == "'":
@@ -280,6 +314,17 @@ def _repaired(text: str, *, may_close: bool) -> Any:
         return None
     is_whole = isinstance(value, dict | list) and _has_plain_keys(value)
     return _unsealed(value) if is_whole and _says_the_same(text, value, is_closed) else None
+
+
+def _python(text: str) -> Any:
+    """Return the value of a Python literal, with lists for tuples, or ``None``."""
+    if _is_deep(text) or _CERTAIN_LATEX.search(text):
+        return None
+    try:
+        value = ast.literal_eval(text)
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 _SEALED: Final = {"\\": "\ue000", '"': "\ue001", "'": "\ue002"}
@@ -327,6 +372,7 @@ def _with_plain_quotes(text: str) -> str:
         body = re.sub(r'(?<!\\)"', r"\"", found.group(3)).replace("\n", "\\n")
         return f'{found.group(1)}"{body}"'
 
+    text = _CURLED_VALUE.sub(lambda found: json.dumps(found[1], ensure_ascii=False), text)
     if sum(map(text.count, ('"""', "'''", "`"))) <= _MOST_TRIPLES:
         key = _KEY if re.search(_KEY, text) else _BARE_KEY
         text = re.sub(f"({key}){_TRIPLE}", quoted, text, flags=re.DOTALL)
@@ -413,9 +459,6 @@ def _words(text: str) -> list[str]:
     return [word for word in found if word.lower() not in ("none", "null", "true", "false")]
 
 
-# Other notations
-
-
 class _Loader(yaml.BaseLoader):
     """Reads every scalar as text; an alias would let a short text stand for a long one."""
 
@@ -447,7 +490,7 @@ def _xml(text: str) -> Any:
     start, end = text.find("<"), text.rfind(">")
     if start < 0 or len(text) > MOST_CHARS or "<!" in text.replace("<![CDATA[", ""):
         return None
-    body = text[start : end + 1]
+    body = re.sub(r"<\?xml[^>]*\?>", "", text[start : end + 1])
     if "<![CDATA[" not in body:
         body = re.sub(r"&(?!\w{1,8};|#)", "&amp;", body)
     try:

@@ -17,14 +17,18 @@ LENIENT: Final = {"lenient": True}
 TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 _DEEPEST: Final = 7
+_BLOCKS: Final = ("text", "output_text", "thinking", "reasoning", "tool_use", "function")
 _MOST_FIXES: Final = 12
 _SAME: Final = (
-    frozenset({"add", "append", "insert", "create", "new"}),
+    frozenset({"add", "append", "insert", "create", "new"})
+    | {"addition", "additions", "insertion", "insertions"},
     frozenset(
         {"replace", "refine", "update", "modify", "edit", "revise", "change"}
-        | {"substitute", "str_replace", "find_and_replace", "search_and_replace"}
+        | {"substitute", "str_replace", "find_and_replace", "search_and_replace", "replacements"}
+        | {"rewrite", "swap"}
     ),
-    frozenset({"delete", "remove", "retire", "drop", "erase"}),
+    frozenset({"delete", "remove", "retire", "drop", "erase"})
+    | {"deletion", "deletions", "removal", "removals"},
 )
 """Words for the same operation; a form knows at most one of each group."""
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -71,8 +75,13 @@ def _parts(value: Any) -> Iterator[Any]:
                 yield {**around, **part}
             elif isinstance(part, list) and part:
                 yield part
-    elif isinstance(value, list) and len(value) == 1:
-        yield value[0]
+    elif isinstance(value, list) and (len(value) == 1 or all(map(_is_block, value))):
+        yield from value
+
+
+def _is_block(value: Any) -> bool:
+    """Return whether a value is a part of a message, as endpoints send it."""
+    return isinstance(value, Mapping) and value.get("type") in _BLOCKS
 
 
 def as_json(text: str, kind: type | tuple[type, ...] = (dict, list)) -> Any:
@@ -140,10 +149,26 @@ def _fixed(value: Any, reply_type: type[Reply]) -> Reply | None:
         except ValidationError as error:
             details = error.errors(include_url=False)
         if isinstance(value, list) and len(required) == 1:
-            value = {required[0]: value}
+            value = _whole_list(value, required[0], reply_type)
         elif not isinstance(value, dict) or not sum(_fix(value, one) for one in details):
             return None
     return None
+
+
+def _whole_list(items: list[Any], name: str, reply_type: type[BaseModel]) -> Any:
+    """Return a list as the value of the only required field, and that of several replies joined."""
+    parts = [one.get(name) if isinstance(one, Mapping) else None for one in items]
+    if items and all(isinstance(part, list) for part in parts):
+        return {name: [item for part in parts for item in part or ()]}
+    return None if any(_fits(one, reply_type) for one in items) else {name: items}
+
+
+def _fits(value: Any, reply_type: type[BaseModel]) -> bool:
+    try:
+        reply_type.model_validate(value)
+    except ValidationError:
+        return False
+    return True
 
 
 def _fix(root: dict[str, Any], detail: ErrorDetails) -> bool:
@@ -228,10 +253,10 @@ def has_nothing(value: dict[str, Any], key: str, remarks: Collection[str] = ()) 
 
 
 def as_list(value: dict[str, Any]) -> list[Any]:
-    """Convert an object to a list: its numbered items, its only list, or the object itself."""
+    """Convert an object to a list: its items by id, its only list, or the object itself."""
     items = list(value.values())
     if len(items) == 1 and isinstance(items[0], list):
         return items[0]
     if items and all(isinstance(item, dict) for item in items):
-        return items
+        return [{"id": name, **item} for name, item in value.items()]
     return [value]

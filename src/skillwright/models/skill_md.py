@@ -21,10 +21,7 @@ _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
 
 
 def render_skill_md(
-    content: str,
-    name: str = SKILL_NAME,
-    description: str = DESCRIPTION,
-    preamble: str = PREAMBLE,
+    content: str, name: str = SKILL_NAME, description: str = DESCRIPTION, preamble: str = PREAMBLE
 ) -> str:
     """Write a skill document as a SKILL.md: frontmatter, title, preamble, body.
 

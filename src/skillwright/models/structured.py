@@ -121,12 +121,15 @@ def read_reply(
             "Answer with one JSON object and nothing else."
         )
     try:
-        return ReadReply(reply_type.model_validate(found))
+        first = reply_type.model_validate(found)
     except ValidationError as error:
         problems = explain_validation_error(error, reply_type)
         raise ReplyInvalid(f"The JSON object does not have the form asked for:\n{problems}") from (
             None
         )
+    if as_written:
+        return ReadReply(first)
+    raise ReplyInvalid("The reply holds a list of several answers. Answer with one JSON object.")
 
 
 async def ask_json(
@@ -140,12 +143,7 @@ async def ask_json(
 ) -> Reply:
     """Ask for a JSON object; see `ask_for_reply`."""
     read = await ask_for_reply(
-        model,
-        messages,
-        reply_type,
-        sampling=sampling,
-        purpose=purpose,
-        repair_rounds=repair_rounds,
+        model, messages, reply_type, sampling=sampling, purpose=purpose, repair_rounds=repair_rounds
     )
     return read.value
 
@@ -233,7 +231,7 @@ def _best(values: Sequence[Found], reply_type: type[Reply]) -> Reply | None:
         (_validated(item, reply_type), one.is_fenced)
         for one in values
         for item in (one.value if isinstance(one.value, list) else [one.value])
-        if isinstance(item, dict)
+        if isinstance(item, dict) and (one.value is item or len(one.value) == 1)
     )
 
 
@@ -258,7 +256,7 @@ def _best_shape(values: Sequence[Found], reply_type: type[Reply]) -> Reply | Non
     if len(values) > 1 and all(isinstance(one.value, dict) for one in values):
         whole = fit([one.value for one in values], reply_type)  # one line of JSON for each item
         if whole is not None:
-            return whole if all(one.follows for one in values[1:]) else None
+            return whole if all(one.follows or one.is_fenced for one in values[1:]) else None
     return _last_and_fullest((fit(one.value, reply_type), one.is_fenced) for one in values)
 
 

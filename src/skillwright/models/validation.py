@@ -4,11 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import (
-    Field,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import ErrorDetails
 

@@ -325,21 +325,17 @@ class Loss(Protocol):
     @property
     def needs_reference(self) -> bool:
         """Whether `TokenBatch.reference` is required."""
-        ...
 
     @property
     def needs_entropy(self) -> bool:
         """Whether `TokenBatch.entropy` is required."""
-        ...
 
     @property
     def entropy_gradient(self) -> bool:
         """Whether `TokenBatch.entropy` needs a gradient."""
-        ...
 
     def __call__(self, batch: TokenBatch) -> tuple[torch.Tensor, LossReport]:
         """Return the scalar loss to differentiate, and its components."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,17 +461,14 @@ class PolicyBackend(Protocol):
         It changes with every `optim_step` that is not skipped, and with `load`. Equal steps from
         equal weights give equal identities, also in resumed runs.
         """
-        ...
 
     @property
     def encoding(self) -> str:
         """Digest of tokenizer or vocabulary, and template."""
-        ...
 
     @property
     def reference(self) -> str:
         """Digest of the weights of the KL reference; ``""`` before `freeze_reference`."""
-        ...
 
     def sample(self, contexts: Sequence[TurnContext], *, temperature: float) -> list[Sampled]:
         """Choose one action per context, in order.
@@ -487,14 +480,12 @@ class PolicyBackend(Protocol):
             ContextOverflow: A prompt leaves no room for an answer.
             OutOfMemory: The device is out of memory.
         """
-        ...
 
     def forget(self) -> None:
         """Drop sampling caches, so that the next batch depends on the weights only.
 
         Results with cached prefixes differ by rounding errors, so a resumed run would differ.
         """
-        ...
 
     def target(self, context: TurnContext, text: str) -> Row:
         """Return the row of SFT for the answer ``text``, in the form that `sample` returns.
@@ -502,7 +493,6 @@ class PolicyBackend(Protocol):
         Raises:
             TargetRefused: The policy cannot give this answer (not an admissible command).
         """
-        ...
 
     def forward_backward(self, rows: Sequence[Row], loss: Loss) -> LossReport:
         """Accumulate the gradient of the loss over these rows.
@@ -513,7 +503,6 @@ class PolicyBackend(Protocol):
             NotFinite: The loss is NaN or infinite; gradients are dropped.
             OutOfMemory: The device is out of memory; gradients are dropped.
         """
-        ...
 
     def optim_step(self, learning_rate: float) -> StepReport:
         """Clip the gradient, step, and drop it. A non-finite norm skips the step.
@@ -521,11 +510,9 @@ class PolicyBackend(Protocol):
         Raises:
             NotFinite: `MOST_SKIPS` consecutive steps were skipped.
         """
-        ...
 
     def freeze_reference(self) -> str:
         """Make the current weights the KL reference and return their digest."""
-        ...
 
     def begin_from(self, state: Mapping[str, Any]) -> None:
         """Load only the weights of a state; optimizer and reference are reset.
@@ -534,14 +521,12 @@ class PolicyBackend(Protocol):
             CheckpointDamaged: The state is invalid, or of another architecture or encoding; the
                 policy is unchanged.
         """
-        ...
 
     def state(self) -> Mapping[str, Any]:
         """Return weights, optimizer, reference and random states for a `Checkpoint`.
 
         Tensors are not copied: write them (`save_checkpoint`) before the next step.
         """
-        ...
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a state; the next step is bit-equal on a CPU.
@@ -552,7 +537,6 @@ class PolicyBackend(Protocol):
             CheckpointDamaged: The state is invalid, or of another architecture or encoding; the
                 policy is unchanged.
         """
-        ...
 
 
 def check_reference(backend: PolicyBackend, digest: str | None = None) -> None:

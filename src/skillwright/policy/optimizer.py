@@ -80,7 +80,6 @@ class LeanAdamW(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # no closure is called, so nothing is returned
         """Update every weight that has a gradient."""
-        del closure
         number = 0
         for group in self.param_groups:
             for weight in group["params"]:

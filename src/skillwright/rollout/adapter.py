@@ -36,11 +36,7 @@ class TextEnvAdapter(EnvAdapter):
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        tasks: Mapping[str, Sequence[Task]],
-        *,
-        success_threshold: float = 1.0,
+        self, engine: Engine, tasks: Mapping[str, Sequence[Task]], *, success_threshold: float = 1.0
     ) -> None:
         self.engine = engine
         self.tasks = {split: tuple(of) for split, of in by_split(tasks).items()}
@@ -53,7 +49,6 @@ class TextEnvAdapter(EnvAdapter):
         Raises:
             SplitError: There are no train tasks.
         """
-        del kwargs
         order = list(self._tasks_of("train"))
         random.Random(seed).shuffle(order)
         return [
@@ -69,7 +64,6 @@ class TextEnvAdapter(EnvAdapter):
         Raises:
             SplitError: The split is unknown or empty, or ``env_num`` is negative.
         """
-        del kwargs
         if env_num < 0:
             raise SplitError(f"env_num is {env_num}; give a number of tasks, or 0 for all")
         name = canonical_split(split)
@@ -98,7 +92,6 @@ class TextEnvAdapter(EnvAdapter):
         Raises:
             EngineDown: Every episode failed.
         """
-        del kwargs
         results = self._loop.run(self.arollout(list(env_manager), PlainSkill(skill_content)))
         self._report_failures(results, Path(out_dir))
         scored = [result for result in results if result.failure is None]

@@ -7,10 +7,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import count
 
-from skillwright.core import (
-    EpisodeResult,
-    Failure,
-)
+from skillwright.core import EpisodeResult, Failure
 from skillwright.rollout.engine import EngineDown
 
 WINDOW = 40

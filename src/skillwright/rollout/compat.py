@@ -33,23 +33,18 @@ class Hearing(Protocol):
 
     def refuse_missing(self) -> None:
         """Raise the error of a name or prompt that the other package has and ours does not."""
-        ...
 
     def is_reported(self, error: Exception) -> bool:
         """Tell whether an error of the adapter reports a model error."""
-        ...
 
     def trust(self) -> None:
         """Record that no score in the folder results from a model error."""
-        ...
 
     def sift(self, rows: Any) -> Any:
         """Return the rows of a rollout without those that a model error scored."""
-        ...
 
     def charge(self, result: EpisodeResult) -> EpisodeResult:
         """Return an episode; attribute its failure to the model if a model error lost its row."""
-        ...
 
 
 class ModelSession(Protocol):
@@ -59,15 +54,12 @@ class ModelSession(Protocol):
 
     def hear(self, folder: Path | None = None) -> AbstractContextManager[Hearing]:
         """Attribute an adapter's model calls meanwhile to one rollout, which writes to a folder."""
-        ...
 
     def forget_unanswered(self, folder: Path) -> None:
         """Remove results of model errors from an adapter's folder, so that they are not reused."""
-        ...
 
     def close(self) -> None:
         """End the session; further calls raise errors."""
-        ...
 
 
 class Compat(Protocol):
@@ -78,21 +70,17 @@ class Compat(Protocol):
 
     def modules(self, file: Path | None) -> AbstractContextManager[None]:
         """Provide the module paths, and those next to an adapter's file, until the block ends."""
-        ...
 
     def missing_names(self) -> AbstractContextManager[list[str]]:
         """Collect the names that this thread did not find, one sentence each."""
-        ...
 
     def module_of(self, file: Path) -> str:
         """Return the module path of an adapter's file within the other package, or ``""``."""
-        ...
 
     def session(
         self, target: SessionModel, optimizer: SessionModel, loop: asyncio.AbstractEventLoop
     ) -> ModelSession:
         """Open the models of a run to adapters."""
-        ...
 
 
 def compat(name: str) -> Compat:

@@ -5,13 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from skillwright.core import (
-    EpisodeResult,
-    EpisodeSpec,
-    ModelError,
-    SkillSource,
-    Turn,
-)
+from skillwright.core import EpisodeResult, EpisodeSpec, ModelError, SkillSource, Turn
 
 
 class EngineDown(ModelError):
@@ -52,7 +46,6 @@ class Engine(Protocol):
             EngineDown: Too many episodes failed.
             UsageError: An environment cannot be built as asked.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +70,6 @@ class Observer(Protocol):
 
     def on_turn(self, event: TurnFinished) -> None:
         """Called after every turn."""
-        ...
 
     def on_episode(self, event: EpisodeFinished) -> None:
         """Called once per episode; an episode requested twice at the same time is reported once."""
-        ...

@@ -220,12 +220,7 @@ class Attempt:
             logger.warning("environment %r broke while closing", self._task.env, exc_info=True)
 
     def result(
-        self,
-        *,
-        attempts: int,
-        started_at: float,
-        lost: Usage,
-        lost_side: Mapping[str, Usage],
+        self, *, attempts: int, started_at: float, lost: Usage, lost_side: Mapping[str, Usage]
     ) -> EpisodeResult:
         """Return the result: the sum of the step rewards, or the failure.
 

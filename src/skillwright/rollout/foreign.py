@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from skillwright.core import ConfigError, EnvError, SkillwrightError, UsageError, did_you_mean
-from skillwright.envs.adapter import EnvAdapter
-from skillwright.envs.registry import spec
+from skillwright.envs import EnvAdapter, spec
 from skillwright.rollout.workers import worker_engine
 
 _OURS = str(Path(__file__).parents[1])
@@ -303,10 +302,7 @@ def constructor_arguments(
 
 
 async def build_adapter(
-    adapter_type: type[EnvAdapter],
-    cfg: Mapping[str, Any],
-    name: str,
-    around: Around = nullcontext,
+    adapter_type: type[EnvAdapter], cfg: Mapping[str, Any], name: str, around: Around = nullcontext
 ) -> ForeignAdapter:
     """Build an adapter that can run here.
 

@@ -51,7 +51,6 @@ class Plays(Protocol):
             EndpointDown: An endpoint is down for good.
             UsageError: An environment cannot be built as asked.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +76,7 @@ class Player:
             def outcome(attempt: Attempt, number: int = number) -> EpisodeResult:
                 key = attempt.assignment.key
                 return attempt.result(
-                    attempts=number,
-                    started_at=started_at,
-                    lost=lost[key],
-                    lost_side=lost_side[key],
+                    attempts=number, started_at=started_at, lost=lost[key], lost_side=lost_side[key]
                 )
 
             try:

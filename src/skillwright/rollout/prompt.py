@@ -4,11 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skillwright.core import (
-    ConfigError,
-    Message,
-    Turn,
-)
+from skillwright.core import ConfigError, Message, Turn
 from skillwright.core.agent import sendable
 
 SKILL_HEADING = "## Skill"

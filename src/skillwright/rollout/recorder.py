@@ -3,11 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from skillwright.core import (
-    DataError,
-    EpisodeResult,
-    EpisodeSpec,
-)
+from skillwright.core import DataError, EpisodeResult, EpisodeSpec
 from skillwright.core.jsonio import digest, text_digest
 from skillwright.rollout.limits import Limits
 from skillwright.rollout.prompt import PromptStyle
@@ -18,19 +14,15 @@ class EpisodeRecorder(Protocol):
 
     def find(self, key: str) -> EpisodeResult | None:
         """Return the result recorded under a key, or ``None``."""
-        ...
 
     def known_to_fail(self, key: str) -> bool:
         """Tell whether an episode failed and a later one did not: then the engine was not down."""
-        ...
 
     def record(self, result: EpisodeResult) -> EpisodeResult:
         """Store a finished episode under ``result.key``, durably, and return it as `find` will."""
-        ...
 
     def abandon(self, result: EpisodeResult) -> None:
         """Store the usage of an episode that was stopped and has no result."""
-        ...
 
 
 class MemoryRecorder:

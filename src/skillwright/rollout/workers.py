@@ -66,7 +66,6 @@ class Workers(Protocol):
         Raises:
             ConfigError: A part of ``local`` cannot be sent to another process.
         """
-        ...
 
 
 class WorkerEngine(Protocol):
@@ -78,7 +77,6 @@ class WorkerEngine(Protocol):
         Raises:
             ConfigError: It is not installed; the message has the command that installs it.
         """
-        ...
 
     def workers(self, cluster: Cluster) -> AbstractAsyncContextManager[Workers]:
         """Start workers, and end them on leaving.
@@ -86,11 +84,9 @@ class WorkerEngine(Protocol):
         Raises:
             ConfigError: There is no connection, or workers cannot run what this process runs.
         """
-        ...
 
     def connection(self, cluster: Cluster) -> AbstractAsyncContextManager[None]:
         """Connect this process, for an adapter that starts its own work on the cluster."""
-        ...
 
 
 def worker_engine(name: str) -> WorkerEngine:

@@ -19,9 +19,7 @@ from skillwright.runs.archive import Archive, to_json
 from skillwright.runs.calls import CallTable, UsageTable
 from skillwright.runs.database import Database
 from skillwright.runs.episodes import EpisodeTable
-from skillwright.runs.learning import (
-    LearningTable,
-)
+from skillwright.runs.learning import LearningTable
 
 _COUNTED = ("turns", "calls", "skills", "patches", "edits", "verdicts", "events")
 
@@ -108,8 +106,7 @@ class RunStore(EpisodeTable, CallTable, UsageTable, LearningTable):
         """
         body = to_json(self._redactor.facts(dict(payload)))
         return self._database.write(
-            "INSERT INTO events (kind, payload, time) VALUES (?, ?, ?)",
-            (kind, body, self._clock()),
+            "INSERT INTO events (kind, payload, time) VALUES (?, ?, ?)", (kind, body, self._clock())
         )
 
     def events(self, kind: str | None = None, *, after: int = 0) -> list[Event]:

@@ -4,198 +4,81 @@ A step reads rollouts, has them analyzed in minibatches, merges the patches, sel
 the budget and applies them. It writes nothing; a job stores its values and calls the gate.
 """
 
-from skillwright.rollout.transcript import (
-    Cut,
-    Line,
-    Rendering,
-    Skipped,
-    Transcript,
-    Transcripts,
-    estimate_tokens,
-    read_episodes,
-    read_rows,
-    render_trajectories,
-)
-from skillwright.textopt.aggregate import Aggregate, Merge, aggregate
-from skillwright.textopt.candidate import (
-    AppendixUpdate,
-    Made,
-    Rewrite,
-    add_notes,
-    appendix_notes,
-    with_notes,
-    with_regions_of,
-)
-from skillwright.textopt.context import (
-    ANY_REWARD,
-    EditTerms,
-    ReflectTerms,
-    SkillAware,
-    StepContext,
-    StepSettings,
-    read_notes,
-    unique_notes,
-)
-from skillwright.textopt.epoch import (
-    Category,
-    ComparedPair,
-    Comparison,
-    EpochContext,
-    MetaSkill,
-    MetaSkillAction,
-    PairPolicy,
-    SlowUpdate,
-    SlowUpdateStatus,
-    comparison_specs,
-    parse_pair_policy,
-    placeholder,
-    render_comparison,
-    write_meta_skill,
-    write_slow_update,
-)
-from skillwright.textopt.history import (
-    FailurePattern,
-    StepEntry,
-    StepMemory,
-    TriedEdit,
-    failure_patterns,
-)
-from skillwright.textopt.optimizer import PROMPT_NAMES, Optimizer, load_prompt
-from skillwright.textopt.proposal import (
-    AnalystFault,
-    BudgetControl,
-    EditLimits,
-    Evidence,
-    Proposal,
-    RankFallback,
-    SkillCandidate,
-    Suggestion,
-    UpdateMode,
-    parse_budget_control,
-    parse_update_mode,
-)
-from skillwright.textopt.raw_patches import TextReflector, read_raw_patches
-from skillwright.textopt.reflect import (
-    AnalystPatch,
-    FailureNote,
-    Minibatch,
-    Reflection,
-    plan_minibatches,
-    reflect,
-)
-from skillwright.textopt.repair import Repair, nearest_passages, repair_anchors
-from skillwright.textopt.select import (
-    AutonomousScheduler,
-    BudgetDecision,
-    ConstantScheduler,
-    CosineScheduler,
-    LinearScheduler,
-    LRScheduler,
-    Selection,
-    build_scheduler,
-    decide_budget,
-    rank_and_select,
-)
-from skillwright.textopt.step import StepProposal, StepStatus, TrainRollouts, propose
-from skillwright.textopt.update import (
-    EditOutcome,
-    Update,
-    apply_proposals,
-    plain_document,
-    was_applied,
-)
-
-__all__ = [
-    "ANY_REWARD",
-    "PROMPT_NAMES",
-    "Aggregate",
-    "AnalystFault",
-    "AnalystPatch",
-    "AppendixUpdate",
-    "AutonomousScheduler",
-    "BudgetControl",
-    "BudgetDecision",
-    "Category",
-    "ComparedPair",
-    "Comparison",
-    "ConstantScheduler",
-    "CosineScheduler",
-    "Cut",
-    "EditLimits",
-    "EditOutcome",
-    "EditTerms",
-    "EpochContext",
-    "Evidence",
-    "FailureNote",
-    "FailurePattern",
-    "LRScheduler",
-    "Line",
-    "LinearScheduler",
-    "Made",
-    "Merge",
-    "MetaSkill",
-    "MetaSkillAction",
-    "Minibatch",
-    "Optimizer",
-    "PairPolicy",
-    "Proposal",
-    "RankFallback",
-    "ReflectTerms",
-    "Reflection",
-    "Rendering",
-    "Repair",
-    "Rewrite",
-    "Selection",
-    "SkillAware",
-    "SkillCandidate",
-    "Skipped",
-    "SlowUpdate",
-    "SlowUpdateStatus",
-    "StepContext",
-    "StepEntry",
-    "StepMemory",
-    "StepProposal",
-    "StepSettings",
-    "StepStatus",
-    "Suggestion",
-    "TextReflector",
-    "TrainRollouts",
-    "Transcript",
-    "Transcripts",
-    "TriedEdit",
-    "Update",
-    "UpdateMode",
-    "add_notes",
-    "aggregate",
-    "appendix_notes",
-    "apply_proposals",
-    "build_scheduler",
-    "comparison_specs",
-    "decide_budget",
-    "estimate_tokens",
-    "failure_patterns",
-    "load_prompt",
-    "nearest_passages",
-    "parse_budget_control",
-    "parse_pair_policy",
-    "parse_update_mode",
-    "placeholder",
-    "plain_document",
-    "plan_minibatches",
-    "propose",
-    "rank_and_select",
-    "read_episodes",
-    "read_notes",
-    "read_raw_patches",
-    "read_rows",
-    "reflect",
-    "render_comparison",
-    "render_trajectories",
-    "repair_anchors",
-    "unique_notes",
-    "was_applied",
-    "with_notes",
-    "with_regions_of",
-    "write_meta_skill",
-    "write_slow_update",
-]
+from skillwright.rollout.transcript import Cut as Cut
+from skillwright.rollout.transcript import Line as Line
+from skillwright.rollout.transcript import Skipped as Skipped
+from skillwright.rollout.transcript import Transcript as Transcript
+from skillwright.rollout.transcript import Transcripts as Transcripts
+from skillwright.rollout.transcript import estimate_tokens as estimate_tokens
+from skillwright.rollout.transcript import read_episodes as read_episodes
+from skillwright.rollout.transcript import read_rows as read_rows
+from skillwright.rollout.transcript import render_trajectories as render_trajectories
+from skillwright.textopt.aggregate import aggregate as aggregate
+from skillwright.textopt.candidate import AppendixUpdate as AppendixUpdate
+from skillwright.textopt.candidate import add_notes as add_notes
+from skillwright.textopt.candidate import appendix_notes as appendix_notes
+from skillwright.textopt.candidate import with_notes as with_notes
+from skillwright.textopt.candidate import with_regions_of as with_regions_of
+from skillwright.textopt.context import ANY_REWARD as ANY_REWARD
+from skillwright.textopt.context import EditTerms as EditTerms
+from skillwright.textopt.context import ReflectTerms as ReflectTerms
+from skillwright.textopt.context import SkillAware as SkillAware
+from skillwright.textopt.context import StepContext as StepContext
+from skillwright.textopt.context import StepSettings as StepSettings
+from skillwright.textopt.context import read_notes as read_notes
+from skillwright.textopt.context import unique_notes as unique_notes
+from skillwright.textopt.epoch import Category as Category
+from skillwright.textopt.epoch import Comparison as Comparison
+from skillwright.textopt.epoch import EpochContext as EpochContext
+from skillwright.textopt.epoch import MetaSkill as MetaSkill
+from skillwright.textopt.epoch import MetaSkillAction as MetaSkillAction
+from skillwright.textopt.epoch import PairPolicy as PairPolicy
+from skillwright.textopt.epoch import SlowUpdate as SlowUpdate
+from skillwright.textopt.epoch import SlowUpdateStatus as SlowUpdateStatus
+from skillwright.textopt.epoch import comparison_specs as comparison_specs
+from skillwright.textopt.epoch import parse_pair_policy as parse_pair_policy
+from skillwright.textopt.epoch import placeholder as placeholder
+from skillwright.textopt.epoch import render_comparison as render_comparison
+from skillwright.textopt.epoch import write_meta_skill as write_meta_skill
+from skillwright.textopt.epoch import write_slow_update as write_slow_update
+from skillwright.textopt.history import FailurePattern as FailurePattern
+from skillwright.textopt.history import StepEntry as StepEntry
+from skillwright.textopt.history import StepMemory as StepMemory
+from skillwright.textopt.history import TriedEdit as TriedEdit
+from skillwright.textopt.history import failure_patterns as failure_patterns
+from skillwright.textopt.optimizer import PROMPT_NAMES as PROMPT_NAMES
+from skillwright.textopt.optimizer import Optimizer as Optimizer
+from skillwright.textopt.optimizer import load_prompt as load_prompt
+from skillwright.textopt.proposal import AnalystFault as AnalystFault
+from skillwright.textopt.proposal import BudgetControl as BudgetControl
+from skillwright.textopt.proposal import EditLimits as EditLimits
+from skillwright.textopt.proposal import Evidence as Evidence
+from skillwright.textopt.proposal import Proposal as Proposal
+from skillwright.textopt.proposal import RankFallback as RankFallback
+from skillwright.textopt.proposal import UpdateMode as UpdateMode
+from skillwright.textopt.proposal import parse_budget_control as parse_budget_control
+from skillwright.textopt.proposal import parse_update_mode as parse_update_mode
+from skillwright.textopt.raw_patches import TextReflector as TextReflector
+from skillwright.textopt.raw_patches import read_raw_patches as read_raw_patches
+from skillwright.textopt.reflect import AnalystPatch as AnalystPatch
+from skillwright.textopt.reflect import FailureNote as FailureNote
+from skillwright.textopt.reflect import Reflection as Reflection
+from skillwright.textopt.reflect import plan_minibatches as plan_minibatches
+from skillwright.textopt.reflect import reflect as reflect
+from skillwright.textopt.repair import nearest_passages as nearest_passages
+from skillwright.textopt.repair import repair_anchors as repair_anchors
+from skillwright.textopt.select import AutonomousScheduler as AutonomousScheduler
+from skillwright.textopt.select import ConstantScheduler as ConstantScheduler
+from skillwright.textopt.select import CosineScheduler as CosineScheduler
+from skillwright.textopt.select import LinearScheduler as LinearScheduler
+from skillwright.textopt.select import LRScheduler as LRScheduler
+from skillwright.textopt.select import build_scheduler as build_scheduler
+from skillwright.textopt.select import decide_budget as decide_budget
+from skillwright.textopt.select import rank_and_select as rank_and_select
+from skillwright.textopt.step import StepProposal as StepProposal
+from skillwright.textopt.step import StepStatus as StepStatus
+from skillwright.textopt.step import TrainRollouts as TrainRollouts
+from skillwright.textopt.step import propose as propose
+from skillwright.textopt.update import apply_proposals as apply_proposals
+from skillwright.textopt.update import plain_document as plain_document
+from skillwright.textopt.update import was_applied as was_applied

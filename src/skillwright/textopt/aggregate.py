@@ -24,14 +24,7 @@ from skillwright.textopt.optimizer import (
     skill_section,
     user_message,
 )
-from skillwright.textopt.proposal import (
-    AnalystFault,
-    ItemForm,
-    Proposal,
-    item_form,
-    label,
-    united,
-)
+from skillwright.textopt.proposal import AnalystFault, ItemForm, Proposal, item_form, label, united
 from skillwright.textopt.reflect import AnalystPatch
 
 SIDES: tuple[SourceType, ...] = get_args(SourceType)
@@ -132,9 +125,7 @@ async def merge_sides(
     return Aggregate(distinct, merges, notes)
 
 
-def _without_equals(
-    proposals: Sequence[Proposal],
-) -> tuple[tuple[Proposal, ...], tuple[str, ...]]:
+def _without_equals(proposals: Sequence[Proposal]) -> tuple[tuple[Proposal, ...], tuple[str, ...]]:
     """Keep the first of equal proposals, with the evidence of all, and note the others."""
     first: dict[tuple[str, ...], Proposal] = {}
     notes = []

@@ -285,9 +285,6 @@ async def _consolidated(
     return (fewer if 0 < len(fewer) < len(notes) else notes), None
 
 
-# Candidates for each update mode.
-
-
 @dataclass(frozen=True, slots=True)
 class Made:
     """A candidate, and the further model calls that made it.

@@ -1,20 +1,38 @@
 """Read edits that name their fields or operation differently, if the meaning is unambiguous."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
 from skillwright.core.edits import EDIT_OPS
 from skillwright.models.shapes import as_json, same_operation, snake_case
 
-_OP_KEYS = ("operation", "action", "edit_op", "edit_type", "command", "type", "kind")
-_TEXT_KEYS: Mapping[str, tuple[str, ...]] = {
-    "content": ("text", "new_text", "new_content", "new", "value", "replacement", "new_string",
-        "new_str", "new_value", "addition", "rule", "lines", "body", "replace", "replace_with",
-        "with"),
-    "target": ("old", "old_text", "old_content", "old_string", "old_str", "old_value", "find",
-        "search", "match", "original", "anchor", "location", "after_text"),
-}  # fmt: skip
-"""Other names of an edit's fields."""
+_OP_KEYS = ("operation", "action", "edit_op", "edit_type", "op_type", "command",
+    "method", "mode", "type", "kind", "name")  # fmt: skip
+_NO_OP_EITHER = ("method", "mode", "type", "kind", "name")  # these may say something else
+_FIELDS: Mapping[str, str] = {
+    "content": "content text new value replacement addition insertion rule line lines body replace"
+    " replace_with with revised updated modified proposed improved to contenido contenu inhalt"
+    " 内容 新内容 文本 替换为 新しい内容",
+    "target": "target old find search match original current existing previous from anchor location"
+    " after objetivo cible ziel 目标 原文 原内容 锚点 対象 元の内容",
+}
+"""Names of an edit's fields, without the endings below; some models translate them."""
+_FIELD_ENDING = re.compile(
+    r"(?<=\w)_(?:text|content|string|str|value|rule|lines?|bullet|passage|section|version)$"
+)
+_TRANSLATED: Mapping[str, str] = {
+    word: meant
+    for meant, words in {
+        "op": "操作 操作类型 动作 種類 operación opération",
+        "append": "追加 添加 新增 añadir agregar ajouter anhängen hinzufügen",
+        "insert": "插入 挿入 insertar insérer einfügen",
+        "replace": "替换 修改 置換 変更 reemplazar remplacer ersetzen",
+        "delete": "删除 移除 削除 eliminar supprimer löschen entfernen",
+    }.items()
+    for word in words.split()
+}
 _NO_OLD_TEXT = ("anchor", "location", "after_text")
 _EARLIER = ("before", "above", "start", "top", "beginning")
 _OP_ENDINGS = (
@@ -30,21 +48,60 @@ def with_known_names(item: Any, repairs: list[str]) -> Any:
         repairs += ["it was a JSON text"] if item is not said else []
     if not isinstance(item, Mapping):
         return item
-    if len(item) == 1 and isinstance(item.get("edit"), Mapping):
-        item = without_nulls(item["edit"])
-        repairs.append("it was read from below edit")
-    plain = {snake_case(str(name)): value for name, value in item.items()}
-    item = plain if len(plain) == len(item) else dict(item)
-    item = _with_operation(item, repairs)
+    item = _plain_names(item)
+    item = _with_operation(_without_wrapper(item, repairs), repairs)
     _set_operation(item, _rename_fields(item, repairs), repairs)
-    content = item.get("content")
-    if isinstance(content, list) and all(isinstance(line, str) for line in content):
-        item["content"] = "\n".join(content)
-        repairs.append("its list of lines was read as a text")
+    for name in ("content", "target"):
+        text = _as_text(item.get(name))
+        if text is not None:
+            repairs.append(f"its {name} was read from a {type(item[name]).__name__}")
+            item[name] = text
     if item.get("op") == "delete" and not item.get("target") and item.get("content"):
         item["target"] = item.pop("content")
         repairs.append("content was read as target")
     return item
+
+
+def _plain_names(item: Mapping[Any, Any]) -> dict[str, Any]:
+    names = [snake_case(str(name)) for name in item]
+    plain = {
+        _TRANSLATED.get(name, name): value
+        for name, value in zip(names, item.values(), strict=True)
+        if value is not None
+    }
+    return plain if len(plain) == sum(one is not None for one in item.values()) else dict(item)
+
+
+def _without_wrapper(item: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
+    """Read an edit that lies below a key, or whose fields do: ``{"op": .., "params": {..}}``."""
+    if any(_field(name) for name in item) or any(name in item for name in EDIT_OPS):
+        return item
+    inner = {
+        name: as_json(value, dict) if isinstance(value, str) else value
+        for name, value in item.items()
+        if name != "op"
+    }
+    found = [name for name, value in inner.items() if isinstance(value, Mapping)]
+    if len(found) != 1:
+        return item
+    repairs.append(f"it was read from below {found[0]}")
+    around = {name: value for name, value in item.items() if name != found[0]}
+    return {**around, **_plain_names(inner[found[0]])}
+
+
+def _field(name: str) -> str | None:
+    """Return the field that a name means: ``new_text`` is the content, ``old_text`` the target."""
+    bases = {name, _FIELD_ENDING.sub("", name)}
+    return next((field for field, words in _FIELDS.items() if bases & {*words.split()}), None)
+
+
+def _as_text(value: Any) -> str | None:
+    """Return the text of a list of lines, or of an object with one text; of others ``None``."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((name, text),) = value.items()
+        return text if isinstance(text, str) and _field(snake_case(str(name))) else None
+    is_lines = isinstance(value, list) and all(isinstance(line, str) for line in value)
+    return "\n".join(value) if is_lines else None
 
 
 def _rename_fields(item: dict[str, Any], repairs: list[str]) -> str | None:
@@ -53,14 +110,14 @@ def _rename_fields(item: dict[str, Any], repairs: list[str]) -> str | None:
     renamed = dict(zip(("target", "content"), pairs[0], strict=True)) if pairs else {}
     if "after" in item and "before" not in item:
         renamed["target"] = "after"
-    for name, others in _TEXT_KEYS.items():
-        there = [other for other in others if other in item]
+    for field in _FIELDS:
+        there = [name for name in item if _field(name) == field]
         if len(there) == 1:
-            renamed.setdefault(name, there[0])
-    for name, other in renamed.items():
-        if name not in item:
-            item[name] = item.pop(other)
-            repairs.append(f"{other} was read as {name}")
+            renamed.setdefault(field, there[0])
+    for field, name in renamed.items():
+        if field not in item:
+            item[field] = item.pop(name)
+            repairs.append(f"{name} was read as {field}")
     return renamed.get("target")
 
 
@@ -70,7 +127,7 @@ def _with_operation(item: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
     if "op" in item or len(ops) != 1:
         return item
     said = item.pop(ops[0])
-    has_new = not item.keys().isdisjoint(("content", *_TEXT_KEYS["content"]))
+    has_new = any(_field(name) == "content" for name in item)
     text = {"target" if has_new or ops[0] == "delete" else "content": said}
     repairs.append(f"its operation was read as {ops[0]!r}")
     return {**(said if isinstance(said, Mapping) else text), **item, "op": ops[0]}
@@ -79,19 +136,22 @@ def _with_operation(item: dict[str, Any], repairs: list[str]) -> dict[str, Any]:
 def _set_operation(item: dict[str, Any], target_was: str | None, repairs: list[str]) -> None:
     """Name an edit's operation as it is known, if the edit says one or the old text to replace."""
     if "op" not in item:
-        said = [name for name in _OP_KEYS if name in item]
-        known = {_operation(item[name], item) for name in said} - {None}
+        names = [name for name in _OP_KEYS if name in item]
+        known = {_operation(item[name], item) for name in names} - {None}
         if len(known) == 1:
             item["op"] = known.pop()
             repairs.append(f"its operation was read as {item['op']!r}")
-        elif known or (said and said[0] not in ("type", "kind")):
-            item["op"] = " or ".join(str(item[name]) for name in said)
+        elif known or (names and names[0] not in _NO_OP_EITHER):
+            item["op"] = " or ".join(str(item[name]) for name in names)
         elif target_was == "after":
             item["op"] = "insert_after"
         elif target_was is not None and target_was not in _NO_OLD_TEXT:
             item["op"] = "replace"
         return
-    op = _operation(item["op"], item)
+    said: Any = item["op"]
+    if isinstance(said, list | Mapping) and len(said) == 1:  # ["append"], {"type": "append"}
+        said = said[0] if isinstance(said, list) else next(iter(said.values()))
+    op = _operation(said, item)
     if op is not None and op != item["op"]:
         repairs.append(f"op {str(item['op'])[:40]!r} was read as {op!r}")
         item["op"] = op
@@ -102,6 +162,7 @@ def _operation(word: Any, item: Mapping[str, Any]) -> str | None:
     if not isinstance(word, str):
         return None
     word = snake_case(word)
+    word = _TRANSLATED.get(word, word)
     if word in ("insert", "add", "insert_after", "add_after", "append_after"):
         if str(item.get("position")).lower() in _EARLIER:
             return None  # there is no operation that inserts before a text
@@ -113,6 +174,41 @@ def _operation(word: Any, item: Mapping[str, Any]) -> str | None:
     return None
 
 
+def gathered(value: Any) -> list[Any] | None:
+    """List the edits of a value that holds nothing else, or return ``None``.
+
+    It is an edit, or lists of edits: below ``edits``, numbered, or below their operations.
+    """
+    value = (as_json(value) or value) if isinstance(value, str) else value
+    if is_item(value):
+        return [value]
+    if isinstance(value, Mapping):
+        plain = _plain_names(value)
+        if (found := _by_operation(plain)) is not None:
+            return found
+        if plain and all(name[-1:].isdigit() for name in plain):
+            value = list(plain.values())
+        else:
+            return next((gathered(plain[key]) for key in ("patch", "edits") if key in plain), None)
+    if not isinstance(value, list):
+        return None
+    parts = [gathered(one) for one in value]
+    return None if None in parts else [item for part in parts for item in part or ()]
+
+
+def _by_operation(plain: Mapping[str, Any]) -> list[Any] | None:
+    """Read edits below their operations: ``{"append": [..], "deletions": [..]}``."""
+    groups = [(_operation(name, {}), said) for name, said in plain.items() if name != "reasoning"]
+    found: list[Any] = []
+    for op, said in groups:
+        for one in said if isinstance(said, list) else [said]:
+            fields = {"target" if op == "delete" else "content": one}
+            found.append(
+                {"op": op, **(with_known_names(one, []) if isinstance(one, Mapping) else fields)}
+            )
+    return found if all(op for op, _ in groups) and found and all(map(is_item, found)) else None
+
+
 def is_item(value: Any) -> bool:
     """Return whether a value looks like an edit, a suggestion or a rewritten skill."""
     if not isinstance(value, Mapping) or "role" in value:
@@ -121,7 +217,7 @@ def is_item(value: Any) -> bool:
     if "instruction" in item or "new_skill" in item:
         return True
     is_known = _operation(item.get("op"), item) is not None
-    return is_known and bool({"content", "target"} & item.keys())
+    return is_known and any(isinstance(item.get(name), str) for name in _FIELDS)
 
 
 def without_nulls(item: Any) -> Any:
@@ -129,3 +225,51 @@ def without_nulls(item: Any) -> Any:
     if not isinstance(item, Mapping):
         return item
     return {name: value for name, value in item.items() if value is not None}
+
+
+_MARKUP = "*_`"
+_UNSTABLE = re.compile(
+    r"""[\s*_`'"+\-\u00b4\u00ab\u00bb\u2010-\u201f\u2022\u2032\u2033\u2212\u300c-\u300f]"""
+)
+"""What models change when they quote: blanks, quotes, dashes, bullets and emphasis."""
+_SHORTEST = 6
+
+
+def passage(skill: str, quoted: str) -> str | None:
+    """Return the only passage of a skill that a quotation means, or ``None``.
+
+    They may differ in case, blanks, line breaks, quotes, dashes, bullets and emphasis.
+    """
+    wanted, _ = _stable(quoted)
+    text, places = _stable(skill)
+    at = text.find(wanted)
+    if len(wanted) < _SHORTEST or at < 0 or text.find(wanted, at + 1) >= 0:
+        return None
+    start, end = places[at], places[at + len(wanted) - 1] + 1
+    if _splits_a_word(skill, start) or _splits_a_word(skill, end):
+        return None
+    if _UNSTABLE.match(quoted.lstrip()):
+        line = skill.rfind("\n", 0, start) + 1
+        lead = skill[line:start]
+        start -= len(lead.lstrip()) if all(map(_UNSTABLE.match, lead)) else 0
+    while skill[start - 1 : start] in _MARKUP and start:
+        start -= 1
+    while skill[end : end + 1] in _MARKUP and end < len(skill):
+        end += 1
+    return skill[start:end]
+
+
+def _stable(text: str) -> tuple[str, list[int]]:
+    """Return a text without what models change, and the position of each character."""
+    found = [
+        (part, at)
+        for at, one in enumerate(text)
+        if not _UNSTABLE.match(one) and unicodedata.category(one) != "Cf"
+        for part in unicodedata.normalize("NFKC", one).casefold()
+    ]
+    return "".join(part for part, _ in found), [at for _, at in found]
+
+
+def _splits_a_word(text: str, at: int) -> bool:
+    around = text[max(at - 1, 0) : at + 1]
+    return at > 0 and len(around) == 2 and around.isascii() and around.isalnum()

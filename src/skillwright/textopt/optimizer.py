@@ -13,7 +13,7 @@ from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
 from skillwright.models.shapes import LENIENT, as_json, as_list, has_nothing
 from skillwright.rollout.transcript import estimate_tokens
-from skillwright.textopt.edit_shapes import is_item
+from skillwright.textopt.edit_shapes import gathered, is_item
 from skillwright.textopt.proposal import UpdateMode
 
 # Only the required part of a reply is checked here: a reply without it is requested once more, and
@@ -38,15 +38,13 @@ def _as_edits(value: Any, info: ValidationInfo) -> Any:
         return {**value, "edits": []}
     if info.context is not LENIENT:
         return value
-    if is_item(value):
-        return {"edits": [value]}
-    if isinstance(value, list) and all(map(is_item, value)):
-        return {"edits": value}
+    if not (isinstance(value, dict) and "edits" in value) and (found := gathered(value)):
+        return {**(value if isinstance(value, dict) else {}), "edits": found}
     items = value.get("edits") if isinstance(value, dict) else None
     if isinstance(items, str):
         items = as_json(items)
     if isinstance(items, dict):
-        items = as_list(items)
+        items = gathered(items) or as_list(items)
         if not all(map(is_item, items)):
             raise ValueError("edits is neither a list nor an edit")
     if not isinstance(items, list):

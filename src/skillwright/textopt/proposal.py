@@ -10,8 +10,8 @@ from skillwright.core import ConfigError, Edit, did_you_mean
 from skillwright.core.edits import EDIT_OPS, SourceType
 from skillwright.core.fence import hidden_character, plain_text, restore_tags
 from skillwright.core.jsonio import encode_fields
-from skillwright.models.repairs import restored_latex
-from skillwright.textopt.edit_shapes import with_known_names, without_nulls
+from skillwright.models.repairs import restored_latex, restored_line_breaks
+from skillwright.textopt.edit_shapes import passage, with_known_names, without_nulls
 
 
 class Evidence(NamedTuple):
@@ -224,15 +224,19 @@ def begun(skill: str, limits: EditLimits) -> str:
 
 def cleaned(text: str, limits: EditLimits) -> str:
     """Return a text as it may enter a skill: plain line breaks, LaTeX with its backslashes."""
-    return text if limits.as_written else plain_text(restored_latex(text))
+    if limits.as_written:
+        return text
+    return plain_text(restored_latex(restored_line_breaks(text)))
 
 
 def change_of(text: str, new: str) -> str:
     """Describe what `cleaned` changed, or return an empty text."""
     if text == new:
         return ""
-    latex = restored_latex(text)
-    found = ["the backslashes of its LaTeX were restored"] if latex != text else []
+    broken = restored_line_breaks(text)
+    latex = restored_latex(broken)
+    found = ["its line breaks were escaped twice"] if broken != text else []
+    found += ["the backslashes of its LaTeX were restored"] if latex != broken else []
     plain = plain_text(latex)
     if plain.count("\n") != latex.count("\n") or "\r" in latex:
         found.append("its line breaks are written as line feeds")
@@ -273,6 +277,9 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
             edit = Edit(item.get("op", "append"), cleaned(content, limits), as_in(skill, target))
             if edit.target not in skill:
                 edit.target = as_in(skill, cleaned(target, limits))
+                edit.target = _quoted_in(skill, edit.target, limits, repairs)
+            if not limits.as_written and edit.op == "replace" and edit.content:
+                edit.target = _without_other_breaks(edit.target, edit.content)
             repairs += filter(None, [change_of(content, edit.content)])
             wrong = edit_refusal(edit, limits)
         if wrong is None:
@@ -287,6 +294,20 @@ def as_in(skill: str, target: str) -> str:
     """Return an anchor as in the skill, if the model quotes a tag in its escaped form."""
     restored = restore_tags(target)
     return restored if target not in skill and restored in skill else target
+
+
+def _without_other_breaks(target: str, content: str) -> str:
+    """Cut line breaks at the ends of an anchor that its replacement lacks: lines stay apart."""
+    target = target if content.startswith("\n") else target.lstrip("\n")
+    return target if content.endswith("\n") else target.rstrip("\n")
+
+
+def _quoted_in(skill: str, target: str, limits: EditLimits, repairs: list[str]) -> str:
+    """Return the passage of the skill that an anchor means, else the anchor."""
+    if limits.as_written or target in skill or (found := passage(skill, target)) is None:
+        return target
+    repairs.append("its target was found with other blanks, quotes or marks")
+    return found
 
 
 def _malformation(item: object) -> str | None:
@@ -416,7 +437,6 @@ def _counted(edit: Edit) -> dict[str, Any]:
 
 
 def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
-    del skill
     found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         instruction = _text(item, "instruction")
@@ -441,7 +461,6 @@ def _read_suggestions(items: Sequence[Any], skill: str, limits: EditLimits) -> U
 
 
 def _read_candidates(items: Sequence[Any], skill: str, limits: EditLimits) -> UsableEdits:
-    del skill
     found = UsableEdits([], [], [])
     for number, item in _objects(items, found):
         text = item.get("new_skill")

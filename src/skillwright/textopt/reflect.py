@@ -146,10 +146,7 @@ class Reflection:
 
 
 async def reflect(
-    optimizer: Optimizer,
-    settings: StepSettings,
-    context: StepContext,
-    rows: Sequence[Transcript],
+    optimizer: Optimizer, settings: StepSettings, context: StepContext, rows: Sequence[Transcript]
 ) -> Reflection:
     """Analyze all minibatches concurrently; the result does not depend on timing."""
     slots = asyncio.Semaphore(settings.analyst_workers)

@@ -14,8 +14,10 @@ from typing import Any
 
 from skillwright.core import Purpose
 from skillwright.core.fence import json_block
+from skillwright.core.jsonio import JsonRecord
 from skillwright.core.skill import body
 from skillwright.textopt.context import StepContext, StepSettings
+from skillwright.textopt.edit_shapes import passage
 from skillwright.textopt.optimizer import Call, Optimizer, RepairReply, skill_section, user_message
 from skillwright.textopt.proposal import AnalystFault, Proposal, as_in
 from skillwright.textopt.update import REPAIRED, EditOutcome, Update, apply_proposals
@@ -26,7 +28,7 @@ _NEAR = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(JsonRecord):
     """One repair call.
 
     Attributes:
@@ -47,19 +49,6 @@ class Repair:
     notes: tuple[str, ...] = ()
     prompt_digest: str = ""
     repairs: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            "call": self.call,
-            "asked": list(self.asked),
-            "repaired": list(self.repaired),
-            "reasoning": self.reasoning,
-            "fault": self.fault.to_dict() if self.fault else None,
-            "notes": list(self.notes),
-            "repairs": list(self.repairs),
-            "prompt_digest": self.prompt_digest,
-        }
 
 
 async def repair_anchors(
@@ -175,6 +164,7 @@ class _Reader:
         if not isinstance(target, str) or not target:
             return None
         target = as_in(self._text, target)
+        target = target if target in self._text else passage(self._text, target) or target
         if target not in self._text:
             self.notes.append(f"{proposal.id}: the new anchor is not in the document either")
             return None

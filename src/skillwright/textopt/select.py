@@ -161,7 +161,6 @@ class ConstantScheduler(LRScheduler):
 
     def get_lr(self, step: int) -> int:
         """Return ``max_lr``."""
-        del step
         return self.max_lr
 
 
@@ -200,7 +199,6 @@ class AutonomousScheduler(LRScheduler):
 
     def get_lr(self, step: int) -> int:
         """Return a number that no list of edits reaches."""
-        del step
         return self.NO_LIMIT
 
 

@@ -54,7 +54,7 @@ def tau_bench(
         ),
     ] = False,
     domain: Annotated[
-        str, typer.Option(help="Whose data: retail or airline; of tau3 also telecom.")
+        str, typer.Option(help="Whose data: retail or airline; of tau3 also telecom and banking.")
     ] = "retail",
     tasks: Annotated[
         Edition, typer.Option(help="tau-bench's own, or tau2-bench 1.0.1's.")
@@ -70,8 +70,8 @@ def tau_bench(
             )
         if tasks is Edition.TAU3 and not domain.startswith("tau3_"):
             domain = f"tau3_{domain}"
-        elif domain == "telecom":
-            raise DataError("telecom is a domain of tau3 only; add --tasks tau3")
+        elif domain not in DOMAINS and f"tau3_{domain}" in DOMAINS:
+            raise DataError(f"{domain} is a domain of tau3 only; add --tasks tau3")
         fetched = fetch_tau_bench(
             to or fetched_dir(domain), source, domain=domain, any_version=any_version
         )

@@ -18,7 +18,8 @@ from typing import Any
 import yaml
 
 from mock_openai import completion
-from skillwright.worlds.alfworld import World, generate_problem, plan, to_game_json
+from official_games import to_game_json
+from skillwright.worlds.alfworld import World, generate_problem, plan
 
 RULE = "Answer exactly as asked."
 COUNTS = {"train": 4, "val": 4, "test": 6}

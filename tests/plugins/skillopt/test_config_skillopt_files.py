@@ -5,11 +5,12 @@ import json
 import pytest
 import yaml
 
+from official_games import to_game_json
 from skillwright.config import load_config
 from skillwright.config.env import BENCHMARKS, EnvSection, SplitDirData
 from skillwright.core import ConfigError, DataError
 from skillwright.jobs.run import find_adapter, make_splits
-from skillwright.worlds.alfworld import generate_problem, to_game_json
+from skillwright.worlds.alfworld import generate_problem
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'
 SHIPPED_BASE = {

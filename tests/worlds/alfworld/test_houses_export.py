@@ -5,15 +5,9 @@ import random
 
 import pytest
 
+from official_games import problem_to_pddl, to_game_json
 from skillwright.core import DataError
-from skillwright.worlds.alfworld import (
-    World,
-    generate_problem,
-    load_game,
-    problem_to_pddl,
-    read_problem,
-    to_game_json,
-)
+from skillwright.worlds.alfworld import World, generate_problem, load_game, read_problem
 
 GRAMMAR = 'task: "Your task is to: UNKNOWN GOAL." move: "move {o} to {r}"'
 

@@ -28,20 +28,16 @@ class Embedder(Protocol):
     @property
     def identity(self) -> str:
         """Id of the vectors: equal if and only if the vectors are equal."""
-        ...
 
     @property
     def delta(self) -> float:
         """Similarity above which a skill is injected, calibrated for this embedder."""
-        ...
 
     def encode_queries(self, texts: list[str]) -> Vectors:
         """Encode task descriptions. Unit rows, shape ``[n, d]``."""
-        ...
 
     def encode_skills(self, texts: list[str]) -> Vectors:
         """Encode texts of skills. Unit rows, shape ``[n, d]``."""
-        ...
 
 
 def unit_rows(rows: npt.ArrayLike) -> Vectors:
@@ -282,11 +278,9 @@ class VectorStore(Protocol):
 
     def vectors(self, embedder_id: str) -> Mapping[str, Vectors]:
         """Return all vectors of an embedder, each of shape ``[d]``, by content digest."""
-        ...
 
     def keep_vectors(self, embedder_id: str, vectors: Mapping[str, Vectors]) -> None:
         """Store vectors, each of shape ``[d]``, by content digest."""
-        ...
 
 
 class Encoder:
@@ -299,10 +293,7 @@ class Encoder:
     """
 
     def __init__(
-        self,
-        embedder: Embedder,
-        store: VectorStore | None = None,
-        most_queries: int = MOST_QUERIES,
+        self, embedder: Embedder, store: VectorStore | None = None, most_queries: int = MOST_QUERIES
     ) -> None:
         self.embedder = embedder
         self._store = store

@@ -299,10 +299,7 @@ async def evolve(
         found = replace(found, notes=(shown,))
     answer = await teacher.ask(request, EvolveReply)
     found = replace(
-        found,
-        failures=tuple(failures),
-        calls=(answer.call,),
-        notes=(*found.notes, *answer.repairs),
+        found, failures=tuple(failures), calls=(answer.call,), notes=(*found.notes, *answer.repairs)
     )
     if isinstance(answer.reply, TeacherFault):
         return replace(found, faults=(answer.reply,))

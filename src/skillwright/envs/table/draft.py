@@ -25,11 +25,16 @@ _MANY_ROWS: Final = 3000
 _MOST_LABELS: Final = 20
 _MOST_LINES: Final = 8
 _LONG_WORDS: Final = 8
+_MOST_HOLD: Final = 0.9
 _ANSWER_NAMES: Final = (
     *("answer", "answers", "label", "labels", "target", "expected", "expected_output", "gold"),
     *("output", "completion", "class", "category", "intent", "sentiment", "queue", "y"),
 )
 _ID_NAMES: Final = re.compile(r"(.*[_ ])?(id|uuid|index|key|nr|no)", re.IGNORECASE)
+_WORKED: Final = re.compile(
+    r"(.*[_ ])?(solution|explanation|rationale|reasoning|cot|answer|response|completion)s?",
+    re.IGNORECASE,
+)
 _SPLIT_NAMES: Final = ("split", "subset")
 _YAML_WORDS: Final = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
 _SPLIT_VALUES: Final = frozenset({"train", "training", "val", "valid", "validation", "dev", "test"})
@@ -98,7 +103,23 @@ class Look:
         """Return the columns that an agent should read: all but answers, ids and splits."""
         others = [one for one in self.columns if one.name not in (*answers, self.split_column)]
         telling = [one.name for one in others if not self._is_id(one)]
-        return telling or [one.name for one in others]
+        telling = telling or [one.name for one in others]
+        return [name for name in telling if not self.tells(name, answers)] or telling
+
+    def tells(self, name: str, answers: Sequence[str]) -> bool:
+        """Tell whether a column says the answer: as another name of the classes, or worked out."""
+        if len(answers) > 1:
+            return False
+        column, classes = self.column(name), self.labels(answers[0])
+        pairs = [
+            (str(row.get(name)).strip(), str(row.get(answers[0])).strip()) for row in self.head
+        ]
+        if all(given == answer for given, answer in pairs):
+            return True
+        if classes and self._is_class(column):
+            return len({len(set(one)) for one in (pairs, *zip(*pairs, strict=True))}) == 1
+        held = sum(answer.casefold() in given.casefold() for given, answer in pairs)
+        return bool(_WORKED.fullmatch(name)) and held >= _MOST_HOLD * len(pairs)
 
     def scorer(self, answer: str) -> str:
         """Return the name of the scorer for the values of an answer column."""

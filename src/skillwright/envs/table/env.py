@@ -149,7 +149,6 @@ class TableEnv(TextEnv):
     @classmethod
     def report_lines(cls, facts: Mapping[str, Any], scores: Mapping[str, str]) -> Iterator[str]:
         """Format the facts that `report` found."""
-        del scores
         yield from (f"[yellow]0% solved[/]: {hint}." for hint in facts.get("hints", ()))
         if "assertions_held" in facts:
             yield f"Of a reply's assertions, {facts['assertions_held']:.0%} hold on average."

@@ -1,6 +1,7 @@
 """Find the number that a reply answers with: boxed, after ``####``, announced, or the last."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from skillwright.envs.table.numbers import LONGEST_READ, Read, cleaned, last_box, numbers_in
@@ -41,6 +42,18 @@ _ASIDE: Final = re.compile(
     r"[^\s\w]?\d\S*(?:\s[^\W\d]+){0,2})\W{0,9}\Z",
     re.IGNORECASE,
 )
+# `42[1]`, and `She has 42 left.[1]`
+_CITED: Final = re.compile(r"(?:(?<=\d)\s?|(?<=[.!?]))(?:\[\d{1,3}\])+")
+_EMPHASIZED: Final = re.compile(
+    r"\*\*((?:[^\W\d]+\s?){0,3}(?::\s|=\s)?[^\w*\s]{0,2}\d[^*\n:]*)\*\*"
+    r"(?:\s[^\W\d]+){0,2}?\s*(?:\(|\b(?:for|per|after|in|from|out of|with)\b)[^*=\n]*\Z"
+)
+# Two candidates: `40 or 42`, `40-42`
+_EITHER: Final = re.compile(
+    r"-|,?(?:\s[^\W\d]+){0,2}\s+(?:or|oder|ou|o|\u0438\u043b\u0438)\s+(?:[^\W\d]+\s){0,2}[^\w\s]?"
+    r"|\s?(?:\u6216\u8005?|\u307e\u305f\u306f|\ub610\ub294)\s?",
+    re.IGNORECASE,
+)
 
 
 def final_number(reply: str, *, comma: bool = False) -> Read | None:
@@ -48,7 +61,7 @@ def final_number(reply: str, *, comma: bool = False) -> Read | None:
 
     The last ``\boxed{...}`` counts over all other numbers, then a line ``#### 18``, then what
     follows the last "the answer is" (in several languages) unless a correction follows it, then
-    the last number.
+    the last number. Of two candidates (``40 or 42``, ``40-42``) none is the answer.
     """
     text = reply[-LONGEST_READ:]
     boxed = last_box(text)
@@ -56,6 +69,9 @@ def final_number(reply: str, *, comma: bool = False) -> Read | None:
         return _last(cleaned(boxed), comma)
     if marked := _MARKED.findall(text):
         return _last(cleaned(marked[-1]), comma)
+    text = _CITED.sub("", text)
+    if emphasized := _EMPHASIZED.search(text.rstrip()):
+        text = emphasized[1]
     text = cleaned(text)
     starts = [one.end() for one in _ANNOUNCED.finditer(text)]
     if starts and not _CORRECTED.search(text, starts[-1]):
@@ -84,13 +100,22 @@ def _announced(text: str, comma: bool) -> Read | None:
     found = list(numbers_in(sentence, comma=comma))
     if not found:
         return None
-    is_first = _FEW_WORDS.fullmatch(sentence, 0, found[0].start)
-    return _known(found[0] if is_first else found[-1])
+    if _FEW_WORDS.fullmatch(sentence, 0, found[0].start):
+        return None if _is_open(sentence, found[:2]) else _known(found[0])
+    return None if _is_open(sentence, found[-2:]) else _known(found[-1])
 
 
 def _last(text: str, comma: bool) -> Read | None:
     found = list(numbers_in(text, comma=comma))
-    return _known(found[-1]) if found else None
+    return None if not found or _is_open(text, found[-2:]) else _known(found[-1])
+
+
+def _is_open(text: str, found: Sequence[Read]) -> bool:
+    """Return whether two numbers are two candidates for one answer."""
+    if len(found) < 2 or not _EITHER.fullmatch(text, found[0].end, found[1].start):
+        return False
+    one, other = found
+    return one.is_share == other.is_share and one.value != other.value
 
 
 def _known(found: Read) -> Read | None:

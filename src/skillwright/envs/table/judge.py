@@ -1,5 +1,6 @@
 """A model that scores replies by a rubric or by assertions, asked once or several times."""
 
+import re
 from collections.abc import Sequence
 from statistics import median
 from typing import Annotated, Any, Final
@@ -42,7 +43,13 @@ Answer with one JSON object and nothing else, with one entry for each assertion,
 {{"results": [{{"reasoning": "in a sentence, with a quotation", "met": true}}]}}"""
 
 
+_SHARE: Final = re.compile(r"\s*(\d+(?:[.,]\d+)?)\s*(?:%|/\s*([1-9]\d*))\s*")
+
+
 def _snapped(score: Any) -> Any:
+    """Read ``80%`` and ``4/5`` too, and clear floating-point rounding."""
+    if isinstance(score, str) and (found := _SHARE.fullmatch(score)):
+        score = float(found[1].replace(",", ".")) / float(found[2] or 100)
     return snapped(score) if isinstance(score, float) else score
 
 
@@ -97,7 +104,4 @@ def _messages(system: str, prompt: str, reply: str, right: Any) -> list[Message]
         known = right if isinstance(right, str) else dumps(right)
         parts.append(fenced("task_answer", known))
     parts.append(fenced("task_reply", reply))
-    return [
-        {"role": "system", "content": system},
-        {"role": "user", "content": "\n\n".join(parts)},
-    ]
+    return [{"role": "system", "content": system}, {"role": "user", "content": "\n\n".join(parts)}]

@@ -13,8 +13,7 @@ from skillwright.datasets.evals_files import ASSERTIONS
 from skillwright.envs.table.prompts import render_prompt
 from skillwright.envs.table.scorers import Assertions, Exact, Function, Judge, Scorer
 from skillwright.envs.table.tool_server import ToolServer
-from skillwright.models import ModelConfig, parse_model_config
-from skillwright.models.validation import explain_validation_error
+from skillwright.models import ModelConfig, explain_validation_error, parse_model_config
 
 
 class TableSettings(Frozen):

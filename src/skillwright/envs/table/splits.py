@@ -122,7 +122,6 @@ def _stamp(file: Path) -> tuple[int, int]:
 def _tasks(
     data_text: str, settings_text: str, stamps: tuple[Any, ...]
 ) -> tuple[tuple[Task, ...], ...]:
-    del stamps
     data = json.loads(data_text)
     settings = TableSettings.model_validate_json(settings_text)
     limits = data["encoding"], data["max_cell_chars"], data["max_file_mb"] * 1_000_000

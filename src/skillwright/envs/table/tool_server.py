@@ -106,11 +106,9 @@ class ToolSession(Protocol):
         Raises:
             EnvError: The server is missing, died, or took too long.
         """
-        ...
 
     def close(self) -> None:
         """End the session without waiting for it. Closing twice is allowed."""
-        ...
 
 
 class ToolClient(Protocol):
@@ -122,11 +120,9 @@ class ToolClient(Protocol):
         Raises:
             DataError: The client is not installed, the server is missing, or it offers no tools.
         """
-        ...
 
     def open_session(self, server: ToolServer) -> ToolSession:
         """Open a session; nothing is sent before the first call."""
-        ...
 
 
 def tool_client() -> ToolClient:

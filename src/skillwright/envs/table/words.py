@@ -16,6 +16,11 @@ _WRAPPED: Final = (
     re.compile(r"(\$*)(?:\\\(|\\\[)?\s*\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\s*(?:\\\)|\\\])?\1"),
     re.compile(r"()\\text(?:bf|rm)?\{([^{}]*)\}"),
 )
+_LANGUAGE: Final = re.compile(
+    r"(?<=^`{3})(?:text|txt|plaintext|markdown|md|json|ya?ml|python|sql|html|xml|bash|sh)\s(?=.+`{3}\s*$)",
+    re.DOTALL,
+)
+"""The language of a code block that is a whole answer."""
 _NO_BLANKS: Final = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3005-\u3007\u3040-\u3096\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -40,7 +45,7 @@ def unwrapped(text: str) -> str:
 
     If nothing would be left, the text stays unchanged.
     """
-    bare = text
+    bare = _LANGUAGE.sub("", text)
     for _ in range(3):
         before = bare
         bare = bare.strip(_QUOTES + " ").rstrip(_STOPS + _QUOTES + " ")

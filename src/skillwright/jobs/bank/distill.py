@@ -40,19 +40,13 @@ from skillwright.core import (
     Trajectory,
     Turn,
 )
-from skillwright.core.jsonio import digest, read_text
+from skillwright.core.jsonio import digest, encode_fields, read_text
 from skillwright.core.seeds import derive_seed
 from skillwright.envs import specs
 from skillwright.jobs.bank.session import bank_session, study
-from skillwright.jobs.run.bank_source import (
-    bank_work,
-    has_work,
-    look_at_work,
-    may_be_studied,
-)
-from skillwright.jobs.run.launch import find_run, known_secrets
-from skillwright.jobs.run.models import MakeModel, asked_anew
-from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.run import Callback, StageStarted, find_run, known_secrets
+from skillwright.jobs.run.bank_source import bank_work, has_work, look_at_work, may_be_studied
+from skillwright.jobs.run.resources import MakeModel, asked_anew
 from skillwright.models import make_model
 from skillwright.rollout import refuse_no_score
 from skillwright.runs import RunStore
@@ -109,14 +103,8 @@ class DistillOutcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
-        names = self.__dataclass_fields__
-        return {
-            name: getattr(self, name) for name in names if name not in ("solved", "blocked")
-        } | {
-            "solved": self.solved,
-            "blocked": [{"name": name, "why": why} for name, why in self.blocked],
-            "notes": list(self.notes),
-        }
+        blocked = [{"name": name, "why": why} for name, why in self.blocked]
+        return encode_fields(self) | {"blocked": blocked}
 
 
 async def distill_runs(

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from skillwright.bank import (
     BankStore,
@@ -21,28 +21,21 @@ from skillwright.bank.teaching.teacher import refuse_dead_teacher
 from skillwright.config.bank_settings import StudySettings, teacher_of
 from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, DataError, EpisodeResult
-from skillwright.core.jsonio import digest
+from skillwright.core.jsonio import JsonRecord, digest
 from skillwright.datasets import EvolutionTasks, StudyTasks
-from skillwright.evaluation import (
-    ErrorBudget,
-    Verdict,
-    choices,
-    release_draws,
-    why_hopeless,
-)
+from skillwright.evaluation import ErrorBudget, Verdict, choices, release_draws, why_hopeless
 from skillwright.jobs.bank.session import BankSession, bank_session, study
+from skillwright.jobs.run import Callback, StageStarted, known_secrets
 from skillwright.jobs.run.bank_source import STUDIED_SPLITS, bank_work, count_use
 from skillwright.jobs.run.evolution_round import WITHOUT_GATE, PlayedRound, why_unjudged
-from skillwright.jobs.run.launch import known_secrets
-from skillwright.jobs.run.models import MakeModel, asked_anew
-from skillwright.jobs.run.progress import Callback, StageStarted
+from skillwright.jobs.run.resources import MakeModel, asked_anew
 from skillwright.models import make_model
 from skillwright.rollout import read_rollouts, refuse_no_score
 from skillwright.runs import RunStore
 
 
 @dataclass(frozen=True, slots=True)
-class EvolutionRound:
+class EvolutionRound(JsonRecord):
     """A round and its outcome.
 
     Attributes:
@@ -70,25 +63,6 @@ class EvolutionRound:
     blocked: int = 0
     verdict: Verdict | None = None
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return {
-            **asdict(self),
-            "verdict": self.verdict.to_dict() if self.verdict else None,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        verdict = data["verdict"]
-        known = {
-            "success": {name: (wins, of) for name, (wins, of) in data["success"].items()},
-            "changes": tuple(data["changes"]),
-            "verdict": Verdict.from_dict(verdict) if verdict else None,
-            "notes": tuple(data["notes"]),
-        }
-        return cls(**{**data, **known})
 
 
 @dataclass(frozen=True, slots=True)

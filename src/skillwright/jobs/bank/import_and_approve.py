@@ -25,10 +25,8 @@ from skillwright.core.jsonio import write_text
 from skillwright.evaluation import Draws, Verdict, release_draws
 from skillwright.jobs.bank.evolve import SETTINGS, error_budget, refuse_hopeless
 from skillwright.jobs.bank.session import bank_session
+from skillwright.jobs.run import Callback, MakeModel, known_secrets
 from skillwright.jobs.run.bank_source import SEED, bank_work, changed_at_once
-from skillwright.jobs.run.launch import known_secrets
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.progress import Callback
 from skillwright.models import make_model
 
 Format = Literal["json", "skillrl", "agent-skills", "markdown"]

@@ -36,8 +36,7 @@ from skillwright.core import (
     did_you_mean,
 )
 from skillwright.jobs.bank.distill import evidence_of
-from skillwright.jobs.run.bank_source import bank_source, opened_embedder, read_bank
-from skillwright.jobs.run.tasks import find_tasks
+from skillwright.jobs.run import bank_source, find_tasks, opened_embedder, read_bank
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,20 +19,14 @@ from skillwright.jobs.run.bank_source import (
     bank_work,
     opened_embedder,
 )
-from skillwright.jobs.run.bench import (
-    TextBench,
-    reused,
-    terms_of,
-    text_bench,
-)
+from skillwright.jobs.run.bench import TextBench, terms_of, text_bench
 from skillwright.jobs.run.evolution_round import EvolutionLoop
 from skillwright.jobs.run.launch import model_secrets, read_initial_skill
 from skillwright.jobs.run.memory import StoredCalls
-from skillwright.jobs.run.models import MakeModel, make_teacher, open_model
 from skillwright.jobs.run.money import Budget, priced_model
 from skillwright.jobs.run.preflight import ask_models, look_at_environment
 from skillwright.jobs.run.progress import Callback, RunStarted
-from skillwright.jobs.run.resources import open_resources
+from skillwright.jobs.run.resources import MakeModel, make_teacher, open_model, open_resources
 from skillwright.jobs.run.tasks import evolution_split, is_adapter, refuse_unasked_data
 from skillwright.models import HttpClient, ModelConfig, make_model
 from skillwright.runs import RunStore
@@ -141,9 +135,7 @@ async def bank_session(
         embedder = held.enter_context(opened_embedder(config.bank.embedder))
         ledger = EmbedderLedger(embedder, store)
         held.callback(ledger.settle)
-        earlier = held.enter_context(reused(config))
-        bench = text_bench(config, store, parts.seen, target, parts.budget, None, earlier)
-        bench.engine = parts.placement.place(bench.engine, config.models.target)
+        bench = held.enter_context(text_bench(config, store, parts, target))
         yield BankSession(
             config=config,
             store=store,

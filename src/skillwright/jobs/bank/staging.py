@@ -12,11 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillwright.bank import Bank, BankStore, SkillFolder
-from skillwright.bank.formats.agent_skills import (
-    check_name,
-    old_files,
-    put_files,
-)
+from skillwright.bank.formats.agent_skills import check_name, old_files, put_files
 from skillwright.core import DataError
 from skillwright.core.jsonio import JsonRecord, digest
 from skillwright.core.skill_file import SKILL_FILE

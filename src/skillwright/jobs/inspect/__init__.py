@@ -52,7 +52,6 @@ from skillwright.jobs.inspect.flips import FlipList as FlipList
 from skillwright.jobs.inspect.flips import FlipSide as FlipSide
 from skillwright.jobs.inspect.flips import list_flips as list_flips
 from skillwright.jobs.inspect.fork import ForkOutcome as ForkOutcome
-from skillwright.jobs.inspect.fork import PlannedFork as PlannedFork
 from skillwright.jobs.inspect.fork import plan_fork as plan_fork
 from skillwright.jobs.inspect.fork import read_fork as read_fork
 from skillwright.jobs.inspect.lessons import LessonReport as LessonReport
@@ -62,7 +61,6 @@ from skillwright.jobs.inspect.notes import Note as Note
 from skillwright.jobs.inspect.notes import read_notes as read_notes
 from skillwright.jobs.inspect.notes import write_note as write_note
 from skillwright.jobs.inspect.provenance import BlamedLine as BlamedLine
-from skillwright.jobs.inspect.provenance import StoredSkill as StoredSkill
 from skillwright.jobs.inspect.provenance import blame as blame
 from skillwright.jobs.inspect.provenance import blame_skill as blame_skill
 from skillwright.jobs.inspect.provenance import find_skill as find_skill
@@ -87,7 +85,6 @@ from skillwright.jobs.inspect.summary import is_finished as is_finished
 from skillwright.jobs.inspect.summary import read_folder as read_folder
 from skillwright.jobs.inspect.summary import read_run as read_run
 from skillwright.jobs.inspect.summary import summarize_runs as summarize_runs
-from skillwright.jobs.inspect.verify import Checked as Checked
 from skillwright.jobs.inspect.verify import Verified as Verified
 from skillwright.jobs.inspect.verify import verify_skills as verify_skills
 from skillwright.jobs.inspect.versions import ListedVersion as ListedVersion

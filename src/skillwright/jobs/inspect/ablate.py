@@ -16,18 +16,10 @@ from skillwright.core.seeds import evaluation_seed
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, bound_gain, least_margin
 from skillwright.jobs.inspect.provenance import StoredSkill
 from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.progress import (
-    Callback,
-    EpisodeFinished,
-    Event,
-    RunStarted,
-    StageStarted,
-)
+from skillwright.jobs.run.progress import Callback, EpisodeFinished, Event, RunStarted, StageStarted
+from skillwright.jobs.run.resources import MakeModel
 from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
-from skillwright.jobs.text.estimate import estimate_evaluation
-from skillwright.jobs.text.evaluate import EvalPlan
-from skillwright.jobs.text.launch import Run
+from skillwright.jobs.text import EvalPlan, Run, estimate_evaluation
 from skillwright.jobs.text.sections import Section, split_document, without_sections
 from skillwright.jobs.text.wiring import RunParts, assemble_session
 from skillwright.models import make_model

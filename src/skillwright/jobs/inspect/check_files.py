@@ -119,9 +119,7 @@ def _cost_rows(report: CheckReport) -> list[str]:
     old, new = (report.costs.get(name) for name in ("old", "new"))
     if old is None or new is None or not (_tokens(old) and _tokens(new)):
         return []
-    rows = [
-        f"| tokens per episode | {_tokens(old):,.0f} | {_tokens(new):,.0f} |",
-    ]
+    rows = [f"| tokens per episode | {_tokens(old):,.0f} | {_tokens(new):,.0f} |"]
     if old.cost_usd is not None and new.cost_usd is not None:
         rows.append(f"| USD per 1,000 episodes | {_per_thousand(old)} | {_per_thousand(new)} |")
     return rows

@@ -12,20 +12,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from skillwright.config.load import is_rl_config, load_config
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, is_rl_config, load_config
 from skillwright.core import ConfigError, DataError, RunError, Task
 from skillwright.core.jsonio import digest
 from skillwright.core.skill_file import SKILL_FILE, SkillFile, read_skill_file
 from skillwright.datasets.clusters import CLUSTER
 from skillwright.jobs.inspect.provenance import StoredSkill, find_skill
+from skillwright.jobs.run import Callback, find_run
 from skillwright.jobs.run.bench import SplitName
-from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.tasks import is_adapter, make_splits, refuse_unasked_data
+from skillwright.jobs.run.tasks import is_adapter, make_splits
 from skillwright.jobs.text.check import CheckPlan, CheckReport, run_check, start_check
 from skillwright.jobs.text.evaluate import EvalPlan
-from skillwright.jobs.text.launch import Run, start_run
+from skillwright.jobs.text.launch import Run, begin_run
 from skillwright.jobs.text.preflight import preflight
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME
@@ -70,7 +68,6 @@ async def begin_check(request: CheckRequest) -> Run:
     split = _split(request.split, settings)
     notes = tuple(differences(new, old, settings, split))
     plan = CheckPlan(new.name, old.name, split, request.margin, request.draws, notes)
-    refuse_unasked_data(settings.env)
     await preflight(settings, EvalPlan(split, 1))
     return start_check(settings, new.text, old.text, plan)
 
@@ -92,10 +89,7 @@ async def begin_model_check(request: CheckRequest, model: str) -> tuple[Run, Sto
         named.append("models.target.prices=null")
         root, settings = _settings(replace(request, overrides=[*request.overrides, *named]))
     new = new_skill(request.new, settings, root)
-    plan = EvalPlan("val", 1)
-    refuse_unasked_data(settings.env)
-    await preflight(settings, plan)
-    run = start_run(settings, new.text, plan)
+    run = await begin_run(settings, new.text, EvalPlan("val", 1))
     return run, StoredSkill(run.folder.path, 0, new.text)
 
 
@@ -272,9 +266,6 @@ def _trained_on(run: Path, config: RunConfig, split: SplitName) -> int:
 
 def _content(task: Task) -> str:
     return digest({name: value for name, value in task.extras.items() if name != CLUSTER})
-
-
-# Git.
 
 
 def at_revision(path: Path, revision: str, config: RunConfig) -> NamedSkill:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from skillwright.core import DataError, RunError, Usage
-from skillwright.core.jsonio import JsonRecord, encode, encode_fields
+from skillwright.core.jsonio import JsonRecord, encode_fields
 from skillwright.evaluation import PairedDifference, paired_difference
 from skillwright.evaluation.gates.judging import MAX_LOST_SHARE
 from skillwright.jobs.inspect.compare_sides import (
@@ -192,23 +192,14 @@ class RunComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as a JSON object."""
-        record: dict[str, Any] = encode(
-            {
-                "a": self.a,
-                "b": self.b,
-                "metric": self.metric,
-                "overall": self.overall,
-                "task_types": self.task_types,
-                "now_solved": [task.id for task in self.now_solved],
-                "no_longer_solved": [task.id for task in self.no_longer_solved],
-                "tasks": self.tasks,
-                "notes": self.notes,
-                "scripted": self.is_scripted,
-                "result": self.result,
-                "sentence": self.sentence,
-            }
-        )
-        return record
+        record = encode_fields(self)
+        return record | {
+            "now_solved": [task.id for task in self.now_solved],
+            "no_longer_solved": [task.id for task in self.no_longer_solved],
+            "scripted": record.pop("is_scripted"),
+            "result": self.result,
+            "sentence": self.sentence,
+        }
 
     def _flipped(self, sign: int) -> list[ComparedTask]:
         found = [task for task in self.tasks if task.is_flipped and sign * task.change > 0]

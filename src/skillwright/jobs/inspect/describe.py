@@ -58,8 +58,7 @@ from skillwright.evaluation import AlphaLedger, PairedGate, Terms, Verdict, task
 from skillwright.jobs.inspect.evidence import Evidence, files_of
 from skillwright.jobs.inspect.export_skills import about, name_of, teacher_of
 from skillwright.jobs.inspect.write_back import write_files
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run import MakeModel, make_splits
 from skillwright.models import HttpClient, ModelConfig, make_model
 
 ALPHA: Final = 0.05
@@ -224,9 +223,6 @@ def _evidence_of(folder: Path) -> Evidence | None:
         return None
 
 
-# Read the folder, its neighbors, and the requests.
-
-
 def _raw(file: Path) -> str:
     """Read a SKILL.md with its line ends.
 
@@ -361,9 +357,6 @@ def _halves(
     return read, held
 
 
-# Decide whether a request opens the skill.
-
-
 @dataclass(frozen=True, slots=True)
 class _Chooser:
     """Decides which requests open a skill among its rivals; without a model, by their words.
@@ -437,9 +430,6 @@ def _result(spec: EpisodeSpec, found: float | Failure) -> EpisodeResult:
     if isinstance(found, Failure):
         return EpisodeResult(spec, failure=found)
     return EpisodeResult(spec, reward=found)
-
-
-# Write candidates.
 
 
 def _of_words(old: Described, headings: Sequence[str], read: Sequence[Request]) -> Iterator[str]:

@@ -10,8 +10,7 @@ from skillwright.core import EpisodeResult, Message, RunError, Turn, Usage, did_
 from skillwright.core.jsonio import encode
 from skillwright.jobs.bank.distill import threshold_of
 from skillwright.jobs.kinds import Kind
-from skillwright.jobs.run.bank_source import work_folder
-from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.run import find_run, work_folder
 from skillwright.rollout.transcript import Line, split_thought, spoken
 from skillwright.runs import EpisodeSummary, RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

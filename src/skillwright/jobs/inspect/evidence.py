@@ -27,15 +27,7 @@ from skillwright.core import (
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord, decode, digest, dumps, text_digest
 from skillwright.core.seeds import derive_seed
 from skillwright.core.skill_file import SKILL_FILE
-from skillwright.evaluation import (
-    AlphaLedger,
-    Decision,
-    Gate,
-    Look,
-    ReleaseTest,
-    Terms,
-    Verdict,
-)
+from skillwright.evaluation import AlphaLedger, Decision, Gate, Look, ReleaseTest, Terms, Verdict
 
 FORMAT: Final = "skillwright.evidence"
 VERSION: Final = 1
@@ -400,9 +392,6 @@ def _place_of(text: str, files: Mapping[str, bytes]) -> tuple[str | None, tuple[
             if "\n".join(lines[at : at + len(wanted)]).strip() == text:
                 return path, (at + 1, at + len(wanted))
     return None, None
-
-
-# Judge the stored scores again.
 
 
 def method_of(settings: Mapping[str, Any], terms: Terms) -> Method:

@@ -39,8 +39,7 @@ from skillwright.bank.triggers import (
     plain_prose,
     trigger_test,
 )
-from skillwright.config.load import load_config
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, load_config
 from skillwright.core import (
     BankSkill,
     ModelError,
@@ -72,7 +71,7 @@ from skillwright.jobs.run.bank_source import (
     work_folder,
 )
 from skillwright.jobs.run.launch import read_initial_skill
-from skillwright.jobs.run.models import MakeModel
+from skillwright.jobs.run.resources import MakeModel
 from skillwright.jobs.run.tasks import make_splits
 from skillwright.jobs.text.state import restore
 from skillwright.models import HttpClient, ModelConfig, make_model

@@ -177,9 +177,6 @@ def _document(found: Any, choose: _Chooser) -> ForeignResults:
     )
 
 
-# Tables.
-
-
 def _split(found: Mapping[str, Any], choose: _Chooser) -> list[dict[str, Any]]:
     names = list(map(str, found["columns"]))
     for number, row in enumerate(found["data"], start=1):
@@ -322,9 +319,6 @@ def usage_of(into: float | None, out: float | None, cost: float | None) -> Usage
     return Usage(
         calls=1, input_tokens=round(into or 0), output_tokens=round(out or 0), cost_usd=cost
     )
-
-
-# Formats with names of their own.
 
 
 def _inspect(log: Mapping[str, Any], choose: _Chooser) -> ForeignResults:

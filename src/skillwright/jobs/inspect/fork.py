@@ -19,9 +19,8 @@ from skillwright.jobs.inspect.episodes import (
 )
 from skillwright.jobs.inspect.replay import NotReplayed, Stage
 from skillwright.jobs.run.launch import refuse_redacted
-from skillwright.jobs.text.evaluate import EvalPlan
+from skillwright.jobs.text import EvalPlan, Run, start_run
 from skillwright.jobs.text.fork import FORKED, RECORDED, Fork, split_of
-from skillwright.jobs.text.launch import Run, start_run
 from skillwright.rollout.loop_thread import LoopThread
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME, STORE_NAME

@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from skillwright.config.load import dump_config, is_rl_config, load_config
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, dump_config, is_rl_config, load_config
 from skillwright.core import ConfigError, RunError, StepDuel, Usage
 from skillwright.core.concurrency import together
-from skillwright.core.jsonio import digest
+from skillwright.core.jsonio import digest, encode_fields
 from skillwright.evaluation import AlphaLedger, BoundedGain, Draws, Verdict, bound_gain
 from skillwright.jobs.inspect.ablate import MARGIN, Meter
+from skillwright.jobs.run import Callback, MakeModel, RunStarted, StageStarted
 from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.launch import find_run, known_secrets, make_run, reopen
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.progress import Callback, RunStarted, StageStarted
 from skillwright.jobs.run.resume import TASKS, refuse_other_tasks
+from skillwright.jobs.text import EpochRecord, Run, StepRecord, restore
 from skillwright.jobs.text.gate import first_draw
-from skillwright.jobs.text.launch import Run
-from skillwright.jobs.text.state import EpochRecord, StepRecord, restore
 from skillwright.jobs.text.wiring import RunParts, assemble_session
 from skillwright.models import make_model
 from skillwright.runs import RunStore
@@ -164,15 +161,9 @@ class LessonReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as a JSON object."""
-        return {
-            "target": self.target,
-            "trained_with": self.trained_with,
-            "lessons": [one.to_dict() for one in self.lessons],
-            "alpha": self.alpha,
-            "folder": str(self.folder),
-            "rollouts": self.rollouts,
-            "cost_usd": self.usage.cost_usd,
-        }
+        record = encode_fields(self)
+        del record["usage"]
+        return record | {"folder": str(self.folder), "cost_usd": self.usage.cost_usd}
 
 
 async def play_lessons(
@@ -254,7 +245,6 @@ def _opened(config: RunConfig, root: Path, source: RunStore) -> Run:
         return Run(config=config, folder=folder, store=store)
 
     def first(path: Path, store: RunStore) -> dict[str, Any]:
-        del path
         for one in source.skills():
             text = source.skill(one.version)
             store.add_skill_version(text, parent=one.parent, origin=one.origin, step=one.step)

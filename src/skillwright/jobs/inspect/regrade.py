@@ -13,8 +13,7 @@ from skillwright.core import EpisodeResult, Trajectory
 from skillwright.core.jsonio import JsonRecord
 from skillwright.evaluation import Score
 from skillwright.jobs.inspect.replay import NotReplayed, Stage
-from skillwright.jobs.run.launch import find_run
-from skillwright.jobs.run.resume import REGRADED
+from skillwright.jobs.run import REGRADED, find_run
 from skillwright.jobs.run.tasks import environment_of
 from skillwright.rollout.loop_thread import LoopThread
 from skillwright.rollout.playback import Difference

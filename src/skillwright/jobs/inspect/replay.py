@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from skillwright.config import RlConfig, RunConfig, is_rl_config, load_config, load_rl_config
 from skillwright.config.env import EnvSection
-from skillwright.config.load import is_rl_config, load_config, load_rl_config
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.core import EpisodeResult, RunError, UsageError
 from skillwright.core.jsonio import JsonRecord
 from skillwright.core.secrets import REDACTED
 from skillwright.jobs.bank.distill import BASE
 from skillwright.jobs.inspect.episodes import find_episode, find_folder
-from skillwright.jobs.run.engine import env_identity, make_env
+from skillwright.jobs.run.bench import env_identity, make_env
 from skillwright.jobs.run.tasks import is_adapter
 from skillwright.rollout import Limits, MakeEnv, PromptStyle, episode_key
 from skillwright.rollout.loop_thread import LoopThread

@@ -19,11 +19,7 @@ import yaml
 from markdown_it import MarkdownIt
 from yaml import MappingNode, Node, ScalarNode
 
-from skillwright.bank.formats.agent_skills import (
-    LONGEST_FRONTMATTER,
-    NAME_LIMIT,
-    split_frontmatter,
-)
+from skillwright.bank.formats.agent_skills import LONGEST_FRONTMATTER, NAME_LIMIT, split_frontmatter
 from skillwright.bank.triggers import DESCRIPTION_LIMIT
 from skillwright.core import DataError
 from skillwright.core.fence import hidden_at

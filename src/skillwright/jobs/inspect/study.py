@@ -28,10 +28,8 @@ from skillwright.core.jsonio import dumps, read_text, write_text
 from skillwright.evaluation import Interval, mean_interval
 from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
 from skillwright.jobs.kinds import STUDY_NAME
+from skillwright.jobs.run import Callback, MakeModel, refuse_all_but_budget
 from skillwright.jobs.run.launch import LATEST, MakeReport, find_run, has_runs
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resume import refuse_all_but_budget
 from skillwright.jobs.text.launch import open_run, run_training, start_run
 from skillwright.models import make_model
 from skillwright.runs import RunFolder, list_runs, unused_name
@@ -301,10 +299,7 @@ class StudySummary:
 
 
 async def run_study(
-    study: Study,
-    watch: Watch,
-    make: MakeModel = make_model,
-    make_report: MakeReport | None = None,
+    study: Study, watch: Watch, make: MakeModel = make_model, make_report: MakeReport | None = None
 ) -> StudySummary:
     """Train every seed that is not finished, one after another, and summarize.
 

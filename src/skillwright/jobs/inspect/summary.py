@@ -5,26 +5,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from skillwright.config import RlConfig, RunConfig, mode_of
 from skillwright.config.load import look_at_config
-from skillwright.config.readers import mode_of
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.core import SkillwrightError, Usage
 from skillwright.core.jsonio import encode
 from skillwright.jobs.kinds import CHECK, CHECKED, EVALUATED, RL, SERVE
 from skillwright.jobs.listing import ListedRun
-from skillwright.jobs.run.launch import find_run
+from skillwright.jobs.run import TurnEnds, find_run
 from skillwright.jobs.run.resume import why_stopped
-from skillwright.jobs.run.turn_ends import TurnEnds
-from skillwright.jobs.text.check import CheckReport
-from skillwright.jobs.text.evaluate import EvalReport
+from skillwright.jobs.text import CheckReport, EvalReport, Run, TrainState, read_plan, restore
 from skillwright.jobs.text.fork import Fork
-from skillwright.jobs.text.launch import Run, read_plan
-from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.weights.state import RlState
 from skillwright.jobs.weights.state import restore as restore_rl
 from skillwright.runs import RunFolder, RunStore, list_runs
 from skillwright.runs.folder import CONFIG_NAME
+
+_LISTED = (
+    *("name", "job", "started", "result", "stopped", "episodes", "failures", "usage"),
+    *("turns", "evaluation", "check", "fork", "rl"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +65,10 @@ class RunSummary(ListedRun):
         state = self.state
         record: dict[str, Any] = encode(
             {
-                "name": self.name,
+                **{name: getattr(self, name) for name in _LISTED},
                 "path": str(self.path),
-                "job": self.job,
-                "started": self.started,
                 "finished": self.is_finished,
-                "result": self.result,
-                "stopped": self.stopped,
                 "scripted": self.is_scripted,
-                "episodes": self.episodes,
-                "failures": self.failures,
-                "usage": self.usage,
                 "steps": state.steps if state else [],
                 "epochs": state.epochs if state else [],
                 "ran_out_of_patience": state.ran_out_of_patience if state else False,
@@ -91,11 +83,6 @@ class RunSummary(ListedRun):
                 "test": state and state.report,
                 "confirmation": state and state.confirmation,
                 "mode": self.mode_facts,
-                "turns": self.turns,
-                "evaluation": self.evaluation,
-                "check": self.check,
-                "fork": self.fork,
-                "rl": self.rl,
             }
         )
         return record

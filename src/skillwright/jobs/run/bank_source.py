@@ -252,9 +252,7 @@ def keep_bank(config: RunConfig, folder: Path) -> dict[str, Any]:
         return {}
     bank = read_injected_bank(config.skill.bank)
     save_bank(bank, folder / KEPT_BANK)
-    return {
-        "bank": {"from": config.skill.bank, "version": bank.version, "digest": bank.digest},
-    }
+    return {"bank": {"from": config.skill.bank, "version": bank.version, "digest": bank.digest}}
 
 
 def injected_lines(store: RunStore) -> tuple[str, ...]:

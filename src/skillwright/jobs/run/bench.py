@@ -1,14 +1,16 @@
 """The protocol `Bench`, by which a run plays episodes, and the bench of text environments."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, cast
 
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
+from skillwright.config import RlConfig, RunConfig
+from skillwright.config.env import EnvSection
 from skillwright.core import (
+    Agent,
     ChatModel,
     EpisodeResult,
     EpisodeSpec,
@@ -24,15 +26,25 @@ from skillwright.datasets import BatchSpec, Splits, plan_epoch
 from skillwright.datasets.clusters import clusters_of
 from skillwright.datasets.memorized import memorized, memorized_line
 from skillwright.datasets.split import SealedTasks, tasks_digest
+from skillwright.envs import EnvSpec, TextEnv, spec
 from skillwright.evaluation import Draws, SkillDuel, Terms
 from skillwright.jobs.run.bank_source import InjectedBank
-from skillwright.jobs.run.engine import make_engine
 from skillwright.jobs.run.memory import EngineEvents, StoredEpisodes
-from skillwright.jobs.run.money import Budget
 from skillwright.jobs.run.progress import Callback, StageStarted
-from skillwright.jobs.run.tasks import make_splits
+from skillwright.jobs.run.resources import Resources
+from skillwright.jobs.run.tasks import environment_of, make_splits
 from skillwright.models import agent_of
-from skillwright.rollout import Engine, refuse_no_score
+from skillwright.rollout import (
+    Engine,
+    EpisodeRecorder,
+    Limits,
+    LocalEngine,
+    MakeEnv,
+    PromptStyle,
+    refuse_no_score,
+)
+from skillwright.rollout.engine import Permit
+from skillwright.rollout.player import Mode
 from skillwright.runs import RunFolder, RunStore
 from skillwright.textopt import (
     Comparison,
@@ -78,16 +90,13 @@ class Bench(Protocol):
     @property
     def target_identity(self) -> str:
         """Identity of the agent, for display."""
-        ...
 
     def bind(self, optimizer: Optimizer, settings: StepSettings) -> None:
         """Receive the optimizer and its settings, before a training plays."""
-        ...
 
     @property
     def sizes(self) -> Sizes:
         """The sizes of the splits."""
-        ...
 
     @property
     def plays_whole(self) -> bool:
@@ -99,16 +108,13 @@ class Bench(Protocol):
 
         ``{"train": {"tasks": 12, "sha256": "..."}, ...}``: all have ``tasks``.
         """
-        ...
 
     @property
     def clusters(self) -> Mapping[str, str]:
         """The cluster of each val task that says nearly the same as another one, by id."""
-        ...
 
     def memorized(self, skill: str, initial: str) -> str:
         """Return a sentence on train and val tasks whose answers a skill holds, or ""."""
-        ...
 
     async def batches(self, epoch: int, count: int, size: int) -> list[BatchSpec]:
         """Plan an epoch.
@@ -122,7 +128,6 @@ class Bench(Protocol):
             ``count`` micro-batches, equal at every call. The seed of each is the run's seed +
             epoch * 1000 + index + 1, unless an adapter plans.
         """
-        ...
 
     async def train_on(
         self, batch: BatchSpec, skill: str, place: StepRef, index: int
@@ -135,7 +140,6 @@ class Bench(Protocol):
             place: The step.
             index: Number of the micro-batch in the step, from 0.
         """
-        ...
 
     async def measure(
         self, skill: str, split: SplitName, draw: int = 0, *, phase: str
@@ -151,14 +155,12 @@ class Bench(Protocol):
         Returns:
             A result per task, in the split's order.
         """
-        ...
 
     def duel(self, incumbent: str, candidate: str, draws: Draws) -> StepDuel:
         """Return a duel of two skills on val, for a gate.
 
         Equal texts and draws are played once, also in several duels.
         """
-        ...
 
     async def compare(self, previous: str, skill: str, epoch: int) -> Comparison:
         """Play train tasks with the skills of the previous and of this epoch.
@@ -171,7 +173,6 @@ class Bench(Protocol):
         Returns:
             The pairs.
         """
-        ...
 
     async def open_test(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
         """Open the sealed test split, once, and play it with all skills concurrently.
@@ -182,17 +183,12 @@ class Bench(Protocol):
         Returns:
             By name, a result per task, in the split's order.
         """
-        ...
 
     async def confirm(self, skills: Mapping[str, str]) -> dict[str, list[EpisodeResult]]:
         """Play the confirmation tasks, which no gate has seen; arguments and results as above.
 
         Empty without confirmation tasks.
         """
-        ...
-
-
-# The bench of our own environments.
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +260,6 @@ class TextBench:
         self, batch: BatchSpec, skill: str, place: StepRef, index: int
     ) -> TrainRollouts:
         """Play a micro-batch for analysts to read."""
-        del index
         step, epoch = place
         tasks = cast("Sequence[Task]", batch.payload)
         specs = [
@@ -376,34 +371,34 @@ def _sealed(tasks: SealedTasks) -> dict[str, int | str]:
     return {"tasks": len(tasks), "content": tasks.sha256}
 
 
+@contextmanager
 def text_bench(
     config: RunConfig,
     store: RunStore,
-    seen: EngineEvents,
+    parts: Resources,
     target: ChatModel,
-    budget: Budget,
-    bank: InjectedBank | None,
-    earlier: Sequence[RunStore] = (),
-) -> TextBench:
-    """Return the bench of our own environments."""
+    bank: InjectedBank | None = None,
+) -> Iterator[TextBench]:
+    """Open the bench of our own environments, with the episodes of ``rollout.reuse``."""
     agent = agent_of(target)
     settle = bank.ledger.settle if bank else lambda: None
-    recorder = StoredEpisodes(store, agent.identity, settle, earlier)
-    engine = make_engine(config, agent, recorder, seen, budget.permit)
     pairs = Longitudinal(
         wanted=config.optimizer.slow_update_samples,
         policy=PairPolicy(config.optimizer.longitudinal_pair_policy),
         success_threshold=shown_success(config),
     )
-    return TextBench(
-        engine,
-        make_splits(config),
-        config.run.seed,
-        pairs,
-        seen.callback,
-        target.identity,
-        bank.tell if bank else PlainSkill,
-    )
+    with reused(config) as earlier:
+        recorder = StoredEpisodes(store, agent.identity, settle, earlier)
+        engine = make_engine(config, agent, recorder, parts.seen, parts.budget.permit)
+        yield TextBench(
+            parts.placement.place(engine, config.models.target),
+            make_splits(config),
+            config.run.seed,
+            pairs,
+            parts.seen.callback,
+            target.identity,
+            bank.tell if bank else PlainSkill,
+        )
 
 
 @contextmanager
@@ -426,3 +421,69 @@ def shown_success(config: RunConfig) -> float:
 def terms_of(config: RunConfig | RlConfig, clusters: Mapping[str, str] | None = None) -> Terms:
     """Return the terms of a run for its gate, with the clusters of its val tasks."""
     return Terms(config.env.success_threshold, config.run.seed, clusters=clusters or {})
+
+
+def make_engine(
+    config: RunConfig | RlConfig,
+    agent: Agent,
+    recorder: EpisodeRecorder | None,
+    seen: EngineEvents,
+    permit: Permit = nullcontext,
+    *,
+    mode: Mode = "free",
+    max_turns: int | None = None,
+) -> LocalEngine:
+    """Return the engine in which an agent plays the configured environment."""
+    rollout = config.rollout
+    return LocalEngine(
+        agent,
+        make_env(config.env),
+        limits=Limits.of(rollout, max_turns=max_turns or config.env.max_turns),
+        prompt=PromptStyle(history_turns=rollout.history_turns),
+        recorder=recorder,
+        mode=mode,
+        env_identity=env_identity(config.env),
+        observer=seen,
+        permit=permit,
+    )
+
+
+class _Builds:
+    """Builds environments; an unpickled copy imports the class on first use."""
+
+    def __init__(self, spec: EnvSpec, settings: object | None) -> None:
+        self._spec = spec
+        self._settings = settings
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Builds, (self._spec, self._settings)
+
+    @cached_property
+    def found(self) -> type[TextEnv]:
+        """The environment's class."""
+        return self._spec.load()
+
+    def __call__(self, task: Task) -> TextEnv:
+        return self.found(env_config=self._settings, extras=dict(task.extras))
+
+
+def make_env(env: EnvSection) -> MakeEnv:
+    """Return a function that builds the environment of a task."""
+    builds = _Builds(replace(spec(env.name), env_config=None), _env_config(env))
+    _ = builds.found  # raise an error for a missing class early
+    return builds
+
+
+def env_identity(env: EnvSection) -> dict[str, Any]:
+    """Return the facts that identify an environment's episodes for reuse."""
+    version = spec(env.name).load().version
+    return {
+        "config": _env_config(env),
+        "version": version,
+        **environment_of(env).identity(env.config),
+    }
+
+
+def _env_config(env: EnvSection) -> object | None:
+    """Return the configured settings of an environment, or else the registered ones."""
+    return env.config or spec(env.name).env_config

@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from skillwright.config import RlConfig, RunConfig
 from skillwright.config.env import EnvSection
-from skillwright.config.rl import RlConfig
-from skillwright.config.run import RunConfig
 from skillwright.core import Task, Usage
 from skillwright.core.jsonio import dumps
 from skillwright.envs.drive import native_tools, open_env
 from skillwright.jobs.run.money import PricedModel
 from skillwright.jobs.run.preflight import build_first
-from skillwright.jobs.run.tasks import (
-    environment_of,
-)
+from skillwright.jobs.run.tasks import environment_of
 from skillwright.models.http.wire import cost_usd
 from skillwright.rollout import PromptStyle, render
 

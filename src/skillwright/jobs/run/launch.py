@@ -12,14 +12,7 @@ from typing import Any, Final, Literal, Self
 
 from skillwright.config.env import EnvSection
 from skillwright.config.run import RunConfig
-from skillwright.core import (
-    ConfigError,
-    Purpose,
-    RunError,
-    SkillwrightError,
-    Usage,
-    did_you_mean,
-)
+from skillwright.core import ConfigError, Purpose, RunError, SkillwrightError, Usage, did_you_mean
 from skillwright.core.chat import INTERRUPTED
 from skillwright.core.jsonio import dumps, read_text
 from skillwright.core.secrets import REDACTED, environment_secrets, secrets_in
@@ -33,9 +26,7 @@ from skillwright.jobs.run.resume import (
     settings_facts,
 )
 from skillwright.jobs.run.tasks import side_models
-from skillwright.models import (
-    ModelConfig,
-)
+from skillwright.models import ModelConfig
 from skillwright.runs import Redactor, RunFolder, RunStore, list_runs, provenance, unused_name
 from skillwright.runs.folder import CONFIG_NAME, LOCK_NAME, STORE_NAME
 

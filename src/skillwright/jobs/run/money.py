@@ -26,9 +26,7 @@ from skillwright.core import ConfigError, Usage
 from skillwright.core.errors import BudgetSpent as BudgetSpent
 from skillwright.jobs.run.resume import seconds_worked
 from skillwright.jobs.run.tasks import is_adapter, side_models
-from skillwright.models import (
-    ModelConfig,
-)
+from skillwright.models import ModelConfig
 from skillwright.models.prices import Prices, list_prices
 from skillwright.runs import RunStore
 from skillwright.runs.calls import Bill

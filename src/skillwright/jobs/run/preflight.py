@@ -30,20 +30,10 @@ from skillwright.datasets.clusters import clusters_of
 from skillwright.envs import TextEnv, specs
 from skillwright.envs.drive import native_tools
 from skillwright.jobs.run.bank_source import check_bank
-from skillwright.jobs.run.bench import Sizes
-from skillwright.jobs.run.engine import make_env
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.tasks import (
-    make_splits,
-    side_models,
-    tasks_to_look_at,
-)
-from skillwright.models import (
-    EndpointFault,
-    HttpClient,
-    ModelConfig,
-    make_model,
-)
+from skillwright.jobs.run.bench import Sizes, make_env
+from skillwright.jobs.run.resources import MakeModel
+from skillwright.jobs.run.tasks import make_splits, side_models, tasks_to_look_at
+from skillwright.models import EndpointFault, HttpClient, ModelConfig, make_model
 from skillwright.rollout.episode import why_no_tools
 from skillwright.runs import RunFolder
 from skillwright.version import __version__
@@ -128,11 +118,7 @@ def build_first(env: EnvSection, task: Task) -> TextEnv:
 
 
 async def ask_if_ready(
-    llm: ModelConfig,
-    client: HttpClient,
-    make: MakeModel = make_model,
-    *,
-    tools: Tools = (),
+    llm: ModelConfig, client: HttpClient, make: MakeModel = make_model, *, tools: Tools = ()
 ) -> str:
     """Ask a model whether it answers; a scripted model always does.
 

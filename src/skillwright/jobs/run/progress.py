@@ -164,7 +164,6 @@ class Callback(Protocol):
 
     def on_event(self, event: Event) -> None:
         """Take note of an event; must not block."""
-        ...
 
 
 class NullCallback:

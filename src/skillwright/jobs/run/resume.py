@@ -24,7 +24,6 @@ class Rebuilt(Protocol):
 
     def after(self, kind: str, payload: dict[str, Any]) -> Self:
         """Return the state after one more event; events of other kinds change nothing."""
-        ...
 
 
 StateT = TypeVar("StateT", bound=Rebuilt)
@@ -42,9 +41,6 @@ def write_down(store: RunStore, state: StateT, kind: str, payload: Mapping[str, 
     with store.transaction(durable=True):
         position = store.append_event(kind, payload)
     return rebuild(state, store.events(after=position - 1))
-
-
-# The sessions of a run, and their time.
 
 
 SESSION = "session"

@@ -167,9 +167,6 @@ def _task(env: str, split: str, item: dict[str, Any]) -> Task:
     )
 
 
-# The adapter class of a configuration.
-
-
 _log = logging.getLogger(__name__)
 
 

@@ -28,6 +28,7 @@ from skillwright.core.clock import steady_time
 from skillwright.core.jsonio import dumps, read_text, text_digest, write_text
 from skillwright.core.secrets import Redactor
 from skillwright.evaluation import Score, Verdict
+from skillwright.jobs.run.launch import session
 from skillwright.jobs.run.memory import consumed
 from skillwright.jobs.run.money import BudgetSpent
 from skillwright.jobs.run.progress import (
@@ -63,9 +64,6 @@ WAIT_S: Final = 20.0
 _STOPPED_S: Final = 5.0  # after Ctrl-C
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]+")
-
-
-# What is sent.
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +201,7 @@ class Measures:
             **self.used(),
             **self.faults(),
         }
-        return [
-            numbers("step", event.step, values),
-            *self._texts("", event),
-        ]
+        return [numbers("step", event.step, values), *self._texts("", event)]
 
     def _epoch(self, event: EpochEnded) -> list[Update]:
         measured = verdict_values(event.verdict)
@@ -281,9 +276,6 @@ def score_values(score: Score, prefix: str) -> dict[str, float | None]:
         "failures": score.failures,
     }
     return {f"{prefix}/{name}": value for name, value in values.items()}
-
-
-# Who sends it.
 
 
 class Sender:
@@ -412,7 +404,6 @@ class Watcher(Protocol):
 
     def on_event(self, event: Any) -> None:
         """Take note of an event; must not block."""
-        ...
 
 
 class Tracking:
@@ -444,7 +435,7 @@ class Tracking:
 
 
 @asynccontextmanager
-async def tracked(
+async def tracked_session(
     names: Sequence[str],
     store: RunStore,
     measures: Callable[[TrackedRun], Measures],
@@ -454,7 +445,7 @@ async def tracked(
     past: Callable[[], Iterable[object]] = lambda: (),
     make_report: Callable[[Path], str] | None = None,
 ) -> AsyncIterator[Watcher]:
-    """Have trackers follow a session of a run.
+    """Record a session of a run, and have trackers follow it.
 
     Args:
         names: Names of the trackers.
@@ -468,30 +459,31 @@ async def tracked(
     Raises:
         ConfigError: A tracker's library is not installed.
     """
-    if not names:
-        yield shown
-        return
-    refuse_missing_trackers(names)
-    redactor = Redactor(secrets())
-    run = tracked_run(store, redactor)
-    said = measures(run)
-    chosen = dict.fromkeys(names)
-    senders = [Sender(name, make_tracker(name), run, redactor.clean) for name in chosen]
-    tracking = Tracking(shown, said, senders)
-    tracking.send(lambda: [update for event in past() for update in said.of(event)])
-    status: Status = "failed"
-    try:
-        yield tracking
-        status = "finished"
-    except (asyncio.CancelledError, KeyboardInterrupt, BudgetSpent):
-        status = "stopped"
-        raise
-    finally:
-        if status == "finished":
-            tracking.send(lambda: [said.at_end()])
-            if make_report is not None:
-                tracking.send(lambda: [_report(said, make_report(store.folder))])
-        await asyncio.to_thread(_close, senders, status)
+    with session(store):
+        if not names:
+            yield shown
+            return
+        refuse_missing_trackers(names)
+        redactor = Redactor(secrets())
+        run = tracked_run(store, redactor)
+        said = measures(run)
+        chosen = dict.fromkeys(names)
+        senders = [Sender(name, make_tracker(name), run, redactor.clean) for name in chosen]
+        tracking = Tracking(shown, said, senders)
+        tracking.send(lambda: [update for event in past() for update in said.of(event)])
+        status: Status = "failed"
+        try:
+            yield tracking
+            status = "finished"
+        except (asyncio.CancelledError, KeyboardInterrupt, BudgetSpent):
+            status = "stopped"
+            raise
+        finally:
+            if status == "finished":
+                tracking.send(lambda: [said.at_end()])
+                if make_report is not None:
+                    tracking.send(lambda: [_report(said, make_report(store.folder))])
+            await asyncio.to_thread(_close, senders, status)
 
 
 def _report(said: Measures, page: str) -> Words:

@@ -171,9 +171,7 @@ class Cause:
 
 
 def top_causes(
-    store: RunStore,
-    threshold: float,
-    is_meant: Callable[[EpisodeSummary], bool] = lambda one: True,
+    store: RunStore, threshold: float, is_meant: Callable[[EpisodeSummary], bool] = lambda one: True
 ) -> list[Cause]:
     """Group the episodes that did not succeed by task type and ending, the most frequent first.
 

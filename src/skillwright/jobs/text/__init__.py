@@ -7,10 +7,8 @@ from skillwright.jobs.text.adapters.models import flat_settings as flat_settings
 from skillwright.jobs.text.adapters.play import AdapterMemory as AdapterMemory
 from skillwright.jobs.text.adapters.play import trajectory_of as trajectory_of
 from skillwright.jobs.text.adapters.rollouts import AdapterPlanner as AdapterPlanner
-from skillwright.jobs.text.check import CheckedTask as CheckedTask
 from skillwright.jobs.text.check import CheckPlan as CheckPlan
 from skillwright.jobs.text.check import CheckReport as CheckReport
-from skillwright.jobs.text.check import SideCost as SideCost
 from skillwright.jobs.text.check import read_check as read_check
 from skillwright.jobs.text.check import run_check as run_check
 from skillwright.jobs.text.check import start_check as start_check
@@ -22,13 +20,13 @@ from skillwright.jobs.text.evaluate import EvalPlan as EvalPlan
 from skillwright.jobs.text.evaluate import EvalReport as EvalReport
 from skillwright.jobs.text.evaluate import evaluate as evaluate
 from skillwright.jobs.text.evaluate import usual_trials as usual_trials
-from skillwright.jobs.text.fork import Fork as Fork
 from skillwright.jobs.text.gate import placebo_text as placebo_text
 from skillwright.jobs.text.history import decision_lines as decision_lines
 from skillwright.jobs.text.history import decision_text as decision_text
 from skillwright.jobs.text.history import past_events as past_events
 from skillwright.jobs.text.history import release_lines as release_lines
 from skillwright.jobs.text.launch import Run as Run
+from skillwright.jobs.text.launch import begin_run as begin_run
 from skillwright.jobs.text.launch import has_scripted_models as has_scripted_models
 from skillwright.jobs.text.launch import open_run as open_run
 from skillwright.jobs.text.launch import read_plan as read_plan

@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Self
 
-from skillwright.config.load import dump_config
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, dump_config
 from skillwright.core import Duel, EpisodeResult, Pair, Usage, skill_hash
 from skillwright.core.jsonio import JsonRecord, decode
 from skillwright.datasets.clusters import clusters_of
@@ -20,8 +19,8 @@ from skillwright.jobs.kinds import CHECK, CHECKED, MADE
 from skillwright.jobs.run.bank_source import keep_bank
 from skillwright.jobs.run.bench import Bench, SplitName, TextBench, terms_of
 from skillwright.jobs.run.launch import known_secrets, make_run, session
-from skillwright.jobs.run.models import MakeModel
 from skillwright.jobs.run.progress import Callback, RunStarted, StageStarted
+from skillwright.jobs.run.resources import MakeModel
 from skillwright.jobs.run.resume import refuse_other_tasks
 from skillwright.jobs.run.tasks import refuse_unasked_data
 from skillwright.jobs.run.turn_ends import TurnEnds

@@ -11,13 +11,7 @@ from skillwright.core.concurrency import together
 from skillwright.core.jsonio import decode, encode_fields
 from skillwright.envs.table.scorers import Assertions
 from skillwright.envs.table.settings import read_settings
-from skillwright.evaluation import (
-    Interval,
-    Score,
-    ScoreTable,
-    pass_hat_k,
-    pass_hat_k_interval,
-)
+from skillwright.evaluation import Interval, Score, ScoreTable, pass_hat_k, pass_hat_k_interval
 from skillwright.jobs.kinds import EVALUATED
 from skillwright.jobs.run.bank_source import injected_lines
 from skillwright.jobs.run.bench import SplitName

@@ -1,18 +1,18 @@
 """Begin, open and play a training or an evaluation of a skill document."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from skillwright.config import RunConfig, mode_of
 from skillwright.config.load import dump_config, load_config, look_at_config
-from skillwright.config.readers import mode_of
-from skillwright.config.run import RunConfig
 from skillwright.core import ConfigError, EpisodeResult
 from skillwright.core.jsonio import decode
 from skillwright.jobs.kinds import EVALUATED, MADE
 from skillwright.jobs.listing import made_facts
+from skillwright.jobs.run import Callback, MakeModel, refuse_all_but_budget
 from skillwright.jobs.run.bank_source import keep_bank
 from skillwright.jobs.run.launch import (
     MakeReport,
@@ -21,21 +21,17 @@ from skillwright.jobs.run.launch import (
     keep_skill_file,
     known_secrets,
     make_run,
+    read_initial_skill,
     refuse_redacted,
     refuse_unreadable,
     reopen,
-    session,
-)
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resume import (
-    refuse_all_but_budget,
 )
 from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
-from skillwright.jobs.run.tracking import Measures, Watcher, tracked
+from skillwright.jobs.run.tracking import Measures, Watcher, tracked_session
 from skillwright.jobs.text.evaluate import EvalPlan, EvalReport, evaluate
 from skillwright.jobs.text.fork import RECORDED
 from skillwright.jobs.text.history import past_events
+from skillwright.jobs.text.preflight import preflight
 from skillwright.jobs.text.repeats import share_of_repeat
 from skillwright.jobs.text.state import TrainState, restore
 from skillwright.jobs.text.train import (
@@ -46,10 +42,8 @@ from skillwright.jobs.text.train import (
     train,
     why_not_again,
 )
-from skillwright.jobs.text.wiring import TrainParts, assemble, assemble_session
-from skillwright.models import (
-    make_model,
-)
+from skillwright.jobs.text.wiring import assemble, assemble_session
+from skillwright.models import make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME
 
@@ -79,7 +73,10 @@ async def run_training(
     finished = finished_report(run.config, run.store, run.folder)
     if finished is not None:
         return finished
-    async with _training(run, callback, make, make_report) as parts:
+    async with (
+        _session(run, callback, make_report) as seen,
+        assemble(run.config, run.store, seen, make) as parts,
+    ):
         return await train(parts, run.folder)
 
 
@@ -93,7 +90,10 @@ async def run_proof(
     problem = why_not_again(restore(run.config, run.store))
     if problem:
         raise ConfigError(f"run {run.folder.name!r} has nothing to prove: {problem}")
-    async with _training(run, callback, make, make_report) as parts:
+    async with (
+        _session(run, callback, make_report) as seen,
+        assemble(run.config, run.store, seen, make) as parts,
+    ):
         return await prove(parts, run.folder)
 
 
@@ -105,12 +105,31 @@ async def run_evaluation(
     make_report: MakeReport | None = None,
 ) -> EvalReport:
     """Evaluate the run's skill; raises as `evaluate`."""
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
-        ):
-            return await evaluate(parts, run.folder, plan)
+    async with (
+        _session(run, callback, make_report) as seen,
+        assemble_session(run.config, run.store, seen, make, plan.fork) as parts,
+    ):
+        return await evaluate(parts, run.folder, plan)
+
+
+async def begin_run(
+    config: RunConfig, skill: str | None = None, plan: EvalPlan | None = None
+) -> Run:
+    """Check what a configuration names, and start a run of it; nothing is left after an error.
+
+    Args:
+        config: The run's configuration.
+        skill: The initial skill, or the one to evaluate; by default the configuration's.
+        plan: What an evaluation evaluates; ``None`` for a training.
+
+    Raises:
+        UsageError: Something that the configuration names is missing or wrong.
+        ModelError: A model does not answer, or refuses the key.
+        RunError: The folder cannot be made, or the disk is full.
+    """
+    text = read_initial_skill(config) if skill is None else skill
+    await preflight(config, plan)
+    return start_run(config, text, plan)
 
 
 def start_run(
@@ -198,24 +217,12 @@ def read_plan(store: RunStore, path: Path) -> EvalPlan | None:
     return decode(EvalPlan, facts) if facts["job"] == "eval" else None
 
 
-@asynccontextmanager
-async def _training(
-    run: Run, callback: Callback, make: MakeModel, make_report: MakeReport | None
-) -> AsyncIterator[TrainParts]:
-    with session(run.store):
-        async with (
-            _tracked(run, callback, make_report) as seen,
-            assemble(run.config, run.store, seen, make) as parts,
-        ):
-            yield parts
-
-
-def _tracked(
+def _session(
     run: Run, callback: Callback, make_report: MakeReport | None
 ) -> AbstractAsyncContextManager[Watcher]:
-    """Start the run's trackers, after the decisions of earlier sessions."""
+    """Record a session, and have the run's trackers follow it after earlier decisions."""
     played = len(run.store.events(EVALUATED))  # a resumed evaluation is scored again
-    return tracked(
+    return tracked_session(
         run.config.run.trackers,
         run.store,
         lambda named: Measures(named, run.store, played),

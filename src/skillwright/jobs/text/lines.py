@@ -21,13 +21,7 @@ from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.bench import TextBench, terms_of
 from skillwright.jobs.run.progress import StageStarted
 from skillwright.jobs.run.resume import write_down
-from skillwright.jobs.text.sections import (
-    HEADING,
-    ITEM,
-    Section,
-    split_document,
-    without_sections,
-)
+from skillwright.jobs.text.sections import HEADING, ITEM, Section, split_document, without_sections
 from skillwright.jobs.text.spending import (
     current_skill,
     line_draws,

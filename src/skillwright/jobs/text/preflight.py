@@ -4,16 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from skillwright.config.readers import mode_of
-from skillwright.config.run import RunConfig
-from skillwright.core import (
-    ConfigError,
-    SkillwrightError,
-)
+from skillwright.config import RunConfig, mode_of
+from skillwright.core import ConfigError, SkillwrightError
 from skillwright.core.waits import waiting
+from skillwright.jobs.run import read_initial_skill, refuse_unpriced
 from skillwright.jobs.run.bank_source import refuse_bank
-from skillwright.jobs.run.launch import read_initial_skill
-from skillwright.jobs.run.money import refuse_unpriced
 from skillwright.jobs.run.preflight import (
     Finding,
     Found,
@@ -23,17 +18,12 @@ from skillwright.jobs.run.preflight import (
     examine_models,
     look_at_environment,
 )
-from skillwright.jobs.run.tasks import (
-    is_adapter,
-    refuse_unasked_data,
-)
+from skillwright.jobs.run.tasks import is_adapter, refuse_unasked_data
 from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.text.adapters.bench import check_adapter
 from skillwright.jobs.text.evaluate import EvalPlan
 from skillwright.jobs.text.wiring import refuse_hopeless_gate
-from skillwright.models import (
-    ModelConfig,
-)
+from skillwright.models import ModelConfig
 from skillwright.runs import RunFolder
 
 
@@ -61,6 +51,7 @@ async def preflight(config: RunConfig, plan: EvalPlan | None = None) -> None:
 
 async def look_at_tasks(config: RunConfig, *, trains: bool = True) -> Found:
     """Build the environment, or the adapter, once, and count the tasks; no episode is played."""
+    refuse_unasked_data(config.env)
     if is_adapter(config.env):
         for path in config.rollout.reuse:
             RunFolder.look(Path(path))
@@ -106,7 +97,6 @@ async def _files(config: RunConfig) -> tuple[list[Finding], tuple[dict[str, Any]
     """Check skill and tasks; also return the native tools of the agent."""
     try:
         read_initial_skill(config)
-        refuse_unasked_data(config.env)
         sizes, tools, clusters = await look_at_tasks(config)
     except SkillwrightError as error:
         return [Finding("tasks and skill", Health.BAD, str(error))], ()

@@ -5,11 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from skillwright.runs import EditRecord, PatchRecord, Stage
-from skillwright.textopt import (
-    AnalystFault,
-    AppendixUpdate,
-    StepProposal,
-)
+from skillwright.textopt import AnalystFault, AppendixUpdate, StepProposal
 
 
 def patch_records(

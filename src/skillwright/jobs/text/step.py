@@ -14,10 +14,9 @@ from skillwright.core.seeds import derive_seed
 from skillwright.datasets import BatchSpec
 from skillwright.evaluation import ScoreTable
 from skillwright.jobs.kinds import Kind
+from skillwright.jobs.run import Scored, StageStarted, env_findings
 from skillwright.jobs.run.bench import StepRef, terms_of
-from skillwright.jobs.run.progress import Scored, StageStarted
 from skillwright.jobs.run.resume import write_down
-from skillwright.jobs.run.tasks import env_findings
 from skillwright.jobs.text.gate import Candidate, judge, stop_if_refused, store_candidate
 from skillwright.jobs.text.guard import stop_if_unusable
 from skillwright.jobs.text.history import step_decided

@@ -29,18 +29,10 @@ from skillwright.evaluation import (
     drift_line,
 )
 from skillwright.jobs.kinds import Kind
+from skillwright.jobs.run import Caveat, RunStarted, Scored, StepRef, budget_gaps, priced_models
 from skillwright.jobs.run.bank_source import injected_lines
-from skillwright.jobs.run.bench import StepRef
-from skillwright.jobs.run.money import budget_gaps, priced_models
-from skillwright.jobs.run.progress import Caveat, RunStarted, Scored
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
-from skillwright.jobs.text.gate import (
-    end_epoch,
-    judge_last,
-    open_sealed,
-    release,
-    run_release_test,
-)
+from skillwright.jobs.text.gate import end_epoch, judge_last, open_sealed, release, run_release_test
 from skillwright.jobs.text.repeats import share_of_repeat
 from skillwright.jobs.text.spending import can_update, next_move, step_read
 from skillwright.jobs.text.state import TrainState, restore

@@ -7,20 +7,10 @@ from dataclasses import dataclass
 from skillwright.config.run import RunConfig
 from skillwright.core import ChatModel, ConfigError, Sampling
 from skillwright.evaluation import Gate
+from skillwright.jobs.run import Budget, Callback, StoredCalls
 from skillwright.jobs.run.bank_source import injected_bank
-from skillwright.jobs.run.bench import (
-    Bench,
-    Sizes,
-    TextBench,
-    reused,
-    shown_success,
-    text_bench,
-)
-from skillwright.jobs.run.memory import StoredCalls
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.money import Budget
-from skillwright.jobs.run.progress import Callback
-from skillwright.jobs.run.resources import Resources, open_resources
+from skillwright.jobs.run.bench import Bench, Sizes, TextBench, shown_success, text_bench
+from skillwright.jobs.run.resources import MakeModel, Resources, open_resources
 from skillwright.jobs.run.tasks import is_adapter, refuse_untrainable
 from skillwright.jobs.text.adapters.bench import adapter_bench
 from skillwright.jobs.text.adapters.models import MakeRole
@@ -195,10 +185,11 @@ async def _bench(
         async with play as bench:
             yield bench
         return
-    with injected_bank(config, store) as bank, reused(config) as earlier:
-        target = model_of("target")
-        ours = text_bench(config, store, parts.seen, target, parts.budget, bank, earlier)
-        ours.engine = parts.placement.place(ours.engine, config.models.target)
+    target = model_of("target")
+    with (
+        injected_bank(config, store) as bank,
+        text_bench(config, store, parts, target, bank) as ours,
+    ):
         yield ours
 
 
@@ -230,7 +221,7 @@ def refuse_hopeless_gate(
 
 
 def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) -> int:
-    """Return the episodes that a training is expected to need, reused ones included.
+    """Return the episodes that a training is expected to need ones included.
 
     No candidate is counted as skipped, a gate with several looks by its average, and an epoch
     update without the episodes that it plays to find pairs of a kind.

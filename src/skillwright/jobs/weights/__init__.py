@@ -13,6 +13,7 @@ from skillwright.jobs.weights.injected import SometimesNothing as SometimesNothi
 from skillwright.jobs.weights.injected import TrajectorySource as TrajectorySource
 from skillwright.jobs.weights.injected import other_scopes as other_scopes
 from skillwright.jobs.weights.launch import RlRun as RlRun
+from skillwright.jobs.weights.launch import begin_rl as begin_rl
 from skillwright.jobs.weights.launch import coevolving as coevolving
 from skillwright.jobs.weights.launch import is_rl_run as is_rl_run
 from skillwright.jobs.weights.launch import open_rl as open_rl

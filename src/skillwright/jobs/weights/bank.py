@@ -25,11 +25,10 @@ from skillwright.config.rl import RlConfig, RlDistillSection
 from skillwright.core import ConfigError, EpisodeResult, PlainSkill, Task
 from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.bank_source import read_injected_bank
-from skillwright.jobs.run.bench import terms_of
-from skillwright.jobs.run.engine import make_env
+from skillwright.jobs.run.bench import make_env, terms_of
 from skillwright.jobs.run.evolution_round import EvolutionLoop, PlayedRound
-from skillwright.jobs.run.models import asked_anew
 from skillwright.jobs.run.progress import StageStarted
+from skillwright.jobs.run.resources import asked_anew
 from skillwright.jobs.run.resume import write_down
 from skillwright.jobs.weights.injected import TrajectorySource
 from skillwright.jobs.weights.starting_weights import released_bank
@@ -185,10 +184,7 @@ async def _distill(
 
 
 def _facts(
-    run: RlParts,
-    found: Distillation,
-    changes: Sequence[Add],
-    base: Sequence[EpisodeResult],
+    run: RlParts, found: Distillation, changes: Sequence[Add], base: Sequence[EpisodeResult]
 ) -> dict[str, Any]:
     report, threshold = found.report, run.config.env.success_threshold
     trajectories = {one.key: one.trajectory for one in base if one.reward is not None}

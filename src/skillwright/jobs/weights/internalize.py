@@ -16,14 +16,7 @@ from typing import Any
 from skillwright.bank import Bank
 from skillwright.config.load import load_rl_config
 from skillwright.config.rl import InternalizeSection, RlConfig, validated_rl
-from skillwright.core import (
-    BankSkill,
-    ConfigError,
-    EpisodeResult,
-    SkillSource,
-    Task,
-    did_you_mean,
-)
+from skillwright.core import BankSkill, ConfigError, EpisodeResult, SkillSource, Task, did_you_mean
 from skillwright.core.seeds import derive_seed
 from skillwright.evaluation import release_draws
 from skillwright.jobs.kinds import RlKind

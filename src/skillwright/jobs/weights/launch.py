@@ -6,10 +6,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillwright.config.load import dump_rl_config, is_rl_config, load_rl_config
-from skillwright.config.rl import RlConfig
+from skillwright.config import RlConfig, dump_rl_config, is_rl_config, load_rl_config
 from skillwright.core import ConfigError, RunError
+from skillwright.core.waits import waiting
 from skillwright.jobs.kinds import RL
+from skillwright.jobs.run import MakeModel, refuse_all_but_budget
 from skillwright.jobs.run.launch import (
     MakeReport,
     OpenRun,
@@ -18,11 +19,8 @@ from skillwright.jobs.run.launch import (
     refuse_unreadable,
     reopen,
     secrets_of,
-    session,
 )
-from skillwright.jobs.run.models import MakeModel
-from skillwright.jobs.run.resume import refuse_all_but_budget
-from skillwright.jobs.run.tracking import tracked
+from skillwright.jobs.run.tracking import tracked_session
 from skillwright.jobs.weights.state import RlCallback, RlReport, RlState, restore, selected
 from skillwright.jobs.weights.tracker_numbers import RlMeasures, past_events
 from skillwright.models import make_model
@@ -44,6 +42,47 @@ class RlRun(OpenRun):
         return restore(self.config, self.store)
 
 
+async def run_rl(
+    run: RlRun,
+    callback: RlCallback,
+    make: MakeModel = make_model,
+    maker: "PolicyMaker | None" = None,
+    make_report: MakeReport | None = None,
+) -> RlReport:
+    """Run the recipe from the beginning, or from where the run was left.
+
+    A finished run returns its report without requests or loading.
+
+    Args:
+        run: From `start_rl` or `open_rl`.
+        callback: Is called with every event.
+        make: Makes the models; a notebook or a test may hand in its own.
+        maker: Builds the policy; the configuration's, by default.
+        make_report: Writes the run's report, for its trackers.
+
+    Raises:
+        SkillwrightError: As `skillwright.jobs.weights.recipe.rl`.
+    """
+    state = run.state
+    if state.finished:
+        return RlReport(state, selected(run.config, state))
+    refuse_without_torch()
+    from skillwright.jobs.weights.recipe import rl
+    from skillwright.jobs.weights.wiring import rl_parts
+
+    follow = tracked_session(
+        run.config.run.trackers,
+        run.store,
+        lambda named: RlMeasures(named, run.store),
+        callback,
+        secrets=lambda: _secrets(run.config),
+        past=lambda: past_events(run.config, run.store),
+        make_report=make_report,
+    )
+    async with follow as seen, rl_parts(run.config, run.store, seen, make, maker) as parts:
+        return await rl(parts, run.folder)
+
+
 def refuse_without_torch() -> None:
     """Refuse to train a policy without torch, and name the command that installs it."""
     if find_spec("torch") is None:
@@ -51,6 +90,23 @@ def refuse_without_torch() -> None:
             "training a policy needs torch, which is not installed here. Run:  "
             "pip install 'skillwright[train]'"
         )
+
+
+async def begin_rl(config: RlConfig) -> tuple[RlRun, "PolicyMaker"]:
+    """Check what a configuration names, and start a run; also return what builds its policy.
+
+    Raises:
+        UsageError: Torch is not installed, or something in the configuration is missing or wrong.
+        ModelError: A model does not answer, or refuses the key.
+        RunError: The folder cannot be made, or the disk is full; nothing is left of it.
+    """
+    refuse_without_torch()
+    with waiting("loading torch", "tasks, bank and policy are looked at"):
+        # Imported here, because it imports torch.
+        from skillwright.jobs.weights.preflight import preflight_rl
+
+    maker = await preflight_rl(config)
+    return start_rl(config), maker
 
 
 def start_rl(config: RlConfig) -> RlRun:
@@ -135,51 +191,6 @@ def open_rl(run: str | Path, root: str | Path = "runs", overrides: Sequence[str]
     config = load_rl_config(path / CONFIG_NAME, overrides)
     folder, store = reopen(path, _secrets(config))
     return RlRun(config=config, folder=folder, store=store)
-
-
-async def run_rl(
-    run: RlRun,
-    callback: RlCallback,
-    make: MakeModel = make_model,
-    maker: "PolicyMaker | None" = None,
-    make_report: MakeReport | None = None,
-) -> RlReport:
-    """Run the recipe from the beginning, or from where the run was left.
-
-    A finished run returns its report without requests or loading.
-
-    Args:
-        run: From `start_rl` or `open_rl`.
-        callback: Is called with every event.
-        make: Makes the models; a notebook or a test may hand in its own.
-        maker: Builds the policy; the configuration's, by default.
-        make_report: Writes the run's report, for its trackers.
-
-    Raises:
-        SkillwrightError: As `skillwright.jobs.weights.recipe.rl`.
-    """
-    state = run.state
-    if state.finished:
-        return RlReport(state, selected(run.config, state))
-    refuse_without_torch()
-    from skillwright.jobs.weights.recipe import rl
-    from skillwright.jobs.weights.wiring import rl_parts
-
-    follow = tracked(
-        run.config.run.trackers,
-        run.store,
-        lambda named: RlMeasures(named, run.store),
-        callback,
-        secrets=lambda: _secrets(run.config),
-        past=lambda: past_events(run.config, run.store),
-        make_report=make_report,
-    )
-    with session(run.store):
-        async with (
-            follow as seen,
-            rl_parts(run.config, run.store, seen, make, maker) as parts,
-        ):
-            return await rl(parts, run.folder)
 
 
 def rl_has_scripted_models(config: RlConfig) -> bool:

@@ -424,9 +424,7 @@ _CHANGES: Final[dict[str, Callable[[Demand, Lengths], Demand]]] = {
     "policy.gradient_checkpointing=true": lambda one, _: replace(one, checkpointing=True),
     f"policy.micro_tokens={_FEW_TOKENS}": _fewer_tokens,
     f"rollout.max_concurrent={_FEW_ROWS}": lambda one, lengths: replace(
-        one,
-        sampled=min(one.sampled, _FEW_ROWS),
-        read=min(one.read, _FEW_ROWS * lengths.opening),
+        one, sampled=min(one.sampled, _FEW_ROWS), read=min(one.read, _FEW_ROWS * lengths.opening)
     ),
     "policy.optimizer=adamw8bit": lambda one, _: replace(one, lean=True),
     "grpo.kl_weight=0": lambda one, _: replace(one, reference=False),
@@ -436,12 +434,7 @@ _CHANGES: Final[dict[str, Callable[[Demand, Lengths], Demand]]] = {
 
 
 def _on(
-    machine: Machine,
-    shape: Shape,
-    config: RlConfig,
-    tasks: RlTasks,
-    lengths: Lengths,
-    work: Work,
+    machine: Machine, shape: Shape, config: RlConfig, tasks: RlTasks, lengths: Lengths, work: Work
 ) -> OnMachine:
     machine = _beside_engine(machine, config)
     demand = _demand(config, tasks, lengths, machine)

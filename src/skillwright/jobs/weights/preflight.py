@@ -7,8 +7,7 @@ from pathlib import Path
 from skillwright.config.rl import RlConfig
 from skillwright.core import ConfigError
 from skillwright.envs.drive import native_tools, open_env
-from skillwright.jobs.run.bank_source import opened_embedder
-from skillwright.jobs.run.money import priced_model, refuse_unheld
+from skillwright.jobs.run import opened_embedder, priced_model, refuse_unasked_data, refuse_unheld
 from skillwright.jobs.run.preflight import (
     Finding,
     Health,
@@ -17,7 +16,6 @@ from skillwright.jobs.run.preflight import (
     examine_models,
     finding,
 )
-from skillwright.jobs.run.tasks import refuse_unasked_data
 from skillwright.jobs.run.trackers import refuse_missing_trackers
 from skillwright.jobs.weights.bank import starting_bank
 from skillwright.jobs.weights.demonstrations import CHATS, check_chats, episodes_of_run

@@ -37,9 +37,10 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import write_text
 from skillwright.core.seeds import derive_seed
+from skillwright.evaluation import Draws
 from skillwright.jobs.kinds import RlKind
-from skillwright.jobs.run.engine import make_env
-from skillwright.jobs.run.progress import RunStarted, StageStarted
+from skillwright.jobs.run import RunStarted, StageStarted, make_env
+from skillwright.jobs.run.bench import terms_of
 from skillwright.jobs.run.resume import refuse_other_tasks, write_down
 from skillwright.jobs.weights.bank import base_episodes, evolve_bank, make_first_bank
 from skillwright.jobs.weights.demonstrations import CHATS, as_read, chat_rows, episodes_of_run
@@ -47,8 +48,8 @@ from skillwright.jobs.weights.estimate import expected_episodes, retirement_text
 from skillwright.jobs.weights.injected import Remembered, SometimesNothing
 from skillwright.jobs.weights.internalize import internalize
 from skillwright.jobs.weights.machine import slow_precision
-from skillwright.jobs.weights.policy_step import ends_policy_step, judge_policy
 from skillwright.jobs.weights.state import (
+    CANDIDATE,
     START,
     TIMING,
     ColdStartEnded,
@@ -65,7 +66,15 @@ from skillwright.jobs.weights.tasks import (
     other_tasks,
     tasks_of_iteration,
 )
-from skillwright.jobs.weights.validation import Checkpoints, open_sealed, release, validate
+from skillwright.jobs.weights.validation import (
+    Checkpoints,
+    Version,
+    WeightsDuel,
+    open_sealed,
+    release,
+    validate,
+)
+from skillwright.jobs.weights.verdicts import PolicyJudged, PolicyStepRecord
 from skillwright.jobs.weights.wiring import (
     RlParts,
     as_commands,
@@ -86,7 +95,7 @@ from skillwright.policy import (
     update,
 )
 from skillwright.rollout import refuse_no_score
-from skillwright.runs import RunFolder
+from skillwright.runs import RunFolder, VerdictRecord
 
 
 async def rl(run: RlParts, folder: RunFolder) -> RlReport:
@@ -463,3 +472,62 @@ def _publish(run: RlParts, state: RlState) -> None:
     report = RlReport(state, selected(run.config, state))
     bank = run.bank_store.load(report.bank_version)
     write_text(run.bank_store.path.with_name("skills.md"), to_markdown(bank))
+
+
+ORIGIN = "policy"
+"""The origin of its verdicts."""
+
+
+def ends_policy_step(run: RlParts, iteration: int) -> bool:
+    """Whether an iteration is the last of a policy step."""
+    every = run.config.grpo.gate_every
+    return every is not None and (iteration % every == 0 or iteration == run.config.grpo.iterations)
+
+
+async def judge_policy(
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, checkpoints: Checkpoints
+) -> RlState:
+    """Judge the weights by the gate, unless this was done; roll rejected weights back.
+
+    Both sides get the skills of the latest iteration. After each accepted change, the gate takes
+    fresh draws.
+    """
+    if iteration not in state.policy_steps:
+        state = await _judge(run, state, policy, iteration, checkpoints)
+    record = state.policy_steps[iteration]
+    if not record.verdict.accepted:
+        checkpoints.load(policy, record.since)
+    checkpoints.path(CANDIDATE).unlink(missing_ok=True)
+    return state
+
+
+async def _judge(
+    run: RlParts, state: RlState, policy: PolicyBackend, iteration: int, checkpoints: Checkpoints
+) -> RlState:
+    gate, version = run.config.evaluation.gate, state.version_after(iteration - 1)
+    since = state.last_policy_step
+    checkpoints.save(policy, CANDIDATE, version)
+    candidate = policy.identity
+    expected = gate.expected_rollouts(len(run.tasks.val))
+    run.callback.on_event(StageStarted("policy gate", step=iteration, episodes=expected))
+    skills = run.source(version)
+    sides = Version(since, skills), Version(CANDIDATE, skills)
+    draws = Draws(run.config.run.seed, first=1 + state.accepts * gate.draws, step=iteration)
+    duel = WeightsDuel(run, policy, checkpoints, sides, draws)
+    verdict = await gate.judge(duel, state.ledger, terms_of(run.config, run.tasks.clusters))
+    before = _identity_after(state, since)
+    record = PolicyStepRecord(iteration, since, version, before, candidate, verdict)
+    with run.store.transaction(durable=True):
+        said = verdict.to_dict()
+        run.store.record_verdict(VerdictRecord(iteration, said, candidate, ORIGIN))
+        state = write_down(run.store, state, RlKind.POLICY_STEP, record.to_dict())
+    run.callback.on_event(PolicyJudged(record))
+    return state
+
+
+def _identity_after(state: RlState, iteration: int) -> str:
+    """Return the identity of the weights after a policy step; 0 is the cold start."""
+    step = state.policy_steps.get(iteration)
+    if step is not None:
+        return step.candidate if step.verdict.accepted else step.before
+    return str((state.cold_start or {}).get("policy", ""))

@@ -6,14 +6,7 @@ from typing import Any, Literal, Protocol, Self
 
 from skillwright.config.rl import RlConfig
 from skillwright.core.jsonio import JsonRecord, encode
-from skillwright.evaluation import (
-    AlphaLedger,
-    Score,
-    ScoreTable,
-    SplitReport,
-    Verdict,
-    why_refuted,
-)
+from skillwright.evaluation import AlphaLedger, Score, ScoreTable, SplitReport, Verdict, why_refuted
 from skillwright.jobs.kinds import RlKind
 from skillwright.jobs.run.progress import Event
 from skillwright.jobs.run.resume import rebuild
@@ -268,19 +261,12 @@ class RlState:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as a JSON object."""
+        once = ("bank", "cold_start", "ledger", "test", "release", "internalized", "finished")
+        by_iteration = ("iterations", "evolutions", "policy_steps", "validations")
         return {
-            "bank": encode(self.bank),
-            "cold_start": encode(self.cold_start),
-            "iterations": encode(list(self.iterations.values())),
-            "evolutions": encode(list(self.evolutions.values())),
-            "policy_steps": encode(list(self.policy_steps.values())),
-            "validations": encode(list(self.validations.values())),
+            **{name: encode(getattr(self, name)) for name in once},
+            **{name: encode(list(getattr(self, name).values())) for name in by_iteration},
             "best_iteration": self.best.iteration if self.best else None,
-            "ledger": encode(self.ledger),
-            "test": encode(self.test),
-            "release": encode(self.release),
-            "internalized": encode(self.internalized),
-            "finished": self.finished,
         }
 
     def version_after(self, iteration: int) -> int:
@@ -501,4 +487,3 @@ class RlCallback(Protocol):
 
     def on_event(self, event: RlEvent) -> None:
         """Receive an event; must not block."""
-        ...

@@ -110,10 +110,7 @@ def _evolved(event: BankEvolved) -> Numbers:
 
 
 def _judged(series: str, step: int, verdict: Verdict | None) -> Numbers:
-    values = {
-        **verdict_values(verdict),
-        "accepted": verdict is not None and verdict.accepted,
-    }
+    values = {**verdict_values(verdict), "accepted": verdict is not None and verdict.accepted}
     return numbers(series, step, {f"{series}/{name}": value for name, value in values.items()})
 
 

@@ -262,11 +262,7 @@ def _artifacts(run: RlParts, state: RlState, tasks: tuple[Task, ...]) -> Iterato
 
 
 async def _play(
-    run: RlParts,
-    policy: PolicyBackend,
-    tasks: tuple[Task, ...],
-    skills: SkillSource,
-    phase: str,
+    run: RlParts, policy: PolicyBackend, tasks: tuple[Task, ...], skills: SkillSource, phase: str
 ) -> list[EpisodeResult]:
     engine = run.measuring_engine(policy, run.config.evaluation.temperature)
     seed = run.config.run.seed

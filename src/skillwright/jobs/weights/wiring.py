@@ -8,8 +8,7 @@ from typing import Any, assert_never
 
 import torch
 
-from skillwright.bank import BankStore, Embedder
-from skillwright.bank.teaching.teacher import Teacher
+from skillwright.bank import BankStore, Embedder, Teacher
 from skillwright.config.rl import (
     ENGINE_SHARE,
     HfPolicyConfig,
@@ -35,11 +34,10 @@ from skillwright.core.waits import waiting
 from skillwright.entry_points import entry_point
 from skillwright.envs.drive import open_env
 from skillwright.jobs.run.bank_source import EmbedderLedger, opened_embedder
-from skillwright.jobs.run.engine import make_engine
+from skillwright.jobs.run.bench import make_engine
 from skillwright.jobs.run.memory import StoredCalls, StoredEpisodes
-from skillwright.jobs.run.models import MakeModel, make_teacher
 from skillwright.jobs.run.progress import StageStarted
-from skillwright.jobs.run.resources import Resources, open_resources
+from skillwright.jobs.run.resources import MakeModel, Resources, make_teacher, open_resources
 from skillwright.jobs.weights.injected import Injector
 from skillwright.jobs.weights.starting_weights import FolderWeights, RunWeights, starting_weights
 from skillwright.jobs.weights.state import ColdStartStep, RlCallback
@@ -172,10 +170,7 @@ def _language_model(
         return learned
     with waiting("loading transformers", f"model {policy.model} is loaded"):
         # The import takes a second; a scorer does not need it.
-        from skillwright.policy.hf import (
-            HfPolicy,
-            HfSettings,
-        )
+        from skillwright.policy.hf import HfPolicy, HfSettings
 
     engine: Any = None
     if policy.sampler != "own":
@@ -185,9 +180,7 @@ def _language_model(
     with waiting(f"loading model {policy.model}"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = HfPolicy.load_pretrained(
-            policy.model,
-            HfSettings.of(policy),
-            start=None if start is None else start.path,
+            policy.model, HfSettings.of(policy), start=None if start is None else start.path
         )
     if engine is not None:
         made.engine = engine(policy.sampler, made, ENGINE_SHARE)
@@ -276,7 +269,6 @@ class KeptOnly:
 
     def find(self, key: str) -> EpisodeResult | None:
         """Return ``None``."""
-        del key
         return None
 
     def known_to_fail(self, key: str) -> bool:

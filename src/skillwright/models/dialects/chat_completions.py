@@ -181,11 +181,7 @@ def read_answer(
 
 
 def to_completion(
-    payload: Any,
-    config: EndpointConfig,
-    request: Mapping[str, Any] = {},
-    *,
-    withheld: bool = False,
+    payload: Any, config: EndpointConfig, request: Mapping[str, Any] = {}, *, withheld: bool = False
 ) -> Completion:
     """Read an answer; a structured refusal becomes its text, with reason ``content_filter``."""
     payload = mapping(payload)
@@ -291,7 +287,7 @@ def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]
     spoken: dict[str, list[Any]] = {}
     calls: dict[int, dict[str, Any]] = {}
     payload: dict[str, Any] = {}
-    finish = error = None
+    finish = error = whole = None
     for event in map(mapping, events):
         for name in ("model", "usage"):
             payload[name] = event.get(name) or payload.get(name)
@@ -300,6 +296,7 @@ def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]
                 continue
             finish = choice.get("finish_reason") or finish
             error = choice.get("error") or error
+            whole = choice.get("message") or whole
             delta = mapping(choice.get("delta"))
             for name in _SPOKEN & delta.keys():
                 spoken.setdefault(name, []).append(delta[name])
@@ -313,6 +310,8 @@ def join_events(events: Iterable[Any], config: EndpointConfig) -> dict[str, Any]
     message |= {name: _joined(pieces) for name, pieces in spoken.items()}
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
+    if not spoken and not calls:  # an event, or an item of a list, that is a whole answer
+        message |= mapping(whole)
     choice = {"index": 0, "finish_reason": finish, "message": message, "error": error}
     return payload | {"choices": [choice]}
 

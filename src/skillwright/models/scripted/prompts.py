@@ -280,11 +280,7 @@ def read_assignment(user: str) -> Assignment:
 def _skills(section: str) -> list[KnownSkill]:
     return [
         KnownSkill(
-            found["id"],
-            found["kind"],
-            found["category"] or "",
-            found["place"] or "",
-            found["text"],
+            found["id"], found["kind"], found["category"] or "", found["place"] or "", found["text"]
         )
         for found in _KNOWN_SKILL.finditer(section)
     ]

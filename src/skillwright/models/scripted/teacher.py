@@ -45,7 +45,6 @@ class ScriptedModel(ABC):
         purpose: Purpose,
     ) -> Completion:
         """Return the scripted reply; token counts are estimated from characters."""
-        del tools, purpose
         text = self.reply(messages, sampling.seed or 0)
         read = sum(len(message["content"]) for message in messages)
         usage = Usage(
@@ -273,7 +272,6 @@ class InsightTeacher(ScriptedTeacher):
 
     def insights_about(self, asked: Assignment) -> Sequence[Insight]:
         """Return the insights for episodes of one category."""
-        del asked
         return self._insights
 
     def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:

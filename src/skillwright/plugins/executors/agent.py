@@ -38,17 +38,14 @@ class ExecAgent(ExecModel):
 
 def make_codex(config: CodexExecConfig, client: HttpClient, **timing: Any) -> ExecAgent:
     """Make an agent of the Codex command line."""
-    del client
     return ExecAgent(CodexExec(config), **timing)
 
 
 def make_claude_code(config: ClaudeCodeExecConfig, client: HttpClient, **timing: Any) -> ExecAgent:
     """Make an agent of the Claude Code command line."""
-    del client
     return ExecAgent(ClaudeCodeExec(config), **timing)
 
 
 def make_claude_cli(config: ClaudeChatConfig, client: HttpClient, **timing: Any) -> ExecModel:
     """Make the model of ``claude_chat`` with ``transport: cli``."""
-    del client
     return ExecModel(ClaudeCli(ClaudeCliConfig.of(config)), **timing)

@@ -276,7 +276,6 @@ class ClaudeCodeExec(ClaudeProgram[ClaudeCodeExecConfig]):
 
     def argv(self, request: Request, place: Workspace) -> list[str]:
         """Return the arguments of one run; the prompt comes by stdin."""
-        del place
         config = self.config
         tools = ",".join(self._tools(request))
         argv = ["-p", "--output-format", "stream-json", "--verbose", "--model", config.model]

@@ -171,7 +171,6 @@ class CodexExec(CommandLine[CodexExecConfig]):
 
     def env(self, request: Request, place: Workspace) -> dict[str, str]:
         """Return the environment; Codex demands that its home is there."""
-        del request
         env = child_env(self.config, place.home, place.temporary)
         return {**env, "CODEX_HOME": str(place.home / ".codex")}
 

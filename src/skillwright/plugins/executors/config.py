@@ -156,7 +156,7 @@ class CodexExecConfig(ExecConfig):
     }
     refused_variables: ClassVar[Mapping[str, str]] = {
         "CODEX_EXEC_PROFILE": "a profile lies in your own CODEX_HOME, which no run sees; unset it, "
-        "and write model, effort and sandbox into the configuration",
+        "and write model, effort and sandbox into the configuration"
     }
 
     @model_validator(mode="after")
@@ -201,7 +201,7 @@ class ClaudeCodeExecConfig(ExecConfig):
     }
     refused_variables: ClassVar[Mapping[str, str]] = {
         "CLAUDE_CODE_EXEC_PROFILE": "a profile lies in your own settings, which no run sees; unset "
-        "it, and write model, effort and sandbox into the configuration",
+        "it, and write model, effort and sandbox into the configuration"
     }
 
     @model_validator(mode="after")

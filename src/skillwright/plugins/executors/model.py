@@ -197,7 +197,6 @@ class CommandLine(ABC, Generic[Config]):
 
     def nests(self, request: Request) -> bool:
         """Tell whether the program builds a sandbox of its own."""
-        del request
         return False
 
     @abstractmethod
@@ -206,7 +205,6 @@ class CommandLine(ABC, Generic[Config]):
 
     def files(self, request: Request) -> Mapping[str, str]:
         """Return files that the arguments name, by their path below the root of the place."""
-        del request
         return {}
 
     @abstractmethod
@@ -274,7 +272,6 @@ class ExecModel:
         Seeds are ignored, as these programs have none. Tools, a temperature and the like raise
         `RequestRefused`; a program that fails at every attempt, or answers nothing, `ModelError`.
         """
-        del purpose
         self._refuse_what_it_has_not(tools, sampling)
         return await self.ask(Request(messages, sampling=sampling))
 

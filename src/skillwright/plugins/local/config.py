@@ -7,10 +7,9 @@ from urllib.parse import quote
 from pydantic import Field, PositiveInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from skillwright.models import Prices, find_weights
 from skillwright.models.gguf import GgufHeader, read_gguf, template_beside
 from skillwright.models.http.endpoint_config import BaseUrl, EndpointConfig
-from skillwright.models.prices import Prices
-from skillwright.models.weights import find_weights
 
 _HERE = "http://127.0.0.1"
 _USUAL_CONTEXT = 4096

@@ -63,7 +63,6 @@ class LocalClient:
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout_s: float
     ) -> HttpReply:
         """Post a JSON document, as `HttpClient.post_json`; `ModelRefused` if no server starts."""
-        del url
         server = self.server
         async with _slot(server, timeout_s) as slot:
             async with self._starting:

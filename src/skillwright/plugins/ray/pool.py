@@ -16,14 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from skillwright.core import (
-    ConfigError,
-    EpisodeResult,
-    Failure,
-    FailureCause,
-    StopReason,
-    Usage,
-)
+from skillwright.core import ConfigError, EpisodeResult, Failure, FailureCause, StopReason, Usage
 from skillwright.plugins.ray.worker import (
     Ended,
     Report,
@@ -34,9 +27,8 @@ from skillwright.plugins.ray.worker import (
     read_report,
     write_orders,
 )
-from skillwright.rollout.engine import EngineDown
+from skillwright.rollout import EngineDown, LocalEngine
 from skillwright.rollout.episode import Assignment
-from skillwright.rollout.local import LocalEngine
 from skillwright.rollout.player import OnResult, OnTurn, Plays
 from skillwright.rollout.workers import MakeAgent
 

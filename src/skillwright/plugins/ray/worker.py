@@ -15,22 +15,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final, NamedTuple
 
-from skillwright.core import (
-    Act,
-    ConfigError,
-    EpisodeResult,
-    EpisodeSpec,
-    Task,
-    Turn,
-    Usage,
-)
+from skillwright.core import Act, ConfigError, EpisodeResult, EpisodeSpec, Task, Turn, Usage
 from skillwright.models import HttpClient
 from skillwright.models.http.traffic import EndpointLimits
-from skillwright.rollout.engine import TurnFinished
+from skillwright.rollout import Limits, PromptStyle, TurnFinished
 from skillwright.rollout.episode import Assignment, MakeEnv
-from skillwright.rollout.limits import Limits
 from skillwright.rollout.player import Player
-from skillwright.rollout.prompt import PromptStyle
 from skillwright.rollout.workers import MakeAgent
 
 MAX_REPORT_BYTES: Final = 8 * 2**20

@@ -60,11 +60,9 @@ class _Library(Protocol):
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[int], asked: Asked
     ) -> list[EngineAnswer]:
         """Return an answer to each prompt, in order; possibly empty."""
-        ...
 
     def take_over(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
         """Load other weights, from ``weights`` or from its folder."""
-        ...
 
 
 class _Vllm:

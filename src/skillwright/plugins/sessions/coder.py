@@ -42,7 +42,6 @@ class ScriptedCoder(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return the commands in ``<answer>`` tags."""
-        del seed
         asked = first_of(messages, "user").casefold()
         commands = [command for words, command in _HABITS if re.search(words, asked)]
         text = "\n".join(commands or ["ls"])
@@ -58,7 +57,6 @@ class CoderTeacher(ScriptedTeacher):
 
     def successes(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Return ``None``: successes only confirm what the user asked for."""
-        del rng
         shown = episode_texts(asked.text, "success")
         return [_FALLBACK.principle(whole(shown))] if shown else None
 
@@ -85,7 +83,6 @@ class CoderTeacher(ScriptedTeacher):
 
     def evolve(self, asked: Assignment, rng: Randomness) -> list[Written] | None:
         """Return ``None``: only sessions have corrections."""
-        del rng
         return [] if asked.trajectories else None
 
 

@@ -1,5 +1,4 @@
 """Run adapters and configurations that were written for SkillOpt."""
 
-from skillwright.plugins.skillopt.alias import alias_names, skillopt_alias
-
-__all__ = ["alias_names", "skillopt_alias"]
+from skillwright.plugins.skillopt.alias import alias_names as alias_names
+from skillwright.plugins.skillopt.alias import skillopt_alias as skillopt_alias

@@ -12,8 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from skillwright.config.load import load_config
-from skillwright.config.run import RunConfig
+from skillwright.config import RunConfig, load_config
 from skillwright.core import RunError, Usage, skill_hash
 from skillwright.core.jsonio import dumps, write_text
 from skillwright.evaluation import Score

@@ -390,12 +390,7 @@ def _gym_class(ours: type[TextEnv]) -> type:
         opening, metadata = ours.init(self, [])
         return list(with_other_skill(opening, "", skill_in(prompt))), metadata
 
-    members = {
-        "__init__": build,
-        "__module__": __name__,
-        "init": init,
-        "skills_in_prompt": False,
-    }
+    members = {"__init__": build, "__module__": __name__, "init": init, "skills_in_prompt": False}
     made = type(ours.__name__, (ours, theirs), members)
     return _gym_classes.setdefault(ours, made)
 

@@ -35,8 +35,7 @@ from skillwright.models import ContextOverflow
 from skillwright.plugins.skyrl.rows import RowSkills, read_row
 from skillwright.policy import KeptRows, Row, TokenContext, outcome_of
 from skillwright.policy.hf.tokens import Speech
-from skillwright.rollout import Limits, LocalEngine, PromptStyle, refuse_no_score
-from skillwright.rollout.rollout_file import write_rollouts
+from skillwright.rollout import Limits, LocalEngine, PromptStyle, refuse_no_score, write_rollouts
 
 __all__ = ["GeneratorOptions", "ScriptedEngine", "SkyRLGenerator"]
 
@@ -90,7 +89,6 @@ class SkyRLGenerator:
         prompts, with the reward at the last token of an episode. If several groups have no
         reward at all, an `EngineDown` is raised.
         """
-        del disable_tqdm
         batch = _Batch.read(input_batch, self.options.seed)
         agent = _EngineAgent(self._client, self._model, self._speech, self._sampling(input_batch))
         engine = LocalEngine(
@@ -434,7 +432,6 @@ class ScriptedEngine:
 
     async def generate(self, input_batch: Mapping[str, Any], model: str | None = None) -> Any:
         """Answer every prompt."""
-        del model
         count = len(input_batch["prompt_token_ids"])
         self.asked += count
         return {

@@ -9,14 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from skillwright.core import (
-    DataError,
-    Message,
-    PlainSkill,
-    SkillContext,
-    SkillSource,
-    Task,
-)
+from skillwright.core import DataError, Message, PlainSkill, SkillContext, SkillSource, Task
 from skillwright.core.jsonio import dumps
 from skillwright.envs import spec
 from skillwright.plugins.skyrl.envs import (
@@ -60,9 +53,6 @@ def _write_parquet(rows: Sequence[dict[str, Any]], path: Path) -> None:
             f"{path.with_suffix('.jsonl').name!r}"
         ) from error
     parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
-
-
-# Conversion of tasks with their skills to rows, and back.
 
 
 def task_rows(tasks: Sequence[Task], skills: SkillSource | None = None) -> list[dict[str, Any]]:

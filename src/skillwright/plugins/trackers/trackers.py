@@ -172,7 +172,6 @@ class TrackioTracker(_Numbers):
 
     def finish(self, status: Status) -> None:
         """Write the remaining data; trackio has no status."""
-        del status
         self._run.finish()
 
 
@@ -203,7 +202,6 @@ class TensorboardTracker(_Numbers):
 
     def finish(self, status: Status) -> None:
         """Close the file; it has no status."""
-        del status
         self._writer.close()
 
 
@@ -283,7 +281,6 @@ class OtelTracker:
 
     def finish(self, status: Status) -> None:
         """Close the connection."""
-        del status
         if self._exporter is not None:
             self._exporter.shutdown()
 

@@ -144,7 +144,6 @@ class TrlRollouts:
         completions: Sequence[Any], episode_reward: Sequence[float | None], **_: Any
     ) -> list[float | None]:
         """Return the rewards of the episodes: TRL's ``reward_funcs``; ``None`` for a failure."""
-        del completions
         return list(episode_reward)
 
     def close(self) -> None:

@@ -1,6 +1,5 @@
 """Environments of verifiers, imported and exported."""
 
-from skillwright.plugins.verifiers.envs import VerifiersEnv
-from skillwright.plugins.verifiers.export import as_taskset, as_verifiers
-
-__all__ = ["VerifiersEnv", "as_taskset", "as_verifiers"]
+from skillwright.plugins.verifiers.envs import VerifiersEnv as VerifiersEnv
+from skillwright.plugins.verifiers.export import as_taskset as as_taskset
+from skillwright.plugins.verifiers.export import as_verifiers as as_verifiers

@@ -174,10 +174,7 @@ class Batch:
         layout = self._layout
         with attention_by(model, PACKED):
             seen = decoder(
-                input_ids=layout.ids,
-                position_ids=layout.positions,
-                use_cache=False,
-                layout=layout,
+                input_ids=layout.ids, position_ids=layout.positions, use_cache=False, layout=layout
             ).last_hidden_state
         packed: torch.Tensor = seen[0].index_select(0, self._at)
         return packed

@@ -38,12 +38,7 @@ from skillwright.policy.hf.loading import (
     with_adapter,
     with_weights,
 )
-from skillwright.policy.hf.model import (
-    SAMPLING_MEMORY,
-    TRAINING_MEMORY,
-    HfSettings,
-    Weights,
-)
+from skillwright.policy.hf.model import SAMPLING_MEMORY, TRAINING_MEMORY, HfSettings, Weights
 from skillwright.policy.hf.sampling import (
     Answer,
     Decoding,
@@ -101,11 +96,7 @@ class HfPolicy:
 
     @classmethod
     def load_pretrained(
-        cls,
-        name: str,
-        settings: HfSettings | None = None,
-        *,
-        start: Path | None = None,
+        cls, name: str, settings: HfSettings | None = None, *, start: Path | None = None
     ) -> Self:
         """Load a model.
 

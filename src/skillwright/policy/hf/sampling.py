@@ -240,11 +240,9 @@ class Passes(Protocol):
 
     def read(self, fresh: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
         """Process a token, or none, of each conversation; return the logits."""
-        ...
 
     def close(self) -> None:
         """Return the cache to the lane."""
-        ...
 
 
 Begin = Callable[[Lane], Passes | None]
@@ -347,7 +345,6 @@ class SamplingEngine(Protocol):
             seeds: One per prompt.
             temperature: At least 0; 0 takes the most likely token.
         """
-        ...
 
 
 def answer_all(

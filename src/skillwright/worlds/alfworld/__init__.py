@@ -4,43 +4,18 @@ The rules and observations of the original engine (ALFWorld, arXiv:2010.03768) a
 state machine that takes microseconds per step and needs no installation.
 """
 
-from skillwright.worlds.alfworld.env import AlfworldEnv
-from skillwright.worlds.alfworld.generate import generate_problem, generated_tasks
-from skillwright.worlds.alfworld.households import Household, habits_text, household
-from skillwright.worlds.alfworld.official import (
-    load_game,
-    official_tasks,
-    problem_to_pddl,
-    to_game_json,
-)
-from skillwright.worlds.alfworld.pddl import read_problem
-from skillwright.worlds.alfworld.planner import plan
-from skillwright.worlds.alfworld.problem import (
-    TASK_TYPES,
-    Problem,
-    Receptacle,
-    Thing,
-    task_type_goal,
-)
-from skillwright.worlds.alfworld.state import World
-
-__all__ = [
-    "TASK_TYPES",
-    "AlfworldEnv",
-    "Household",
-    "Problem",
-    "Receptacle",
-    "Thing",
-    "World",
-    "generate_problem",
-    "generated_tasks",
-    "habits_text",
-    "household",
-    "load_game",
-    "official_tasks",
-    "plan",
-    "problem_to_pddl",
-    "read_problem",
-    "task_type_goal",
-    "to_game_json",
-]
+from skillwright.worlds.alfworld.env import AlfworldEnv as AlfworldEnv
+from skillwright.worlds.alfworld.generate import generate_problem as generate_problem
+from skillwright.worlds.alfworld.generate import generated_tasks as generated_tasks
+from skillwright.worlds.alfworld.households import habits_text as habits_text
+from skillwright.worlds.alfworld.households import household as household
+from skillwright.worlds.alfworld.official import load_game as load_game
+from skillwright.worlds.alfworld.official import official_tasks as official_tasks
+from skillwright.worlds.alfworld.pddl import read_problem as read_problem
+from skillwright.worlds.alfworld.planner import plan as plan
+from skillwright.worlds.alfworld.problem import TASK_TYPES as TASK_TYPES
+from skillwright.worlds.alfworld.problem import Problem as Problem
+from skillwright.worlds.alfworld.problem import Receptacle as Receptacle
+from skillwright.worlds.alfworld.problem import Thing as Thing
+from skillwright.worlds.alfworld.problem import task_type_goal as task_type_goal
+from skillwright.worlds.alfworld.state import World as World

@@ -213,7 +213,6 @@ class AlfworldEnv(TextEnv):
     @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
         """Return generated games, games of households, or the official ones."""
-        del env_config
         return find_tasks(data)
 
     @classmethod

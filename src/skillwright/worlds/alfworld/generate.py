@@ -250,11 +250,7 @@ GENERATOR_VERSION: Final = 1
 
 STEP_LIMIT: Final = 50
 
-SPLITS: Final[Mapping[str, range]] = {
-    "train": range(4),
-    "val": range(4, 7),
-    "test": range(7, 10),
-}
+SPLITS: Final[Mapping[str, range]] = {"train": range(4), "val": range(4, 7), "test": range(7, 10)}
 """Split -> last decimal digits of the content digests of its games."""
 
 HOUSEHOLD_TURNS: Final[Mapping[str, int]] = {

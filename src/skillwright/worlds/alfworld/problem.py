@@ -169,11 +169,7 @@ def _object_under_lamp(obj: str, lamp: str) -> Goal:
     )
     kinds = (("?t", "object"), ("?r", "receptacle"), ("?a", "agent"), ("?l", "location"))
     held = ("and", _atom("objecttype", "?o", obj), _atom("holds", "?a", "?o"))
-    return (
-        "and",
-        ("exists", kinds, lit),
-        ("exists", (("?o", "object"), ("?a", "agent")), held),
-    )
+    return ("and", ("exists", kinds, lit), ("exists", (("?o", "object"), ("?a", "agent")), held))
 
 
 def _two_objects_in_receptacle(obj: str, target: str) -> Goal:

@@ -67,9 +67,6 @@ def edit(op: str, target: str, content: str) -> Reply:
     return {"op": op, "target": target, "content": content}
 
 
-# Merging the edits of several analysts.
-
-
 @dataclass(slots=True)
 class _Group:
     """Equivalent edits."""
@@ -185,9 +182,6 @@ def _without_heading(content: str, headings: set[str]) -> str:
     return content
 
 
-# Ranking edits, and the number of edits.
-
-
 def rank(user: str) -> Reply:
     """Answer a rank prompt: by support, then edits with new rules first."""
     listing = read_listing(user, "Edits")
@@ -221,9 +215,6 @@ def decide(user: str) -> Reply:
 def _is_new(edit: Mapping[str, Any], known: frozenset[Say]) -> bool:
     said = says(text_of(edit, "content") or text_of(edit, "instruction"))
     return bool(said - known)
-
-
-# Repairing edits whose anchor was not found.
 
 
 def repair(user: str) -> Reply:
@@ -335,9 +326,6 @@ def _as_patch(patch: Item) -> dict[str, Any]:
     listed = patch.get("edits")
     found = listed if isinstance(listed, list) else []
     return {**patch, "edits": [_as_edit(one) for one in found if isinstance(one, dict)]}
-
-
-# Whole skills instead of edits.
 
 
 def merge_skills(user: str) -> Reply:

@@ -125,7 +125,6 @@ class LessonAnalyst(ScriptedOptimizer):
 
     def _knows(self, skill: str, lesson: Lesson, wordings: Sequence[str]) -> bool:
         """Tell whether a skill teaches a lesson."""
-        del lesson
         return any(text in skill for text in wordings)
 
     def _beliefs(self, skill: str) -> list[str]:
@@ -134,7 +133,6 @@ class LessonAnalyst(ScriptedOptimizer):
 
     def _corrections(self, skill: str) -> list[str]:
         """Return corrections of harmful sentences in a skill."""
-        del skill
         return []
 
     def _found(

@@ -64,10 +64,7 @@ def keep_guidance(user: str) -> Reply:
 def no_notes(user: str) -> Reply:
     """Answer a meta-skill prompt without notes."""
     games = len(read_retrospect(user).trajectories)
-    return {
-        "reasoning": f"{games} games were played under both skills.",
-        "meta_skill_content": "",
-    }
+    return {"reasoning": f"{games} games were played under both skills.", "meta_skill_content": ""}
 
 
 _BY_PROMPT: Final[Mapping[str, Callable[[str], Reply]]] = {
@@ -123,7 +120,6 @@ class ScriptedOptimizer(ScriptedModel):
 
     def execution_notes(self, user: str) -> list[str]:
         """Return reminders of rules in the skill that failed episodes broke."""
-        del user
         return []
 
     def answer(self, heading: str, user: str, seed: int) -> Reply:
@@ -132,7 +128,6 @@ class ScriptedOptimizer(ScriptedModel):
         Raises:
             Unreadable: The prompt is unknown, or lacks a part.
         """
-        del seed
         if heading not in _BY_PROMPT:
             raise Unreadable(heading)
         return _BY_PROMPT[heading](user)

@@ -253,7 +253,6 @@ _Asked = tuple[str, list[str]]
 
 
 def _direct(world: _World, things: list[_Thing]) -> _Asked:
-    del world
     thing = things[0]
     return f"in which year was the {thing.name} finished", [str(thing.year)]
 
@@ -270,18 +269,13 @@ def _hops(world: _World, things: list[_Thing]) -> _Asked:
 
 
 def _attribute(world: _World, things: list[_Thing]) -> _Asked:
-    del world
     return f"who was the maker of the {things[0].name}", [things[0].maker]
 
 
 def _comparison(world: _World, things: list[_Thing]) -> _Asked:
-    del world
     first, second, third = (f"the {thing.name}" for thing in things)
     oldest = min(things, key=lambda thing: thing.year).name
-    return (
-        f"which was finished first: {first}, {second} or {third}",
-        [oldest, f"the {oldest}"],
-    )
+    return (f"which was finished first: {first}, {second} or {third}", [oldest, f"the {oldest}"])
 
 
 _ASKS: Final[Mapping[str, Callable[[_World, list[_Thing]], _Asked]]] = {

@@ -50,7 +50,6 @@ class QaEnv(TextEnv):
     @classmethod
     def find_tasks(cls, data: Mapping[str, Any], env_config: object | None = None) -> TaskSplits:
         """Return generated questions."""
-        del env_config
         train, val, test = (
             generated_questions(split, data[split], seed=data["seed"])
             for split in ("train", "val", "test")

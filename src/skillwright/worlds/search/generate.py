@@ -83,11 +83,7 @@ def _task(split: str, index: int, seed: int) -> Task:
     return Task(
         id=f"town{stream}-{split}-{index:04}",
         env="qa",
-        extras={
-            "question": fact.question,
-            "passages": passages,
-            "answers": list(fact.answers),
-        },
+        extras={"question": fact.question, "passages": passages, "answers": list(fact.answers)},
         task_type=kind,
         description=fact.question,
         split=split,

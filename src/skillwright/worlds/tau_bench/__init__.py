@@ -5,70 +5,28 @@ one immutable database; each keeps only its changed records. The domains are a r
 airline. The data is not part of the project; `data_dir` finds it.
 """
 
-from skillwright.worlds.tau_bench.config import TauBenchEnvConfig, read_config
-from skillwright.worlds.tau_bench.env import TauBenchEnv
-from skillwright.worlds.tau_bench.facts import (
-    ORIGINAL_TURNS,
-    comparability,
-    configured_store,
-    departures,
-    is_free,
-    is_no_op,
-    refuse_unasked_store,
-    tau_tasks,
-)
-from skillwright.worlds.tau_bench.skyrl_rows import expected_tokens, tau_bench_rows
-from skillwright.worlds.tau_bench.tau_core import (
-    DOMAINS,
-    GRADER_VERSION,
-    DataSource,
-    Domain,
-    Grade,
-    Store,
-    TauEnv,
-    TauTask,
-    data_dir,
-    open_store,
-)
-from skillwright.worlds.tau_bench.users import (
-    STOP,
-    ScriptedUser,
-    UserSetting,
-    UserSimulator,
-    make_user,
-    register_user,
-    user_strategies,
-)
-
-__all__ = [
-    "DOMAINS",
-    "GRADER_VERSION",
-    "ORIGINAL_TURNS",
-    "STOP",
-    "DataSource",
-    "Domain",
-    "Grade",
-    "ScriptedUser",
-    "Store",
-    "TauBenchEnv",
-    "TauBenchEnvConfig",
-    "TauEnv",
-    "TauTask",
-    "UserSetting",
-    "UserSimulator",
-    "comparability",
-    "configured_store",
-    "data_dir",
-    "departures",
-    "expected_tokens",
-    "is_free",
-    "is_no_op",
-    "make_user",
-    "open_store",
-    "read_config",
-    "refuse_unasked_store",
-    "register_user",
-    "tau_bench_rows",
-    "tau_tasks",
-    "user_strategies",
-]
+from skillwright.worlds.tau_bench.config import TauBenchEnvConfig as TauBenchEnvConfig
+from skillwright.worlds.tau_bench.config import read_config as read_config
+from skillwright.worlds.tau_bench.env import TauBenchEnv as TauBenchEnv
+from skillwright.worlds.tau_bench.facts import comparability as comparability
+from skillwright.worlds.tau_bench.facts import configured_store as configured_store
+from skillwright.worlds.tau_bench.facts import departures as departures
+from skillwright.worlds.tau_bench.facts import is_free as is_free
+from skillwright.worlds.tau_bench.facts import is_no_op as is_no_op
+from skillwright.worlds.tau_bench.facts import tau_tasks as tau_tasks
+from skillwright.worlds.tau_bench.skyrl_rows import expected_tokens as expected_tokens
+from skillwright.worlds.tau_bench.skyrl_rows import tau_bench_rows as tau_bench_rows
+from skillwright.worlds.tau_bench.tau_core import DOMAINS as DOMAINS
+from skillwright.worlds.tau_bench.tau_core import DataSource as DataSource
+from skillwright.worlds.tau_bench.tau_core import Store as Store
+from skillwright.worlds.tau_bench.tau_core import TauEnv as TauEnv
+from skillwright.worlds.tau_bench.tau_core import TauTask as TauTask
+from skillwright.worlds.tau_bench.tau_core import data_dir as data_dir
+from skillwright.worlds.tau_bench.tau_core import open_store as open_store
+from skillwright.worlds.tau_bench.users import STOP as STOP
+from skillwright.worlds.tau_bench.users import ScriptedUser as ScriptedUser
+from skillwright.worlds.tau_bench.users import UserSetting as UserSetting
+from skillwright.worlds.tau_bench.users import UserSimulator as UserSimulator
+from skillwright.worlds.tau_bench.users import make_user as make_user
+from skillwright.worlds.tau_bench.users import register_user as register_user
+from skillwright.worlds.tau_bench.users import user_strategies as user_strategies

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from skillwright.core import DataError, did_you_mean
 from skillwright.worlds.tau_bench.tau_core import DOMAINS
+from skillwright.worlds.tau_bench.tau_core.banking import BANKING, RETRIEVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,11 @@ class TauBenchEnvConfig:
         user_sim_max_tokens: Maximum tokens of one reply of the user, with its reasoning.
         user_sim_temperature: At least 0.
         request_timeout: Seconds per request to the user's server, at most ``user_deadline_s``.
-        domain: ``retail`` or ``airline``; of tau2-bench 1.0.1 ``tau3_retail``, ``tau3_airline`` or
-            ``tau3_telecom``.
+        domain: ``retail`` or ``airline``; of tau2-bench 1.0.1 ``tau3_retail``, ``tau3_airline``,
+            ``tau3_telecom`` or ``tau3_banking``.
+        retrieval: How the agent reads the bank's documents: ``grep_only`` searches them by a tool;
+            ``full_kb`` has all in its prompt, ``golden_retrieval`` those that its task needs, and
+            ``no_knowledge`` none. It changes scores.
         user_strategy: Strategy of the simulated user; `user_strategies` lists the names.
         user_replies: Messages of a ``scripted`` user, beginning with the opening.
         user_prompt: The user's role prompt: ``parity`` states tau-bench's obligations in our words;
@@ -66,6 +70,7 @@ class TauBenchEnvConfig:
     user_sim_temperature: float = 0.0
     request_timeout: float = 120.0
     domain: str = "retail"
+    retrieval: str = RETRIEVALS[0]
     user_strategy: str = "llm"
     user_replies: tuple[str, ...] = ()
     user_prompt: str = "parity"
@@ -97,6 +102,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
 
 CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "tools": ("tags", "native"),
+    "retrieval": RETRIEVALS,
     "prompt": ("skillwright", "tau-bench"),
     "parsing": ("default", "strict", "lenient"),
     "user_prompt": ("parity", "completion_boundary", "tau-bench"),
@@ -162,6 +168,11 @@ def check_together(config: TauBenchEnvConfig) -> None:
         raise DataError(
             f"tau_bench env_config: user_prompt is 'tau-bench' and domain {config.domain!r}; its "
             "user may be transferred or have tools, of which it says nothing. Leave one of them out"
+        )
+    if config.retrieval != RETRIEVALS[0] and config.domain != BANKING.name:
+        raise DataError(
+            f"tau_bench env_config: retrieval is {config.retrieval!r} and domain "
+            f"{config.domain!r}; only {BANKING.name} has documents. Leave one of them out"
         )
     if config.judge_failures and not config.judge_votes:
         raise DataError(

@@ -27,7 +27,12 @@ from skillwright.core.result import USER_TURN
 from skillwright.envs.about import EnvReport, Evaluation, Judging, TaskSplits
 from skillwright.envs.judging import Court
 from skillwright.envs.text_env import StepOutput, TextEnv
-from skillwright.worlds.tau_bench.config import check_together, read_config, read_replies
+from skillwright.worlds.tau_bench.config import (
+    TauBenchEnvConfig,
+    check_together,
+    read_config,
+    read_replies,
+)
 from skillwright.worlds.tau_bench.facts import find_tasks, refuse_unasked_store, tau_tasks
 from skillwright.worlds.tau_bench.judge import holds, judge_endpoint, judged
 from skillwright.worlds.tau_bench.line import (
@@ -50,6 +55,7 @@ from skillwright.worlds.tau_bench.parsing import (
 )
 from skillwright.worlds.tau_bench.recorded import RecordedUser, refuse_newcomer
 from skillwright.worlds.tau_bench.report import identity, lines, report
+from skillwright.worlds.tau_bench.tau_core.banking import GREP, RETRIEVALS
 from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION, Grade, TauTask
 from skillwright.worlds.tau_bench.tau_core.store import RESPOND, Store, TauEnv, data_dir, open_store
 from skillwright.worlds.tau_bench.tau_core.tools import TRANSFER
@@ -144,6 +150,7 @@ class TauBenchEnv(TextEnv):
             str(self.extras.get("task_split") or "test"),
             _task_index(self.extras),
             self._make_user,
+            unlocked=(GREP,) if self.config.retrieval == RETRIEVALS[0] else (),
         )
         self._line: UserLine
         self._court: Court
@@ -277,7 +284,7 @@ class TauBenchEnv(TextEnv):
         """Return the data's tools if they are called natively."""
         if self.config.tools != "native":
             return ()
-        return [dict(tool) for tool in self.tau_env.store.tool_schemas]
+        return [dict(tool) for tool in self._schemas]
 
     def step(self, action: str) -> StepOutput:
         """Take one turn; after the end only say that it is over.
@@ -401,15 +408,18 @@ class TauBenchEnv(TextEnv):
     def _task(self) -> TauTask:
         return self.tau_env.store.task(self.tau_env.split, self.tau_env.index)
 
+    @property
+    def _schemas(self) -> Sequence[Mapping[str, Any]]:
+        return _schemas(self.tau_env.store, self.config.retrieval)
+
     def _begin(self) -> None:
         self._forget()
         self.tau_env.restart()
         self._begun = True
 
     def _conversation(self, opening: str) -> tuple[list[Message], dict[str, Any]]:
-        config = self.config
         self._log.append(f"user: {opening}")
-        system = _system_prompt(self.tau_env.store, config.show_rules, config.tools, config.prompt)
+        system = _system_prompt(self.tau_env.store, self.config, self._task.documents)
         messages: list[Message] = [
             {"role": "system", "content": system},
             {"role": "user", "content": utf8_safe(opening)},
@@ -428,6 +438,7 @@ class TauBenchEnv(TextEnv):
                 task_index=self.tau_env.index,
                 seed=self.extras.get("seed"),
                 replies=read_replies(replies),
+                tools=self._task.user_tools,
             ),
         )
 
@@ -438,11 +449,11 @@ class TauBenchEnv(TextEnv):
                 "only (a trainer, a policy). Set tools: tags"
             )
         self._answers = None
-        return parse(action, self.config.parsing, self.tau_env.store.tool_schemas)
+        return parse(action, self.config.parsing, self._schemas)
 
     def _understood_natively(self, said: str, calls: Sequence[ToolCall]) -> Call | Speech | Misfit:
         self._answers = calls[0].id if calls else None
-        return parse_native(said, calls, self.config.parsing, self.tau_env.store.tool_schemas)
+        return parse_native(said, calls, self.config.parsing, self._schemas)
 
     def _take(self, meant: Call | Speech | Misfit) -> StepOutput | str:
         """Take a turn; return the outcome, or the message to the user."""
@@ -541,9 +552,25 @@ class TauBenchEnv(TextEnv):
         return StepOutput(observations=[], reward=self._reward, done=True, metadata=metadata)
 
 
+def _system_prompt(store: Store, config: TauBenchEnvConfig, documents: Sequence[str]) -> str:
+    needed = tuple(documents) if config.retrieval == "golden_retrieval" else ()
+    settings = (config.show_rules, config.tools, config.prompt, config.retrieval)
+    return _known_prompt(store, *settings, needed)
+
+
 @lru_cache(maxsize=16)
-def _system_prompt(store: Store, show_rules: bool, tools: str, preset: str) -> str:
-    return system_prompt(store, show_rules=show_rules, tools=tools, preset=preset)
+def _known_prompt(
+    store: Store, rules: bool, tools: str, preset: str, retrieval: str, needed: tuple[str, ...]
+) -> str:
+    schemas, policy = _schemas(store, retrieval), store.policy(retrieval, needed)
+    return system_prompt(policy, store.rules if rules else (), schemas, tools=tools, preset=preset)
+
+
+def _schemas(store: Store, retrieval: str) -> Sequence[Mapping[str, Any]]:
+    """Return the tools that an agent sees; only a way to search documents shows the search."""
+    if retrieval == RETRIEVALS[0]:
+        return store.tool_schemas
+    return [one for one in store.tool_schemas if one["function"]["name"] != GREP]
 
 
 def _model_fault(fault: Exception) -> ModelError:

@@ -8,6 +8,7 @@ from skillwright.core import DataError, Task
 from skillwright.core.jsonio import digest
 from skillwright.envs.about import TaskSplits
 from skillwright.worlds.tau_bench.config import TauBenchEnvConfig, read_config
+from skillwright.worlds.tau_bench.tau_core.banking import BANKING
 from skillwright.worlds.tau_bench.tau_core.reward import GRADER_VERSION, begin, grade
 from skillwright.worlds.tau_bench.tau_core.store import (
     ASK_FOR_BUILT_IN,
@@ -50,6 +51,7 @@ def comparability(env_config: object | None = None) -> dict[str, Any]:
             "wrap_tool_results": config.wrap_tool_results,
             "empty_observation": config.empty_observation,
             "show_rules": config.show_rules,
+            **({"retrieval": config.retrieval} if config.domain == BANKING.name else {}),
         },
         **({"judge": _judge(config)} if config.judge_votes else {}),
     }
@@ -67,7 +69,9 @@ def departures(env_config: object | None = None) -> list[str]:
     config = read_config(env_config)
     store = configured_store(config)
     if store.domain.is_tau3:
-        return ["tau2-bench's agent and user call tools natively, by its prompts, in 200 steps"]
+        natively = "tau2-bench's agent and user call tools natively, by its prompts, in 200 steps"
+        older = "tasks and documents of the bank are those before 1.0.1, and its rules are later"
+        return [natively, *([older] if store.domain is BANKING else [])]
     if not is_original(store):
         return ["the data is not tau-bench's", *_of_agent(config), *_of_user(config)]
     return [*_of_agent(config), *_of_user(config)]
@@ -165,7 +169,7 @@ def tau_tasks(split: str, env_config: object | None = None, count: int | None = 
             env=NAME,
             # The data's checksum is in every task, so other data gives other tasks.
             extras={"task_index": index, "task_split": split, "data_sha256": store.checksum},
-            task_type=domain.task_type([task.kind, *(action.name for action in task.actions)]),
+            task_type=domain.task_type([task.kind, *(action.tool for action in task.actions)]),
             description=f"a customer of the {domain.place} calls ({task.user_id})",
             split=split,
         )

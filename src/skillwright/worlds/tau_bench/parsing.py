@@ -15,7 +15,7 @@ from skillwright.core.call_json import Unreadable, is_strict, read_arguments
 from skillwright.core.calls import WRITTEN, WrittenCall, WrittenCalls, read_calls
 from skillwright.core.marks import spoken as visible_text
 from skillwright.worlds.tau_bench.prompts import prompt
-from skillwright.worlds.tau_bench.tau_core.store import RESPOND, Store
+from skillwright.worlds.tau_bench.tau_core.store import RESPOND
 
 OPEN: Final = "<tool_call>"
 CLOSE: Final = "</tool_call>"
@@ -146,14 +146,18 @@ def _looks_like_call(text: str) -> bool:
 
 
 def system_prompt(
-    store: Store, *, show_rules: bool, tools: str = "tags", preset: str = "skillwright"
+    policy: str,
+    rules: Sequence[str],
+    schemas: Sequence[Mapping[str, Any]],
+    *,
+    tools: str = "tags",
+    preset: str = "skillwright",
 ) -> str:
-    """Return the system prompt of a data set."""
+    """Return the system prompt: the policy, short rules, and in tags the tools."""
     if preset == "tau-bench":
-        return store.wiki
-    rules = "\n# Rules\n\n" + "".join(f"- {rule}\n" for rule in store.rules)
-    policy, rules = store.wiki.strip() + "\n", rules if show_rules and store.rules else ""
+        return policy
+    listed = "".join(f"- {rule}\n" for rule in rules)
+    parts = {"policy": f"{policy.strip()}\n", "rules": listed and f"\n# Rules\n\n{listed}"}
     if tools == "native":
-        return prompt("agent_native", policy=policy, rules=rules)
-    described = json.dumps(store.tool_schemas, indent=1)
-    return prompt("agent_tags", policy=policy, rules=rules, tools=described)
+        return prompt("agent_native", **parts)
+    return prompt("agent_tags", **parts, tools=json.dumps(schemas, indent=1))

@@ -106,7 +106,7 @@ def _suspect_labels(store: Store, results: Sequence[EpisodeResult]) -> dict[str,
     for result in results:
         split, at = (result.spec.task.extras[name] for name in ("task_split", "task_index"))
         refused = store.gold(str(split), int(at)).refused
-        is_corrected = split == "test" and int(at) in corrected
+        is_corrected = split in ("test", "base") and int(at) in corrected
         if refused or is_corrected:
             wrong = is_corrected or any(writes for writes, _ in refused)
             found[result.task_id] = {"wrong": wrong, "refused": [of for _, of in refused]}

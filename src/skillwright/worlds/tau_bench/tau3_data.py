@@ -3,23 +3,34 @@
 The source is a checkout, a folder with the domains, or the installed package ``inspect-evals``.
 """
 
+import ast
 import gzip
 import importlib.util
 import json
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import DataError
+from skillwright.worlds.tau_bench.tau_core.banking import (
+    BANKING,
+    DISCOVERABLE,
+    DOCUMENTS,
+    MANUALS,
+    RETRIEVALS,
+)
 from skillwright.worlds.tau_bench.tau_core.domain import Domain
 from skillwright.worlds.tau_bench.tau_core.store import data_dir, open_store
 from skillwright.worlds.tau_bench.tau_core.telecom_phone import PHONE, WORDS
+from skillwright.worlds.tau_bench.upstream_words import parse
 
 COMMIT: Final = "a2c0247"
 REPOSITORY: Final = "https://github.com/sierra-research/tau2-bench"
 ARCHIVE: Final = f"{REPOSITORY}/archive/{COMMIT}.tar.gz"
 INSPECT_EVALS: Final = "inspect-evals"
+BANK_EDITION: Final = f"{INSPECT_EVALS} 0.26"
 
 _RECORDS: Final[Mapping[str, Any]] = json.loads(
     Path(__file__).with_name("tau3_records.json").read_text(encoding="utf-8")
@@ -32,7 +43,10 @@ def installed_data() -> Path:
     """Return the data folder of the installed package ``inspect-evals``; it is not imported."""
     found = importlib.util.find_spec("inspect_evals")
     if found is None or not found.submodule_search_locations:
-        raise DataError(f"--from {INSPECT_EVALS}: the package is not installed here")
+        raise DataError(
+            f"--from {INSPECT_EVALS}: the package is not installed here; run `pip install "
+            f"{INSPECT_EVALS}`, or name its folder tau2/data"
+        )
     return Path(next(iter(found.submodule_search_locations))) / "tau2" / "data"
 
 
@@ -42,15 +56,19 @@ def convert_tau3(source: Path, into: Path, domain: Domain) -> None:
     Raises:
         DataError: The source lacks a file, or a record lacks a field.
     """
-    name = domain.name.removeprefix("tau3_")
+    is_bank = domain.name == BANKING.name
+    name = "banking_knowledge" if is_bank else domain.name.removeprefix("tau3_")
     places = ("data/tau2/domains", "domains", ".")
     folder = next((at for one in places if (at := source / one / name).is_dir()), source)
+    parts: dict[str, Any] = {}
     try:
-        parts = {f"tasks_{split}": of for split, of in _tasks(folder).items()}
-        parts |= _tables(folder, domain)
+        parts |= {f"tasks_{split}": of for split, of in _tasks(folder).items()}
+        parts |= _bank(folder, source) if is_bank else _tables(folder, domain)
     except (AttributeError, KeyError, TypeError) as error:
         raise DataError(f"{str(folder)!r} is no domain of tau2-bench: {error!r}") from error
-    if domain.user_tools:
+    if is_bank:
+        policy = parts["prompts"][RETRIEVALS[0]]
+    elif PHONE in domain.tables:
         main, manual = (_text(folder, stem) for stem in ("main_policy", "tech_support_manual"))
         policy = f"<main_policy>\n{main}\n</main_policy>\n<tech_support_policy>\n{manual}\n"
         policy += "</tech_support_policy>\n"
@@ -70,7 +88,7 @@ def _tasks(folder: Path) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     if (small := _json(folder, "tasks_small")) is not None:
         found["small"] = small
-    if (every := _json(folder, "tasks")) is not None:
+    if (every := _listed(folder, "tasks")) is not None:
         by_id = {str(task["id"]): task for task in every}
         lost = [one for ids in splits.values() for one in ids if str(one) not in by_id]
         if lost:
@@ -86,7 +104,7 @@ def _tasks(folder: Path) -> dict[str, list[Any]]:
 
 def _tables(folder: Path, domain: Domain) -> dict[str, Any]:
     spec = _RECORDS[domain.name]
-    raw = _toml(folder, "db") if domain.user_tools else _json(folder, "db")
+    raw = _toml(folder, "db") if PHONE in domain.tables else _json(folder, "db")
     if raw is None:
         raw = _original_tables(domain, spec)
     tables: dict[str, Any] = {}
@@ -100,12 +118,71 @@ def _tables(folder: Path, domain: Domain) -> dict[str, Any]:
             name: _record(record, fields, spec, f"{table}/{name}")
             for name, record in listed.items()
         }
-    if domain.user_tools:
+    if PHONE in domain.tables:
         phone = _toml(folder, "user_db")
         tables[PHONE] = {
             part: _filled(phone.get(part, {}), usual) for part, usual in WORDS["fresh"].items()
         }
     return tables
+
+
+_TEMPLATES: Final = ("grep_only", "full_kb", "required_docs", "no_knowledge")
+_COMPONENT: Final = re.compile(r"\{\{component:(\w+)\}\}")
+_PARAMETER: Final = re.compile(r"^\s*(\w+)\s*(?:\(([^)]+)\))?\s*:\s*(.+?)$", re.MULTILINE)
+
+
+def _bank(folder: Path, source: Path) -> dict[str, Any]:
+    """Return the bank's tables, documents and manuals of tools, and the policies' templates."""
+    raw, documents = _json(folder, "db"), _listed(folder, DOCUMENTS)
+    if raw is None or not documents:
+        raise DataError(f"{str(folder)!r} has no {'db.json' if raw is None else 'documents'}")
+    tables = {name: (raw.get(name) or {}).get("data", {}) for name in BANKING.tables}
+    if lost := [name for name, of in BANKING.tables.items() if "user_id" in of and name not in raw]:
+        raise DataError(f"{str(folder)!r}: the database has no {lost[0]}")
+    tables[DOCUMENTS] = {one["id"]: {k: one[k] for k in ("title", "content")} for one in documents}
+    tables[MANUALS] = {
+        name: manual for path in _code(folder, source) for name, manual in _manuals(path)
+    }
+    prompts = folder / "prompts"
+    texts = (_text(prompts, stem) for stem in _TEMPLATES)
+    return {
+        **tables,
+        "prompts": {
+            name: _COMPONENT.sub(lambda found: _text(prompts / "components", found[1]), text)
+            for name, text in zip(RETRIEVALS, texts, strict=True)
+        },
+    }
+
+
+def _code(folder: Path, source: Path) -> list[Path]:
+    """Return the files in which a bank's tools describe what they take."""
+    inspect_evals = sorted((source.parent / "banking").glob("Banking*Tools.py"))
+    named = (source / "src" / "tau2" / "domains" / folder.name / "tools.py", folder / "tools.py")
+    found = inspect_evals or [path for path in named if path.is_file()][:1]
+    if not found:
+        raise DataError(f"{str(source)!r} has no src/tau2/domains/{folder.name}/tools.py")
+    return found
+
+
+def _manuals(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tools of a Python file by name; it is parsed, never executed."""
+    tree = parse(path.read_text(encoding="utf-8"), str(path))
+    for holder in (one for one in tree.body if isinstance(one, ast.ClassDef)):
+        side = "user" if "User" in holder.name else "assistant"
+        for one in (one for one in holder.body if isinstance(one, ast.FunctionDef)):
+            text = ast.get_docstring(one)
+            if text and one.name in DISCOVERABLE:
+                yield one.name, {"side": side, **_manual(text)}
+
+
+def _manual(text: str) -> dict[str, Any]:
+    about, _, rest = text.partition("\nArgs:\n")
+    parameters = {}
+    for name, given, described in _PARAMETER.findall(rest.partition("\nReturns:\n")[0]):
+        kind = re.sub(r",?\s*optional", "", given, flags=re.IGNORECASE).strip() or "string"
+        is_required = "optional" not in given.lower()
+        parameters[name] = {"type": kind, "description": described, "required": is_required}
+    return {"description": about.strip(), "parameters": parameters}
 
 
 def _record(record: Any, fields: Mapping[str, Any], spec: Any, where: str) -> Any:
@@ -185,6 +262,13 @@ def _json(folder: Path, stem: str) -> Any:
         return None if found is None else json.loads(found)
     except ValueError as error:
         raise DataError(f"{str(folder / stem)!r}.json is not JSON: {error}") from error
+
+
+def _listed(folder: Path, stem: str) -> Any:
+    """Return the objects of a folder's files, or of one file."""
+    if not (folder / stem).is_dir():
+        return _json(folder, stem)
+    return [_json(folder / stem, path.stem) for path in sorted((folder / stem).glob("*.json"))]
 
 
 def _toml(folder: Path, stem: str) -> dict[str, Any]:

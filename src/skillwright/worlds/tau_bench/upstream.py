@@ -23,6 +23,7 @@ from typing import Any, Final
 from skillwright.core import DataError, did_you_mean
 from skillwright.datasets import FetchSettings, fetch_file
 from skillwright.worlds.tau_bench import tau3_data
+from skillwright.worlds.tau_bench.tau_core.banking import BANKING
 from skillwright.worlds.tau_bench.tau_core.domain import Domain
 from skillwright.worlds.tau_bench.tau_core.retail import RETAIL
 from skillwright.worlds.tau_bench.tau_core.store import (
@@ -54,7 +55,9 @@ _MOST_MEMBERS: Final = 20_000
 _WANTED: Final = re.compile(
     rf"[^/]+/(LICENSE|tau_bench/{SOURCE.as_posix()}|{_ENVS}/(?:retail|airline)/"
     r"(?:wiki\.md|rules\.py|tasks_(?:test|train|dev)\.py|data/[a-z]+\.json|tools/\w+\.py)"
-    r"|data/tau2/domains/(?:retail|airline|telecom)/\w+\.(?:json|md|toml))"
+    r"|data/tau2/domains/(?:retail|airline|telecom)/\w+\.(?:json|md|toml)"
+    r"|data/tau2/domains/banking_knowledge/(?:\w+/)*[^/]+\.(?:json|md)"
+    r"|src/tau2/domains/banking_knowledge/tools\.py)"
 )
 _BY_HAND: Final = (
     "Download it where there is a network and run `skillwright data tau-bench --from FILE`, or "
@@ -113,7 +116,9 @@ def fetch_tau_bench(
     _refuse_foreign(into, wanted)
     if source is None and (whole := _whole(into, wanted)):
         return whole
-    source = source or (tau3_data.ARCHIVE if wanted.is_tau3 else ARCHIVE)
+    if source is None:
+        archive = tau3_data.ARCHIVE if wanted.is_tau3 else ARCHIVE
+        source = tau3_data.INSPECT_EVALS if wanted is BANKING else archive
     with tempfile.TemporaryDirectory(prefix="skillwright-") as folder:
         work, made = Path(folder), Path(folder) / "made"
         made.mkdir()
@@ -346,12 +351,15 @@ def _check(made: Path, source: str, domain: Domain, any_version: bool) -> bool:
         if path.name not in ("LICENSE", WORDS_FILE)
     }
     others = sorted(name for name, known in domain.upstream.items() if sums.get(name) != known)
-    commit = f"tau2-bench at {tau3_data.COMMIT}" if domain.is_tau3 else f"tau-bench at {COMMIT}"
+    commit = tau3_data.COMMIT if domain.is_tau3 else COMMIT
+    edition = f"{'tau2' if domain.is_tau3 else 'tau'}-bench at {commit}"
+    get = f"Check that commit out (`git checkout {commit}`)"
+    if domain is BANKING:
+        edition, get = f"that of {tau3_data.BANK_EDITION}", "Install that version"
     if others and not any_version:
         raise DataError(
-            f"{source} is not {commit}: {', '.join(others)} differ. Check that commit out "
-            f"(`git checkout {commit[-7:]}`), or take it as it is with --any-version; scores over "
-            "other data compare with no others."
+            f"{source} is not {edition}: {', '.join(others)} differ. {get}, or take it as it is "
+            "with --any-version; scores over other data compare with no others."
         )
     if others or domain.is_tau3:  # which files there are depends on the source
         lines = (f"{digest}  {name}\n" for name, digest in sums.items())

@@ -92,17 +92,25 @@ def open_model(
 
 
 def role_prompt(
-    instruction: str, variant: str, *, thinks_aloud: bool = False, domain: Domain = RETAIL
+    instruction: str,
+    variant: str,
+    *,
+    thinks_aloud: bool = False,
+    domain: Domain = RETAIL,
+    tools: Sequence[str] | None = None,
 ) -> str:
-    """Return the role prompt of a model that plays the customer."""
+    """Return the role prompt of a customer's model; ``tools`` are those shown, if not all."""
+    shown = [
+        one for one in domain.user_schemas if tools is None or one["function"]["name"] in tools
+    ]
     parts = [prompt("customer", instruction=instruction)]
     if domain.is_tau3:
         ends = {"transferred": TRANSFERRED, "out_of_scope": OUT_OF_SCOPE}
         parts.append(prompt("customer_tau3", **ends))
     if variant == "completion_boundary":
         parts.append(prompt("customer_boundary"))
-    if domain.user_tools:
-        parts.append(prompt("customer_tools", tools=json.dumps(domain.user_schemas, indent=1)))
+    if shown:
+        parts.append(prompt("customer_tools", tools=json.dumps(shown, indent=1)))
     return "".join([*parts, *([prompt("customer_aside")] if thinks_aloud else [])])
 
 
@@ -160,8 +168,13 @@ class ModelUser(UserSimulator):
         variant = self._config.user_prompt
         if variant == "tau-bench":
             return user_words(self._config).role(instruction)
-        domain = DOMAINS[self._config.domain]
-        return role_prompt(instruction, variant, thinks_aloud=self.thinks_aloud, domain=domain)
+        return role_prompt(
+            instruction,
+            variant,
+            thinks_aloud=self.thinks_aloud,
+            domain=DOMAINS[self._config.domain],
+            tools=self._setting.tools,
+        )
 
     async def astep(self, content: str) -> str:
         """Take a message of the agent and return the answer."""

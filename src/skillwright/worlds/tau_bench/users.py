@@ -124,6 +124,7 @@ class UserSetting:
     # Seed of this episode, or `None`; requests derive theirs
     seed: int | None = None
     replies: tuple[str, ...] = field(default=())  # messages of a scripted user
+    tools: tuple[str, ...] | None = None  # the user's tools that it shows; ``None`` for all
 
 
 def register_user(strategy: str, entry_point: str) -> None:
@@ -229,7 +230,8 @@ class HumanUser(UserSimulator):
     def __init__(self, setting: UserSetting, read_line: Callable[[str], str] = input) -> None:
         super().__init__()
         self._task = f"{setting.split} {setting.task_index}"
-        self._tools = DOMAINS[setting.config.domain].user_tools
+        every = DOMAINS[setting.config.domain].user_tools
+        self._tools = [one for one in every if setting.tools is None or one in setting.tools]
         self._read_line = read_line
         self._earlier = ""
 

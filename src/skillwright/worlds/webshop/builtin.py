@@ -206,10 +206,7 @@ def _feature(rng: random.Random, attribute: str) -> str:
 
 
 def _wish(
-    rng: random.Random,
-    kind: Kind,
-    attributes: tuple[str, ...],
-    options: dict[str, tuple[str, ...]],
+    rng: random.Random, kind: Kind, attributes: tuple[str, ...], options: dict[str, tuple[str, ...]]
 ) -> Wish:
     asked = tuple(rng.sample(attributes, rng.choice((1, 2, 2, 2, 3))))
     names = sorted(rng.sample(sorted(options), rng.choice((0, 1, 1, 2, 2, 2))))

@@ -350,7 +350,6 @@ def open_catalogue(source: CatalogueSource) -> Catalogue:
 
 @lru_cache(maxsize=_CATALOGUES_KEPT)
 def _open_built_in(source: CatalogueSource, process: int) -> Catalogue:
-    del process
     if source.engine != "fts5":
         raise DataError(
             f"webshop: the built-in catalogue has no index for engine {source.engine!r}; "
@@ -363,7 +362,6 @@ def _open_built_in(source: CatalogueSource, process: int) -> Catalogue:
 def _open_file(
     source: CatalogueSource, path: Path, mtime_ns: int, size: int, process: int
 ) -> Catalogue:
-    del mtime_ns, size, process
     address = f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
     folder = tantivy_folder(path) if source.engine == "tantivy" else None
     try:

@@ -432,11 +432,7 @@ class AdapterBench:
         return await self._play_all("val", skills, ids, "confirm")
 
     async def _play_all(
-        self,
-        split: SplitName,
-        skills: Mapping[str, str],
-        ids: Sequence[str] | None,
-        phase: str,
+        self, split: SplitName, skills: Mapping[str, str], ids: Sequence[str] | None, phase: str
     ) -> dict[str, list[EpisodeResult]]:
         texts = tuple(dict.fromkeys(skills.values()))
         played = await together(self.rollouts.play(split, text, phase, ids=ids) for text in texts)

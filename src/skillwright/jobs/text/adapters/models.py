@@ -23,8 +23,7 @@ from skillwright.core import (
 )
 from skillwright.core.chat import question
 from skillwright.core.jsonio import digest
-from skillwright.jobs.run.money import Budget
-from skillwright.jobs.run.progress import Callback, CallFinished
+from skillwright.jobs.run import Budget, Callback, CallFinished
 from skillwright.models import FolderAgent
 from skillwright.rollout.compat import ModelSession, Role, SessionModel, compat
 from skillwright.runs import CallRecord, RunStore

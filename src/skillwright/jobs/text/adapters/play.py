@@ -32,8 +32,7 @@ from skillwright.core import (
 )
 from skillwright.core.jsonio import canonical, digest, text_digest
 from skillwright.datasets import own_copies
-from skillwright.jobs.run.money import BudgetSpent
-from skillwright.jobs.run.progress import Callback, EpisodeFinished
+from skillwright.jobs.run import BudgetSpent, Callback, EpisodeFinished
 from skillwright.rollout import EngineDown
 from skillwright.rollout.compat import ModelSession
 from skillwright.rollout.foreign import ForeignAdapter

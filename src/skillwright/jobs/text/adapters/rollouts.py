@@ -321,9 +321,6 @@ def refuse_no_score(results: Sequence[EpisodeResult], split: str, name: str) -> 
     )
 
 
-# A gate's duel of two skills on an adapter's val split.
-
-
 class AdapterDuel:
     """Draws paired results; draw number n of every task is the n-th rollout of the split.
 

@@ -3,43 +3,14 @@
 Texts of tools, files and models serve to recognize quotations and exit codes, and are never kept.
 """
 
-from skillwright.plugins.sessions.logs.cleaning import Cleaned, Untrusted, clean, command_head
-from skillwright.plugins.sessions.logs.reading import (
-    Event,
-    Found,
-    Interrupted,
-    LeftOut,
-    Ran,
-    Said,
-    Session,
-    default_folders,
-    read_sessions,
-)
-from skillwright.plugins.sessions.logs.requests import (
-    Attempt,
-    Check,
-    Outcome,
-    Request,
-    requests_of,
-)
-
-__all__ = [
-    "Attempt",
-    "Check",
-    "Cleaned",
-    "Event",
-    "Found",
-    "Interrupted",
-    "LeftOut",
-    "Outcome",
-    "Ran",
-    "Request",
-    "Said",
-    "Session",
-    "Untrusted",
-    "clean",
-    "command_head",
-    "default_folders",
-    "read_sessions",
-    "requests_of",
-]
+from skillwright.plugins.sessions.logs.cleaning import Untrusted as Untrusted
+from skillwright.plugins.sessions.logs.cleaning import clean as clean
+from skillwright.plugins.sessions.logs.cleaning import command_head as command_head
+from skillwright.plugins.sessions.logs.reading import Found as Found
+from skillwright.plugins.sessions.logs.reading import Ran as Ran
+from skillwright.plugins.sessions.logs.reading import Said as Said
+from skillwright.plugins.sessions.logs.reading import default_folders as default_folders
+from skillwright.plugins.sessions.logs.reading import read_sessions as read_sessions
+from skillwright.plugins.sessions.logs.requests import Outcome as Outcome
+from skillwright.plugins.sessions.logs.requests import Request as Request
+from skillwright.plugins.sessions.logs.requests import requests_of as requests_of

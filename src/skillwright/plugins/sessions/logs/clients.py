@@ -11,13 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from skillwright.plugins.sessions.logs.recorder import (
-    LeftOut,
-    Recorder,
-    field_of,
-    text_of,
-    texts,
-)
+from skillwright.plugins.sessions.logs.recorder import LeftOut, Recorder, field_of, text_of, texts
 
 MOST_SEEN: Final = 1_000_000
 """Messages of Claude Code to remember, because resumed sessions repeat them."""

@@ -271,9 +271,7 @@ def only_in_base(layers: Sequence[Layer]) -> frozenset[str]:
 
 
 def translate(
-    flat: Mapping[str, Any],
-    environ: Mapping[str, str] = os.environ,
-    quiet: Container[str] = (),
+    flat: Mapping[str, Any], environ: Mapping[str, str] = os.environ, quiet: Container[str] = ()
 ) -> Translation:
     """Translate a resolved SkillOpt configuration into our sections, without validation.
 

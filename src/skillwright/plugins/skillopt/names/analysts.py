@@ -54,7 +54,6 @@ def run_minibatch_reflect(  # noqa: PLR0913 - what adapters pass by name
 
     Update mode and skill-aware reflection are the run's; arguments for them are ignored.
     """
-    del update_mode, skill_aware_reflection, skill_aware_appendix_source
     given = {"analyst_error": error_system, "analyst_success": success_system}
     reflector = present_session().reflector
     if reflector is None:
@@ -89,7 +88,6 @@ def run_error_analyst_minibatch(
 
     Update mode and skill-aware reflection are the run's; arguments for them are ignored.
     """
-    del skill_aware_reflection
     lost = [{**row, "hard": 0} for row in items]
     return _one_analyst(skill_content, lost, prediction_dir, edit_budget, "error_system", kwargs)
 
@@ -104,7 +102,6 @@ def run_success_analyst_minibatch(
     **kwargs: Any,
 ) -> Patch | None:
     """Run one analyst on successes; see `run_error_analyst_minibatch`."""
-    del skill_aware_reflection
     solved = [{**row, "hard": row.get("hard") or 1} for row in items]
     return _one_analyst(
         skill_content, solved, prediction_dir, edit_budget, "success_system", kwargs
@@ -137,7 +134,6 @@ def _one_analyst(
 
 def fmt_trajectory(conversation: Sequence[Any], max_chars: int | None = None) -> str:
     """Format a conversation as labeled lines; as in the original, ``max_chars`` has no effect."""
-    del max_chars
     return "\n".join(line for turn in conversation for line in _lines(turn))
 
 
@@ -233,7 +229,6 @@ def _merge_batch(
 
     The warning does not include the error's text, which may contain secrets.
     """
-    del kwargs
     mode = parse_update_mode(update_mode)
     suffix = item_form(mode).suffix
     user = user_message(
@@ -277,7 +272,6 @@ def rank_and_select(
     Returns:
         The patch, with ``ranking_details`` if a model was called.
     """
-    del kwargs
     key, items = payload_key(update_mode), get_payload_items(patch, update_mode)
     if len(items) <= max_edits:
         return patch

@@ -28,8 +28,7 @@ from skillwright.core import (
 from skillwright.core.found_code import find_code
 from skillwright.datasets import BaseDataLoader, BatchSpec, SplitDataLoader
 from skillwright.datasets.split import SPLIT_NAMES
-from skillwright.envs import EnvAdapter
-from skillwright.envs.registry import deregister, register, specs
+from skillwright.envs import EnvAdapter, deregister, register, specs
 from skillwright.evaluation import (
     GateAction,
     GateMetric,

@@ -226,10 +226,7 @@ _AWARE: Final = {
 
 MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
     # Another function of this name reads the appendix; this one reads an analyst's answer.
-    "skillopt.optimizer.skill_aware": {
-        **_AWARE,
-        "extract_appendix_notes": extract_appendix_notes,
-    },
+    "skillopt.optimizer.skill_aware": {**_AWARE, "extract_appendix_notes": extract_appendix_notes},
     "skillopt.optimizer.skill": {
         **_SKILL,
         "_apply_edit_with_report": _apply_edit_with_report,

@@ -39,7 +39,6 @@ def run_target_exec(  # noqa: PLR0913 - the documented signature
     ``allow_file_edits`` copies its changes back. ``models.target`` determines model, tools and
     sandbox; the arguments for those are ignored.
     """
-    del model, timeout, images, allowed_tools, permission_mode, sandbox, full_auto, kwargs
     session = present_session()
     target: Any = session.model("target")
     if not hasattr(getattr(target, "program", target), "work"):
@@ -115,7 +114,6 @@ class CalledTool:
 
     def model_dump(self, mode: str = "python", **kwargs: Any) -> dict[str, Any]:
         """Return the call as part of a message."""
-        del mode, kwargs
         function = {"name": self.function.name, "arguments": self.function.arguments}
         return {"id": self.id, "type": self.type, "function": function}
 
@@ -130,7 +128,6 @@ class ChatMessage:
 
     def model_dump(self, mode: str = "python", **kwargs: Any) -> dict[str, Any]:
         """Return the answer as a message of the conversation."""
-        del mode, kwargs
         said: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             said["tool_calls"] = [call.model_dump() for call in self.tool_calls]
@@ -153,7 +150,6 @@ def _chat_of(role: Role, default_retries: int) -> Callable[..., tuple[str, _USAG
 
         Without an answer, a `ModelError` is raised: let it pass, or leave the row out.
         """
-        del retries
         _log_ignored_effort(role, reasoning_effort)
         answer = _ask(role, _pair(system, user), max_completion_tokens, stage, timeout)
         return answer.text, _usage(answer)
@@ -180,7 +176,6 @@ def _messages_of(role: Role) -> Callable[..., tuple[Any, _USAGE]]:
         timeout: float | None = None,
     ) -> tuple[Any, _USAGE]:
         """Ask with a conversation and tools; see `chat_target`."""
-        del retries
         _log_ignored_effort(role, reasoning_effort)
         given = _tools(tools, tool_choice)
         answer = _ask(role, messages, max_completion_tokens, stage, timeout, tools=given)
@@ -248,7 +243,6 @@ def is_optimizer_chat_backend() -> bool:
 
 def needs_responses_api(model: str) -> bool:
     """Return false: the settings determine each model's route."""
-    del model
     return False
 
 
@@ -403,7 +397,6 @@ def _log_ignored_effort(role: str, effort: str | None) -> None:
 def _configured_elsewhere(name: str) -> Callable[..., None]:
     def configure(*args: Any, **kwargs: Any) -> None:
         """Do nothing: the run's configuration determines the models."""
-        del args, kwargs
         _log.warning("%s() has no effect: the run's configuration says what the models are", name)
 
     configure.__name__ = configure.__qualname__ = name

@@ -497,6 +497,5 @@ class ScriptedSearcher(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return one command."""
-        del seed
         habits = read_habits(skill_in(messages))
         return decide(read_conversation(messages), EXPERT_CONDUCT, habits, seed=0)

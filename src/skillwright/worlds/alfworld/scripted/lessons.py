@@ -233,7 +233,6 @@ class Superstition:
 
 
 def _always(episode: Episode) -> bool:
-    del episode
     return True
 
 
@@ -317,10 +316,7 @@ FROM_SUCCESSES: Final = (
     Superstition(
         "be polite",
         _always,
-        (
-            "Be friendly and stay calm.",
-            "Keep a positive attitude; good work deserves a good mood.",
-        ),
+        ("Be friendly and stay calm.", "Keep a positive attitude; good work deserves a good mood."),
     ),
     Superstition(
         "write neatly",
@@ -375,10 +371,7 @@ FROM_FAILURES: Final = (
     Superstition(
         "be patient",
         _always,
-        (
-            "Stay patient and stay focused.",
-            "Think carefully and remain confident.",
-        ),
+        ("Stay patient and stay focused.", "Think carefully and remain confident."),
     ),
 )
 

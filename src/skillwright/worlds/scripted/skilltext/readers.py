@@ -25,9 +25,6 @@ from skillwright.worlds.scripted.skilltext.words import FEW, concept, union
 Answer = bool | None
 
 
-# Searching ----------------------------------------------------------------------------------
-
-
 def search_once(said: Statement) -> Answer:
     """Search systematically, each place once; or: go back to places already searched."""
     if said.says(lex.SECOND):
@@ -91,9 +88,6 @@ def return_to_start(said: Statement) -> Answer:
     if not said.says(lex.ORIGIN):
         return None
     return said.asks(_GOING_BACK)
-
-
-# Opening ------------------------------------------------------------------------------------
 
 
 _TEMPERING = union(lex.HEAT, lex.COOL)
@@ -175,9 +169,6 @@ def _antecedents(said: Statement, at: int) -> list[str]:
     return found
 
 
-# Taking -------------------------------------------------------------------------------------
-
-
 def take_on_sight(said: Statement) -> Answer:
     """Take the wanted object when it is seen; or leave it."""
     if said.says(lex.SECOND) or said.says(lex.LAMP) or not said.says(lex.OBJECT):
@@ -192,9 +183,6 @@ def take_on_sight(said: Statement) -> Answer:
     if left and not said.says(lex.SEEN):
         return None  # "ignore things" is not about the wanted one
     return None if left is None else not left
-
-
-# Treating -----------------------------------------------------------------------------------
 
 
 class _Treatment(NamedTuple):
@@ -330,8 +318,6 @@ def fetch_second(said: Statement) -> Answer:
     return None
 
 
-# Rituals ------------------------------------------------------------------------------------
-
 _CHECKING = concept("""
     check~ / use / run / type / look~ / review~ / verify~ / consult~ / issue / call / confirm~ / do
     ask~ / inventory / inspect~ / examine~ / list~
@@ -381,9 +367,6 @@ READERS: Final[tuple[tuple[Rule, Callable[[Statement], Answer]], ...]] = (
     (Rule.RETURN_TO_START, return_to_start),
     (Rule.FEW_PLACES, few_places),
 )
-
-
-# Reading a whole skill.
 
 
 _NUMBERS: Final = {

@@ -43,11 +43,6 @@ def union(*concepts: re.Pattern[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{one.pattern})" for one in concepts))
 
 
-# The concepts.
-
-
-# Things -------------------------------------------------------------------------------------
-
 _PLACE = "(?:receptacle|container|place|location|spot|furniture|piece|drawer|cabinet|shelf)s?"
 
 CONTAINER: Final = concept("""

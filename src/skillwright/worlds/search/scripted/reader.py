@@ -58,9 +58,6 @@ def read_rules(text: str) -> frozenset[ReaderRule]:
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 
-# The scripted chat model.
-
-
 _PASSAGE: Final = re.compile(r"^Passage \d+: ", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _YEAR: Final = re.compile(r"\b1[5-9]\d\d\b|\b20\d\d\b")
@@ -90,7 +87,6 @@ class ScriptedReader(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return the answer in ``<answer>`` tags."""
-        del seed
         asked = _asked([one["content"] for one in messages if one["role"] == "user"])
         answer = _answer(asked, read_rules(skill_in(messages))) if asked else "I do not know"
         return f"<answer>{answer}</answer>"

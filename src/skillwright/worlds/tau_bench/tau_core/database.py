@@ -91,18 +91,28 @@ class Tables:
 
 
 class Database:
-    """The database of one episode: records are replaced or added, never changed."""
+    """The database of one episode: records are replaced or added, never changed.
 
-    __slots__ = ("changed", "tables")
+    Attributes:
+        unlocked: Names of tools that this episode may call besides the domain's usual ones.
+    """
+
+    __slots__ = ("changed", "tables", "unlocked")
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.changed: dict[RecordRef, Record] = {}
+        self.unlocked: set[str] = set()
 
     def find(self, table: str, key: Any) -> Record | None:
         """Return a record."""
         pristine = self.tables.records[table].get(key)  # raises for what cannot be an id
         return self.changed.get(RecordRef(table, key), pristine)
+
+    def rows(self, table: str) -> list[tuple[str, Record]]:
+        """Return the ids and records of a table, added ones last."""
+        own = {ref.key: row for ref, row in self.changed.items() if ref.table == table}
+        return [*{**self.tables.records[table], **own}.items()]
 
     def text(self, table: str, key: str) -> str:
         """Return a record as JSON text, as tools show it."""

@@ -15,10 +15,11 @@ Tool = Callable[..., str]
 
 _DATA: Final = json.loads(Path(__file__).with_name("domains.json").read_text(encoding="utf-8"))
 UPSTREAM: Final[Mapping[str, Mapping[str, str]]] = _DATA["upstream"]
-"""Domain -> file -> SHA-256: tau-bench at 59a200c, tau2-bench at a2c0247, converted to JSON."""
+"""Domain -> file -> SHA-256: tau-bench at 59a200c, tau2-bench at a2c0247, converted to JSON;
+the bank of inspect-evals 0.26."""
 AIRPORTS: Final[Mapping[str, str]] = _DATA["airports"]
 CORRECTED: Final[Mapping[str, list[int]]] = _DATA["corrected"]
-"""Domain -> indices of test tasks whose labels tau2-bench corrected, or removed."""
+"""Domain -> indices of tasks whose labels tau2-bench corrected later, or removed."""
 
 STOP: Final = "###STOP###"
 """The marker in a reply of a user that ends the conversation."""
@@ -54,6 +55,7 @@ class Domain:
             task's initial state, or return ``"True"`` or ``"False"`` about a final one.
         sync: Brings the two sides of the state in line; called after every successful call.
         check: Refuses tables that the tools cannot work on, with a `DataError`.
+        is_extra: Tells whether a record may be there that the gold actions do not make.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Domain:
     functions: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
     sync: Callable[[Any], None] | None = None
     check: Callable[[Records], None] | None = None
+    is_extra: Callable[[Record], bool] | None = None
 
     @property
     def is_tau3(self) -> bool:
@@ -98,7 +101,7 @@ class Domain:
     @property
     def all_task_types(self) -> tuple[str, ...]:
         """All return values of `task_type`."""
-        return (*self.task_types.values(), READ_ONLY, SEVERAL)
+        return (*dict.fromkeys(self.task_types.values()), READ_ONLY, SEVERAL)
 
     def task_type(self, called: Iterable[str]) -> str:
         """Return a task's type by its gold actions' tools: one kind of write, several, or none.

@@ -30,6 +30,12 @@ class Action:
     by_user: bool = False  # called by the simulated user
     compared: tuple[str, ...] | None = None  # arguments that must be equal; ``None`` for all
 
+    @property
+    def tool(self) -> str:
+        """The tool; of a call through another one, the one that is meant."""
+        meant = (self.kwargs.get(key) for key in ("agent_tool_name", "discoverable_tool_name"))
+        return next((name for name in meant if isinstance(name, str)), self.name)
+
     def is_done_by(self, call: "Action") -> bool:
         """Tell whether a call is this gold action."""
         keys = call.kwargs.keys() if self.compared is None else self.compared
@@ -52,7 +58,7 @@ class Function:
         """Call it, and bring the sides of the state in line."""
         domain = db.tables.domain
         tools = domain.user_tools if self.side == "user" else domain.tools
-        found = {**tools, **domain.functions[self.side]}[self.name](db, **self.kwargs)
+        found = {**tools, **domain.functions.get(self.side, {})}[self.name](db, **self.kwargs)
         if domain.sync:
             domain.sync(db)
         return found
@@ -79,6 +85,8 @@ class TauTask:
     state: tuple[Function, ...] = ()  # assertions about the final state
     assertions: tuple[str, ...] = ()  # sentences about the episode, which a model judges
     kind: str = ""  # the kind of problem, in domains whose tools do not show it
+    documents: tuple[str, ...] = ()  # those that it needs, where the agent searches documents
+    user_tools: tuple[str, ...] | None = None  # those of the user that it shows; ``None`` for all
 
 
 def read_tasks(listed: Any, domain: Domain, where: str) -> tuple[TauTask, ...]:
@@ -107,6 +115,8 @@ def _task(entry: Any, domain: Domain, where: str) -> TauTask:
             state=tuple(Function(**one) for one in entry.get("state", ())),
             assertions=entry.get("assertions", ()),
             kind=entry.get("kind", ""),
+            documents=entry.get("documents", ()),
+            user_tools=entry.get("user_tools"),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(
@@ -251,7 +261,7 @@ def gold_state(tables: Tables, task: TauTask) -> GoldState:
         if action.name != TRANSFER:
             result = call_tool(db, action.name, action.kwargs, by_user=action.by_user)
             if result.is_error:
-                writes = action.name in tables.domain.task_types
+                writes = action.tool in tables.domain.task_types
                 refused.append((writes, f"{action.name}: {result.observation}"))
     canonical = {place: db.canonical(place) for place in db.changed}
     for assertion in task.state:
@@ -282,11 +292,13 @@ def grade(
         task: The task.
         calls: Every tool call of the agent and of the user.
     """
+    is_extra = db.tables.domain.is_extra
     # A record that neither side changed is equal.
     differing = tuple(
         Difference(str(place), _differing_fields(db, gold, place))
         for place in sorted(db.changed.keys() | gold.canonical.keys())
         if db.canonical(place) != (gold.canonical.get(place) or db.tables.canonical(place))
+        and not (place not in gold.canonical and is_extra and is_extra(db.record(place)))
     )
     heard = [message.lower().replace(",", "") for message in said]
     missing = [

@@ -8,8 +8,6 @@ from typing import Any, Final
 CANCEL_REASONS: Final = ("no longer needed", "ordered by mistake")
 ADDRESS: Final = ("address1", "address2", "city", "state", "country", "zip")
 
-_OPTIONAL: Final = ("limit",)
-
 # Domain -> tool -> its description and its parameters in order; a text describes a text.
 _DESCRIBED: Final[Mapping[str, Mapping[str, Any]]] = json.loads(
     Path(__file__).with_name("tool_schemas.json").read_text(encoding="utf-8")
@@ -28,7 +26,11 @@ def _functions(*domains: str, without: str = "") -> tuple[Mapping[str, Any], ...
                 "parameters": {
                     "type": "object",
                     "properties": {key: _property(one) for key, one in tool["parameters"].items()},
-                    "required": [key for key in tool["parameters"] if key not in _OPTIONAL],
+                    "required": [
+                        key
+                        for key, one in tool["parameters"].items()
+                        if isinstance(one, str) or not one.get("optional")
+                    ],
                 },
             },
         }
@@ -38,8 +40,9 @@ def _functions(*domains: str, without: str = "") -> tuple[Mapping[str, Any], ...
 
 
 def _property(described: Any) -> Any:
-    is_text = isinstance(described, str)
-    return {"type": "string", "description": described} if is_text else described
+    if isinstance(described, str):
+        return {"type": "string", "description": described}
+    return {key: value for key, value in described.items() if key != "optional"}
 
 
 RETAIL_SCHEMAS: Final = _functions("shared", "retail")
@@ -48,3 +51,5 @@ TAU3_RETAIL_SCHEMAS: Final = _functions("shared", "retail", "tau3_retail", witho
 TAU3_AIRLINE_SCHEMAS: Final = _functions("shared", "airline", "tau3_airline", without="think")
 TELECOM_SCHEMAS: Final = _functions("tau3_telecom")
 PHONE_SCHEMAS: Final = _functions("phone")
+BANKING_SCHEMAS: Final = _functions("tau3_banking")
+BANK_USER_SCHEMAS: Final = _functions("bank_user")

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,6 +14,7 @@ from skillwright.core import DataError, did_you_mean
 from skillwright.core.jsonio import digest, read_text
 from skillwright.datasets import cache_dir
 from skillwright.worlds.tau_bench.tau_core.airline import AIRLINE
+from skillwright.worlds.tau_bench.tau_core.banking import BANKING, DOCUMENTS, GREP, policy
 from skillwright.worlds.tau_bench.tau_core.database import Database, Tables
 from skillwright.worlds.tau_bench.tau_core.domain import Domain
 from skillwright.worlds.tau_bench.tau_core.retail import RETAIL
@@ -33,7 +34,7 @@ from skillwright.worlds.tau_bench.tau_core.telecom import TELECOM
 from skillwright.worlds.tau_bench.tau_core.tools import ToolResult, call_tool
 
 DOMAINS: Final[Mapping[str, Domain]] = {
-    one.name: one for one in (RETAIL, AIRLINE, TAU3_RETAIL, TAU3_AIRLINE, TELECOM)
+    one.name: one for one in (RETAIL, AIRLINE, TAU3_RETAIL, TAU3_AIRLINE, TELECOM, BANKING)
 }
 """The domains by name."""
 
@@ -158,7 +159,7 @@ def _refuse_other_domain(folder: Path, domain: Domain) -> None:
 
 T = TypeVar("T")
 
-_OPTIONAL: Final = frozenset({"rules.json", "tools.json"})
+_OPTIONAL: Final = frozenset({"prompts.json", "rules.json", "tools.json"})
 _CALLED: Final[Mapping[type, str]] = {
     dict: "an object",
     list: "a list",
@@ -192,6 +193,15 @@ class Store:
     def wiki(self) -> str:
         """The agent's policy."""
         return self._once("wiki", lambda: self._text("wiki.md"))
+
+    def policy(self, retrieval: str, documents: Sequence[str]) -> str:
+        """Return the agent's policy for a way to read documents, with the task's own if it has."""
+        if not (self.folder / "prompts.json").exists():
+            return self.wiki
+        prompts = self._once("prompts", lambda: self._json("prompts.json"))
+        if not isinstance(prompts, dict) or not isinstance(prompts.get(retrieval), str):
+            raise DataError(f"{str(self.folder / 'prompts.json')!r} has no text for {retrieval}")
+        return policy(prompts[retrieval], self.tables.records[DOCUMENTS], documents)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -382,8 +392,10 @@ class TauEnv:
         split: str,
         index: int,
         make_user: Callable[[], Any] | None = None,
+        unlocked: Iterable[str] = (GREP,),
     ) -> None:
         self.store, self.split, self.index = store, split, index
+        self.unlocked = frozenset(unlocked)
         self.actions: list[Action] = []
         self.user_calls: list[Action] = []
         self._shared_task = store.task(split, index)
@@ -419,8 +431,13 @@ class TauEnv:
     def db(self) -> Database:
         """The episode's database."""
         if self._db is None:
-            self._db = begin(self.store.tables, self._shared_task)
+            self._db = self._begun()
         return self._db
+
+    def _begun(self) -> Database:
+        db = begin(self.store.tables, self._shared_task)
+        db.unlocked |= self.unlocked
+        return db
 
     @property
     def said(self) -> Sequence[str]:
@@ -432,7 +449,7 @@ class TauEnv:
         """Reset the database and the actions."""
         self.actions, self.user_calls = [], []
         self.store.gold(self.split, self.index)  # a label that cannot be checked raises now
-        self._db = begin(self.store.tables, self._shared_task)
+        self._db = self._begun()
 
     def call(self, name: str, kwargs: Mapping[str, Any]) -> ToolResult:
         """Call a tool; a wrong name or wrong arguments give an error as its result."""

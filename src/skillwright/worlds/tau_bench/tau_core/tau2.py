@@ -19,6 +19,7 @@ MARK: Final = "evaluation_criteria"
 
 _GRADED: Final = ("DB", "COMMUNICATE")
 _KNOWN: Final = (*_GRADED, "ACTION", "ENV_ASSERTION", "NL_ASSERTION")
+_DATA: Final = "initialization_data"
 _NEW_READ: Final = "get_item_details"  # tau-bench lacks it, and no read is required
 _KIND: Final = re.compile(r"\[(\w+)\]")
 _PARTS: Final = (
@@ -76,6 +77,8 @@ def _mapped(entry: Mapping[str, Any], criteria: Mapping[str, Any]) -> dict[str, 
         "state": [_function(one) for one in _part(criteria, "env_assertions", "ENV_ASSERTION")],
         "assertions": tuple(_part(criteria, "nl_assertions", "NL_ASSERTION")),
         "kind": kind[1] if kind else "",
+        "documents": tuple(entry.get("required_documents") or ()),
+        "user_tools": None if (shown := entry.get("user_tools")) is None else tuple(shown),
     }
 
 
@@ -91,7 +94,11 @@ def _part(criteria: Mapping[str, Any], name: str, part: str) -> list[Any]:
 
 
 def _initial(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return list((entry.get("initial_state") or {}).get("initialization_actions") or ())
+    """Return the functions that make the initial state, first the one that adds its data."""
+    state = entry.get("initial_state") or {}
+    data = (state.get(_DATA) or {}).get("agent_data")
+    added = {"env_type": "assistant", "func_name": _DATA, "arguments": {"tables": data}}
+    return [*([added] if data else ()), *(state.get("initialization_actions") or ())]
 
 
 def _function(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +117,8 @@ def _unmapped(
     if others := [one for one in _basis(criteria) if one not in _KNOWN]:
         yield f"its reward depends on {', '.join(map(str, others))}, which nothing here judges"
     initial = entry.get("initial_state") or {}
-    begun = [name for name, value in initial.items() if value and name != "initialization_actions"]
+    known = {"initialization_actions", *domain.functions.get("assistant", ())}
+    begun = [name for name, value in initial.items() if value and name not in known]
     if begun:
         yield f"it begins with {', '.join(begun)}, and here every task begins with the data"
     if entry.get("user_tools") and not domain.user_tools:

@@ -150,10 +150,6 @@ def call_tool(
 
 def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any], by_user: bool) -> str | None:
     """Return the error in the names of arguments, in Python's own words."""
-    parameters = domain.parameters[name]
-    missing = [repr(one) for one, needed in parameters.items() if needed and one not in kwargs]
-    if not missing and kwargs.keys() <= parameters.keys():
-        return None
     called = f"{''.join(word.capitalize() for word in name.split('_'))}.invoke()"
     if domain.is_tau3:
         called = f"{domain.toolkit.replace('Tools', 'UserTools' if by_user else 'Tools')}.{name}()"
@@ -163,13 +159,28 @@ def _misfit(domain: Domain, name: str, kwargs: Mapping[str, Any], by_user: bool)
             f"Error: tau_bench.envs.{domain.name}.tools.{name}.{called} "
             "got multiple values for keyword argument 'data'"
         )
+    wrong = misfit(called, domain.parameters[name], kwargs)
+    return wrong and f"Error: {wrong}"
+
+
+def misfit(called: str, parameters: Mapping[str, bool], kwargs: Mapping[str, Any]) -> str | None:
+    """Return Python's error for a function that is called with other names of arguments.
+
+    Args:
+        called: The function, as Python names it.
+        parameters: Its parameters, and whether each is required.
+        kwargs: The arguments.
+    """
     for key in kwargs:
         if key not in parameters:
-            return f"Error: {called} got an unexpected keyword argument '{key}'"
+            return f"{called} got an unexpected keyword argument '{key}'"
+    missing = [repr(one) for one, needed in parameters.items() if needed and one not in kwargs]
+    if not missing:
+        return None
     *most, last = missing
     listed = f"{', '.join(most)}{',' if len(most) > 1 else ''} and {last}" if most else last
     plural = "s" if most else ""
-    return f"Error: {called} missing {len(missing)} required positional argument{plural}: {listed}"
+    return f"{called} missing {len(missing)} required positional argument{plural}: {listed}"
 
 
 def known(found: T | None, what: str) -> T:

@@ -100,9 +100,6 @@ def read_visit(messages: Sequence[Message]) -> Visit:
     return visit
 
 
-# The choice of the next command, by the rules in the skill.
-
-
 BUY: Final = "click[buy now]"
 PREVIOUS: Final = "click[< prev]"
 _MOST_PAGES: Final = 3
@@ -246,7 +243,6 @@ class ScriptedShopper(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return one command, as ``<action>...</action>``."""
-        del seed
         command = next_command(read_visit(messages), read_rules(skill_in(messages)))
         return f"<action>{command}</action>"
 
@@ -261,5 +257,4 @@ class ScriptedBuyer(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return one command."""
-        del seed
         return next_command(read_visit(messages), GOOD_RULES)

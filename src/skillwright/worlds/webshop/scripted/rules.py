@@ -40,9 +40,6 @@ BAD_RULES: Final = frozenset({ShopRule.BUY_AT_ONCE, ShopRule.CHEAPEST, ShopRule.
 GOOD_RULES: Final = frozenset(ShopRule) - BAD_RULES
 
 
-# Patterns by which the rules are recognized, in sentences in lower case.
-
-
 @dataclass(frozen=True, slots=True)
 class Saying:
     """A pattern for sentences about a rule."""
@@ -232,9 +229,6 @@ SAYINGS: Final = (
     _saying(ShopRule.READ_ALL, _REVIEWS, r"every|each|all|always|any"),
 )
 """The patterns; the first match for a rule counts."""
-
-
-# Recognition of rules, sentence by sentence.
 
 
 # "Never buy before X", "do not buy without X": first X.

@@ -70,9 +70,6 @@ def read_rules(text: str) -> frozenset[SeekerRule]:
     return frozenset(rule for rule, wanted in given.items() if wanted)
 
 
-# An episode, read from the conversation.
-
-
 DEFAULT_TURNS: Final = 4
 _TURNS: Final = re.compile(r"You have (\d{1,6}) turns?")
 _NAME: Final = r"[A-Z]\w+ [A-Z]\w+"
@@ -128,9 +125,6 @@ def read_quest(messages: Sequence[Message]) -> Quest | None:
 def _asked(text: str) -> tuple[str, tuple[str, ...]] | None:
     found = ((kind, pattern.search(text)) for kind, pattern in _KINDS.items())
     return next(((kind, one.groups()) for kind, one in found if one), None)
-
-
-# The choice of the next action.
 
 
 _BY_CHANCE: Final = 0.1
@@ -270,7 +264,6 @@ class ScriptedFinder(ScriptedModel):
 
     def reply(self, messages: Sequence[Message], seed: int) -> str:
         """Return a search or an answer, in tags."""
-        del seed
         quest = read_quest(messages)
         if quest is None:
             return _answer(_UNKNOWN)
