@@ -23,8 +23,8 @@ GAINS = {
     "SFT for as long over SFT": (("sft_longer", "final"), ("sft", "final")),
     "GRPO over SFT": (("grpo", "final"), ("sft", "final")),
     "GRPO over SFT for as long": (("grpo", "final"), ("sft_longer", "final")),
-    "GRPO, KL weight 0.01, over none": (("grpo_kl_low", "final"), ("grpo", "final")),
-    "GRPO, KL weight 0.05, over none": (("grpo_kl_high", "final"), ("grpo", "final")),
+    "GRPO with KL weight 0.01 over 0": (("grpo_kl_low", "final"), ("grpo", "final")),
+    "GRPO with KL weight 0.05 over 0": (("grpo_kl_high", "final"), ("grpo", "final")),
 }
 """Gain -> condition and artifact of the better side, and of the other."""
 
