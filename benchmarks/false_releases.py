@@ -18,34 +18,21 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
 from measuring import Check, Kind, at_least, at_most, report  # noqa: E402
+from measuring.chances import TASKS, ChanceEngine, Rate, release_test  # noqa: E402
 from skillwright.config.run import validated  # noqa: E402
-from skillwright.core import (  # noqa: E402
-    EpisodeResult,
-    EpisodeSpec,
-    PlainSkill,
-    SkillSource,
-    Task,
-)
+from skillwright.core import EpisodeResult, EpisodeSpec, SkillSource  # noqa: E402
 from skillwright.core.seeds import derive_seed  # noqa: E402
-from skillwright.evaluation import (  # noqa: E402
-    AlphaLedger,
-    Draws,
-    ReleaseTest,
-    SkillDuel,
-    Terms,
-    wilson_interval,
-)
+from skillwright.evaluation import SkillDuel, wilson_interval  # noqa: E402
 from skillwright.jobs.run import NullCallback  # noqa: E402
 from skillwright.jobs.text import run_training, start_run  # noqa: E402
 
-TASKS = 40
 ALPHA = 0.05
 FOOLED = ("level rising", "four copies")
 """Worlds in which a test without the remedy releases far too often."""
@@ -59,53 +46,10 @@ LEVELS: dict[str, Callable[[int], float]] = {
 """Success rate by number of episodes started since the test began."""
 
 
-@dataclass
-class MovingEngine:
-    """Starts episodes in order; the level at the start decides the chance of success."""
-
-    level: Callable[[int], float]
-    rng: random.Random
-    calls: int = 0
-
-    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
-        """Play episodes, whatever the skill."""
-        del skills
-        return [self._played(spec) for spec in specs]
-
-    def _played(self, spec: EpisodeSpec) -> EpisodeResult:
-        rate = self.level(self.calls)
-        self.calls += 1
-        return EpisodeResult(spec, reward=float(self.rng.random() < rate))
-
-
-@dataclass
-class CopiesEngine:
-    """Solves all copies of a question with one chance, .1 or .9, by skill and question."""
-
-    seed: int
-    copies: int
-    rng: random.Random = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rng = random.Random(self.seed)
-
-    async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
-        """Play episodes."""
-        contexts = skills.contexts([spec.task for spec in specs])
-        return [
-            EpisodeResult(spec, reward=float(self.rng.random() < self._rate(spec, context.text)))
-            for spec, context in zip(specs, contexts, strict=True)
-        ]
-
-    def _rate(self, spec: EpisodeSpec, skill: str) -> float:
-        question = int(spec.task.id[1:]) // self.copies
-        return 0.9 if derive_seed("luck", self.seed, skill, question) % 2 else 0.1
-
-
 class OneAfterTheOther(SkillDuel):
     """Plays all episodes of one side, then those of the other."""
 
-    def __init__(self, engine: MovingEngine, *rest: Any) -> None:
+    def __init__(self, engine: ChanceEngine, *rest: Any) -> None:
         super().__init__(Sides(engine), *rest)
 
 
@@ -113,7 +57,7 @@ class OneAfterTheOther(SkillDuel):
 class Sides:
     """Reorders the episodes of a request by skill."""
 
-    engine: MovingEngine
+    engine: ChanceEngine
 
     async def run(self, specs: Sequence[EpisodeSpec], skills: SkillSource) -> list[EpisodeResult]:
         """Play the episodes of the incumbent first."""
@@ -124,32 +68,30 @@ class Sides:
         return [found[at] for at in range(len(specs))]
 
 
-def released(duel: SkillDuel, seed: int, clusters: dict[str, str] | None = None) -> bool:
-    """Test a skill that changes nothing."""
-    terms = Terms(seed=seed, clusters=clusters or {})
-    return asyncio.run(ReleaseTest().judge(duel, AlphaLedger(ALPHA, 1), terms)).accepted
-
-
-def duel_of(engine: MovingEngine | CopiesEngine, seed: int, kind: type[SkillDuel]) -> SkillDuel:
-    """Return a duel of two skills that differ in their texts only."""
-    tasks = [Task(f"t{number}", "world") for number in range(TASKS)]
-    return kind(engine, tasks, PlainSkill("old"), PlainSkill("new"), Draws(seed))
-
-
 def drift(level: str, runs: int, kind: type[SkillDuel] = SkillDuel) -> int:
     """Return the false releases among ``runs`` tests at an endpoint whose level moves."""
-    return sum(
-        released(duel_of(MovingEngine(LEVELS[level], random.Random(seed)), seed, kind), seed)
-        for seed in range(runs)
-    )
+
+    def rate(task: int, skill: str, played: int) -> float:
+        del task, skill
+        return LEVELS[level](played)
+
+    return sum(release_test(rate, seed, ALPHA, kind=kind).accepted for seed in range(runs))
 
 
 def copies(runs: int, *, counted_once: bool, each: int = 4) -> int:
-    """Return the false releases among ``runs`` tests on near copies."""
+    """Return the false releases among ``runs`` tests on near copies.
+
+    All copies of a question are solved with one chance, .1 or .9, by skill and question.
+    """
     clusters = {f"t{at}": f"q{at // each}" for at in range(TASKS)} if counted_once else None
+
+    def rate_of(seed: int) -> Rate:
+        return lambda task, skill, _: (
+            0.9 if derive_seed("luck", seed, skill, task // each) % 2 else 0.1
+        )
+
     return sum(
-        released(duel_of(CopiesEngine(seed, each), seed, SkillDuel), seed, clusters)
-        for seed in range(runs)
+        release_test(rate_of(seed), seed, ALPHA, clusters=clusters).accepted for seed in range(runs)
     )
 
 

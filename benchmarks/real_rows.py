@@ -10,13 +10,12 @@ one JSON object; `--short` takes few rows, and no score means anything.
 """
 
 import argparse
-import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from rows_study.one_run import export, play
+from rows_study.one_run import export, play, play_each
 from rows_study.sets import SETS
-from skillwright.core import SkillwrightError
 
 RESULTS = Path(__file__).resolve().parent / "real_rows_results"
 
@@ -24,26 +23,18 @@ RESULTS = Path(__file__).resolve().parent / "real_rows_results"
 def main() -> int:
     """Run what is missing, and print the success rates."""
     arguments = _arguments()
-    faults, rates = [], {}
-    for seed in arguments.seeds:
-        for name in arguments.sets:
-            try:
-                if arguments.export:
-                    export(SETS[name], arguments.root, seed, short=arguments.short)
-                    continue
-                one = play(
-                    SETS[name], seed, arguments.root, arguments.results, short=arguments.short
-                )
-            except SkillwrightError as fault:
-                faults.append(name)
-                print(f"{name}, seed {seed}: {fault}", file=sys.stderr, flush=True)
-                continue
-            rates[f"{name}-s{seed}"] = {
-                who: round(solved.count("1") / len(solved), 4)
-                for who, solved in one["solved"].items()
-            }
-    print(json.dumps({"rates": rates, "ok": not faults}))
-    return 1 if faults else 0
+    root, short = arguments.root, arguments.short
+    chosen = [(SETS[name], seed) for seed in arguments.seeds for name in arguments.sets]
+    if arguments.export:
+        for real, seed in chosen:
+            export(real, root, seed, short=short)
+        return 0
+    return play_each(
+        {
+            f"{real.name}-s{seed}": partial(play, real, seed, root, arguments.results, short=short)
+            for real, seed in chosen
+        }
+    )
 
 
 def _arguments() -> argparse.Namespace:

@@ -11,6 +11,7 @@ Stop it whenever you like: the same command resumes. The last line is one JSON o
 import argparse
 import json
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ import yaml
 
 from measuring.books import note_opening
 from rows_study.baselines import majority, tfidf_lr
-from rows_study.one_run import digits, export, outcomes, run_command
+from rows_study.one_run import digits, export, outcomes, play_each, run_command
 from rows_study.sets import SETS, Row
 from rows_study.small_optimizer import KINDS
-from skillwright.core import DataError, SkillwrightError
+from skillwright.core import DataError
 from skillwright.core.jsonio import digest, write_text
 from study.one_run import made_by
 
@@ -149,21 +150,14 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=Path("runs", "small_models"))
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    faults, rates = [], {}
-    for model in arguments.models:
-        for name in arguments.sets:
-            try:
-                one = play(model, name, arguments.root.resolve(), arguments.results)
-            except SkillwrightError as fault:
-                faults.append(f"{model}-{name}")
-                print(f"{model} on {name}: {fault}", file=sys.stderr, flush=True)
-                continue
-            rates[f"{model}-{name}"] = {
-                who: round(solved.count("1") / len(solved), 4)
-                for who, solved in one["solved"].items()
-            }
-    print(json.dumps({"rates": rates, "ok": not faults}))
-    return 1 if faults else 0
+    root, results = arguments.root.resolve(), arguments.results
+    return play_each(
+        {
+            f"{model}-{name}": partial(play, model, name, root, results)
+            for model in arguments.models
+            for name in arguments.sets
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -331,7 +331,7 @@ def test_the_tutorial_counts_the_episodes_of_its_run(tmp_path):
     assert expected_episodes(config, sizes, starts_blank=True) == 830
 
 
-@pytest.mark.parametrize("name", ["loop", "packages"])
+@pytest.mark.parametrize("name", ["loop", "nights", "packages"])
 def test_the_figure_is_what_its_script_draws(name):
     drawing = script(f"{name}_figure")
     assert drawing.FIGURE.read_text(encoding="utf-8") == drawing.figure(), (

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +157,27 @@ def _baselines(rows: Sequence[Row], test: Sequence[Row]) -> Mapping[str, str]:
             answers = program(known, test)
             found[name] = digits(a == row["label"] for a, row in zip(answers, test, strict=True))
     return found
+
+
+def play_each(plays: Mapping[str, Callable[[], Mapping[str, Any]]]) -> int:
+    """Run what is missing, print the success rates as one JSON object, and return the exit code.
+
+    Args:
+        plays: By name of a result, what returns it.
+    """
+    faults, rates = [], {}
+    for name, play_one in plays.items():
+        try:
+            one = play_one()
+        except SkillwrightError as fault:
+            faults.append(name)
+            print(f"{name}: {fault}", file=sys.stderr, flush=True)
+            continue
+        rates[name] = {
+            who: round(solved.count("1") / len(solved), 4) for who, solved in one["solved"].items()
+        }
+    print(json.dumps({"rates": rates, "ok": not faults}))
+    return 1 if faults else 0
 
 
 def digits(solved: Any) -> str:

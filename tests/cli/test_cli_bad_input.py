@@ -38,6 +38,15 @@ def test_a_missing_configuration_is_named_with_the_nearest_file(refused, write_c
     assert "there is no config file 'dors.yaml'. Did you mean 'doors.yaml'?" in said
 
 
+def test_a_skill_that_no_optimizer_prompt_holds_is_refused_before_any_rollout(
+    refused, write_config, tmp_path
+):
+    (tmp_path / "long.md").write_text("- Look first.\n" * 30_000)
+    said = refused("train", write_config(skill={"init": str(tmp_path / "long.md")}))
+    assert "a prompt of the optimizer has 60,000" in " ".join(said.split())
+    assert not list(tmp_path.glob("runs/*"))
+
+
 def test_a_circle_of_bases_is_shown(refused, tmp_path):
     (tmp_path / "a.yaml").write_text("_base_: b.yaml")
     (tmp_path / "b.yaml").write_text("_base_: a.yaml")

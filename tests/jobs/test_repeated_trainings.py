@@ -58,6 +58,7 @@ def test_a_repetition_has_a_level_of_its_own_and_new_draws_and_says_so(tmp_path,
     assert after.final.accepted
     assert after.ledger.total == pytest.approx(SECOND, abs=1e-5)
     assert "Training 2 of this skill folder has alpha 0.022" in after.final.reason
+    assert "at most 0.1 are expected to be without a gain" in after.final.reason
     assert "of this skill folder" not in before.final.reason
     assert not {one.draw for one in drawn} & {one.draw for one in again}
 

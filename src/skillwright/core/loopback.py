@@ -47,6 +47,7 @@ def bound_socket(port: int, host: str = HOST) -> socket.socket:
     except OSError as error:
         found.close()
         raise RunError(
-            f"port {port} cannot be used ({error.strerror}); leave --port out for a free one"
+            f"{host}:{port} cannot be used ({error.strerror}); leave --port out for a free port, "
+            "and --host for this machine's own address"
         ) from error
     return found

@@ -49,6 +49,7 @@ from skillwright.textopt.history import failure_patterns as failure_patterns
 from skillwright.textopt.optimizer import PROMPT_NAMES as PROMPT_NAMES
 from skillwright.textopt.optimizer import Optimizer as Optimizer
 from skillwright.textopt.optimizer import load_prompt as load_prompt
+from skillwright.textopt.optimizer import refuse_long_skill as refuse_long_skill
 from skillwright.textopt.proposal import AnalystFault as AnalystFault
 from skillwright.textopt.proposal import BudgetControl as BudgetControl
 from skillwright.textopt.proposal import EditLimits as EditLimits

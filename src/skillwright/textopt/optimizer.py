@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, model_validator
 
 from skillwright.asking import Answer, Question, ask
-from skillwright.core import ChatModel, ConfigError, Purpose, Sampling, did_you_mean
+from skillwright.core import ChatModel, ConfigError, DataError, Purpose, Sampling, did_you_mean
 from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
 from skillwright.models.shapes import LENIENT, as_json, as_list, has_nothing
@@ -214,6 +214,24 @@ def budget_section(verb: str, budget: int | None, noun: str = "edits") -> tuple[
 
 ReplyT = TypeVar("ReplyT", bound=BaseModel)
 
+MOST_PROMPT_TOKENS: Final = 60_000
+_FEWEST_TOKENS: Final = 2_000  # of instructions and episodes
+
+
+def refuse_long_skill(skill: str) -> None:
+    """Refuse an initial skill that leaves no room for episodes in an optimizer's prompt.
+
+    Raises:
+        DataError: It does.
+    """
+    tokens = estimate_tokens(skill)
+    if tokens > MOST_PROMPT_TOKENS - _FEWEST_TOKENS:
+        raise DataError(
+            f"the initial skill has about {tokens:,} tokens, and a prompt of the optimizer has "
+            f"{MOST_PROMPT_TOKENS:,}, episodes included. Move parts of it to other files, such as "
+            "references/, and train the rest"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -253,7 +271,7 @@ class Optimizer:
     model: ChatModel
     env_prompts: Mapping[str, str] = field(default_factory=dict)
     sampling: Sampling = Sampling(max_tokens=16_384)
-    max_prompt_tokens: int = 60_000
+    max_prompt_tokens: int = MOST_PROMPT_TOKENS
     repair_rounds: int = 1
     as_written: bool = False
 
@@ -274,9 +292,7 @@ class Optimizer:
             user=call.user,
             purpose=call.purpose,
             role="optimizer",
-            if_too_long=(
-                "Raise it, or lower minibatch_size, merge_batch_size or the limits on edits."
-            ),
+            if_too_long=("Lower minibatch_size or merge_batch_size, or shorten the skill."),
             seed=None if call.seed is None else derive_seed("optimizer", call.seed, call.name),
             max_tokens=call.max_tokens,
         )

@@ -41,7 +41,7 @@ def test_a_port_in_use_is_refused_and_leaves_no_run(tmp_path, monkeypatch):
         port = str(taken.getsockname()[1])
         done = CliRunner().invoke(app, ["serve", "--upstream", NOWHERE, "--port", port])
     assert done.exit_code == 2
-    assert f"port {port} cannot be used" in " ".join(done.output.split())
+    assert f"127.0.0.1:{port} cannot be used" in " ".join(done.output.split())
     assert not list(tmp_path.iterdir())
 
 

@@ -1,15 +1,19 @@
 """Skills over MCP: clients of the package `mcp`, and clients that send or do anything else."""
 
 import asyncio
+import gzip
 import hashlib
 import io
 import json
 import os
+import re
 import sys
 import threading
 from base64 import b64decode
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
+from unicodedata import normalize
+from urllib.parse import unquote
 
 import aiohttp
 import pytest
@@ -140,6 +144,38 @@ async def test_the_mcp_packages_client_reads_all_skills_by_streamable_http(skill
         mcp.ClientSession(streams[0], streams[1]) as session,
     ):
         await check_session(session, await session.initialize())
+
+
+async def test_any_name_is_percent_encoded_and_read_back_by_the_mcp_packages_client(tmp_path):
+    mcp = pytest.importorskip("mcp", reason="mcp is not installed (the extra 'mcp')")
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    places = ("café", "Team B/日本語", "a%2Fb/x", "[::1]/v", "we?rd#/y", "u@h:80/w", "Mixed/z")
+    for place in places:
+        folder = tmp_path / normalize("NFD", place)
+        folder.mkdir(parents=True)
+        name = place.rpartition("/")[2]
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: D.\n---\n{place}\n")
+    (tmp_path / "Mixed" / "z" / "ä b.txt").write_text("beside")
+    async with (
+        http(server_of(tmp_path)) as url,
+        create_mcp_http_client(headers={"Authorization": f"Bearer {KEY}"}) as client,
+        streamable_http_client(url, http_client=client) as streams,
+        mcp.ClientSession(streams[0], streams[1]) as session,
+    ):
+        await session.initialize()
+        read = {}
+        for one in dumped(await session.list_resources())["resources"]:
+            (content,) = dumped(await session.read_resource(one["uri"]))["contents"]
+            assert re.fullmatch(r"skill://[\w.~%-]+(/[\w.~%-]+)*", one["uri"], re.ASCII)
+            read[unquote(one["uri"])] = content["text"].splitlines()[-1]
+        decoded = dumped(await session.read_resource("skill://café/SKILL.md"))["contents"]
+        assert decoded[0]["uri"] == "skill://caf%C3%A9/SKILL.md"
+        with pytest.raises(Exception, match=r"Did you mean 'skill://caf%C3%A9/SKILL\.md'"):
+            await session.read_resource("skill://café/SKIL.md")
+    assert read.pop("skill://Mixed/z/ä b.txt") == "beside"
+    assert read == {f"skill://{place}/SKILL.md": place for place in places}
 
 
 async def test_each_entry_lists_all_files_with_their_digests_and_its_own_frontmatter(skills):
@@ -437,6 +473,64 @@ async def test_http_refuses_strangers_and_other_methods(skills):
             assert (answer.status, await answer.read()) == (202, b"")
 
 
+PING = encode(message("ping"))
+
+
+def posted(extra="", body=PING, length=None):
+    size = len(body) if length is None else length
+    return (
+        f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {KEY}\r\n"
+        f"{extra}Content-Length: {size}\r\n\r\n"
+    ).encode() + body
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (posted("Content-Encoding: gzip\r\n"), 415),
+        (posted("Content-Encoding: gzip\r\n", gzip.compress(PING)), 415),
+        (posted("Content-Encoding: br\r\n"), 415),
+        (posted("Content-Encoding: zstd\r\n"), 415),
+        (posted("Content-Encoding: nonsense\r\n"), 415),
+        (posted("Transfer-Encoding: gzip\r\n"), 400),
+        (posted("Transfer-Encoding: chunked\r\n"), 400),
+        (posted(length=-5), 400),
+        (posted(length=2**40), 413),
+        (posted(f"X: {'a' * 9_000}\r\n"), 400),
+        (posted(body=b"\xff\xfe"), 400),
+        (posted().replace(b"Content-Length: ", b"Transfer-Encoding: chunked\r\nX-Was: "), 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"garbage\r\n\r\n", 400),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n\r\n\r\n', 400),
+        (posted(length=len(PING) + 5), None),  # it leaves before its body is complete
+        (b"POST /mcp HTTP/1.1\r\nHost:", None),
+        (b"", None),
+    ],
+)  # fmt: skip
+async def test_what_is_no_request_gets_a_json_error_and_no_traceback(skills, sent, status, caplog):
+    async with http(server_of(skills)) as url:
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        if status is None:
+            writer.close()
+        else:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].split()[0])
+            body = json.loads(await reader.readexactly(length))
+            assert int(head.split()[1]) == status
+            assert body["error"]["message"]
+            writer.close()
+        headers = {"Authorization": f"Bearer {KEY}"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, json=message("ping"), headers=headers) as answer,
+        ):
+            assert answer.status == 200
+    assert not caplog.records
+
+
 async def test_a_client_that_never_reads_is_dropped_and_others_are_answered(skills, monkeypatch):
     dropped, cut = asyncio.Event(), Reply.cut
     monkeypatch.setattr(Reply, "cut", lambda reply: (dropped.set(), cut(reply)))
@@ -481,7 +575,13 @@ def test_a_client_that_leaves_before_its_answer_ends_the_server(skills):
     ("given", "said"),
     [
         ([], "name what is offered"),
-        (["skills", "--upstream", "http://127.0.0.1:9/v1"], "name what is offered"),
+        (["skills", "--upstream", "http://127.0.0.1:9/v1"], "leave --upstream out"),
+        (["skills", "--record", "x"], "leave --record out"),
+        (
+            ["skills", "--record", "served", "--max-concurrent", "4"],
+            "--record and --max-concurrent",
+        ),
+        (["skills", "--no-record"], "leave --no-record out"),
         (["empty", "--host", "0.0.0.0"], "add --port"),
         (["empty", "--key-env", "KEY"], "add --port"),
         (["skils"], "no folder of skills, bank or run"),

@@ -67,7 +67,15 @@ def episode(reward=1.0, failure=None):
     turns = tuple(Turn(n, (), act, "there", 0.0) for n in range(2))
     spec = EpisodeSpec(Task("t-1", "maze", task_type="easy"), seed=1, phase="gate")
     return EpisodeResult(
-        spec, reward, failure, trajectory=Trajectory("", turns), key="k", wall_s=4.0
+        spec,
+        reward,
+        failure,
+        trajectory=Trajectory("", turns),
+        skill_version="v3",
+        skill_ids=("look-first", "use-keys"),
+        skill_scores=(0.5, 0.25),
+        key="k",
+        wall_s=4.0,
     )
 
 
@@ -215,7 +223,16 @@ def test_opentelemetry_gets_an_episode_as_one_span_with_its_turns_below(run, mon
     assert whole.attributes["gen_ai.operation.name"] == "invoke_agent"
     assert whole.attributes["gen_ai.usage.input_tokens"] == 14
     assert "error.type" not in whole.attributes
-    (judged,) = whole.events
+    assert whole.attributes["skillwright.skill_version"] == "v3"
+    *loaded, judged = whole.events
+    assert [(one.name, one.timestamp, one.attributes) for one in loaded] == [
+        (
+            "skillwright.skill_in_prompt",
+            96 * 10**9,
+            {"gen_ai.skill.name": name, "skillwright.skill_score": score},
+        )
+        for name, score in (("look-first", 0.5), ("use-keys", 0.25))
+    ]
     assert (judged.name, judged.timestamp) == ("gen_ai.evaluation.result", 100 * 10**9)
     assert judged.attributes == {
         "gen_ai.evaluation.name": "reward",
@@ -231,7 +248,7 @@ def test_a_failed_episode_is_a_span_that_names_the_cause():
     failed = episode(None, Failure(FailureCause.TIMEOUT, "too slow"))
     whole = episode_spans("a", failed, "gpt", Usage(), 100.0)[0]
     assert whole.known["error.type"] == "timeout"
-    assert not whole.events
+    assert [name for name, _, _ in whole.events] == ["skillwright.skill_in_prompt"] * 2
 
 
 def test_a_collector_that_takes_no_spans_is_an_error(run, monkeypatch):

@@ -206,12 +206,8 @@ def _span(span: Span) -> dict[str, Any]:
         "endTimeUnixNano": str(int(span.times[1] * _NANO)),
         "attributes": _attributes(span.known),
         "events": [
-            {
-                "timeUnixNano": str(int(span.times[1] * _NANO)),
-                "name": name,
-                "attributes": _attributes(facts),
-            }
-            for name, facts in span.events.items()
+            {"timeUnixNano": str(int(at * _NANO)), "name": name, "attributes": _attributes(facts)}
+            for name, at, facts in span.events
         ],
     }
 

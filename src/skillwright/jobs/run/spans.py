@@ -4,20 +4,26 @@ Names are those of OpenTelemetry's semantic conventions for generative AI: an ep
 ``invoke_agent`` span, each of its turns a ``chat`` span below it, and so is each call of an
 optimizer or teacher. Its reward is the event ``gen_ai.evaluation.result``. Spans hold no messages.
 
-Source: github.com/open-telemetry/semantic-conventions-genai, which has no release yet; read at
-0387091 (``model/gen-ai/events.yaml``). Its names for skills that a tool loads do not apply: here
-skills are part of the prompt.
+Source: github.com/open-telemetry/semantic-conventions-genai, which has no release yet; the events
+as of 0387091, ``gen_ai.skill.name`` as merged on 2026-09-29 (pull request 498). The conventions
+have a span for a tool that loads a skill, and nothing for skills in a prompt, as here: those are
+events of our own, with the conventions' attribute for the name.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from skillwright.core import EpisodeResult, Usage
 
 SERVICE = "skillwright"
 EVALUATION = "gen_ai.evaluation.result"
+SKILL_IN_PROMPT = "skillwright.skill_in_prompt"
+
+Facts = Mapping[str, Any]
+"""Texts, numbers and lists of texts by name; ``None`` is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,7 @@ class Span:
         id: 16 hexadecimal digits.
         parent: The id of the parent span, or ``""``.
         times: Start and end, in seconds since 1970.
-        facts: Texts, numbers and lists of texts by name; ``None`` is unknown.
-        events: What happened at its end: attributes by name of the event.
+        events: Names of events, with the time and the known attributes of each.
     """
 
     trace: str
@@ -38,13 +43,13 @@ class Span:
     parent: str
     name: str
     times: tuple[float, float]
-    facts: Mapping[str, Any]
-    events: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    facts: Facts
+    events: Sequence[tuple[str, float, Facts]] = ()
 
     @property
     def known(self) -> dict[str, Any]:
         """The attributes that are known."""
-        return {key: value for key, value in self.facts.items() if value is not None}
+        return _known(self.facts)
 
     @property
     def asks(self) -> bool:
@@ -75,11 +80,21 @@ def episode_spans(
         "skillwright.task.id": task.id,
         "skillwright.task.type": task.task_type,
         "skillwright.phase": result.spec.phase,
+        "skillwright.skill_version": result.skill_version or None,
         "skillwright.stop_reason": result.stop_reason.value,
         "error.type": None if result.failure is None else result.failure.cause.value,
     }
-    score = {"gen_ai.evaluation.name": "reward", "gen_ai.evaluation.score.value": result.reward}
-    events = {} if result.reward is None else {EVALUATION: score}
+    events: list[tuple[str, float, Facts]] = [
+        (
+            SKILL_IN_PROMPT,
+            start,
+            _known({"gen_ai.skill.name": skill, "skillwright.skill_score": score}),
+        )
+        for skill, score in zip_longest(result.skill_ids, result.skill_scores)
+    ]
+    if result.reward is not None:
+        score = {"gen_ai.evaluation.name": "reward", "gen_ai.evaluation.score.value": result.reward}
+        events.append((EVALUATION, ended_at, score))
     whole = Span(trace, parent, "", f"invoke_agent {task.env}", (start, ended_at), facts, events)
     # The times of turns are unknown, so they share the episode's time evenly.
     each = result.wall_s / max(len(turns), 1)
@@ -119,6 +134,10 @@ def numbers_span(named: str, step: int, values: Mapping[str, float], at: float) 
     trace = _digits(named, 32)
     facts = {"skillwright.step": step, **{f"skillwright.{key}": one for key, one in values.items()}}
     return Span(trace, _digits(trace, 16), "", "skillwright.step", (at, at), facts)
+
+
+def _known(facts: Facts) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if value is not None}
 
 
 def _digits(text: str, digits: int) -> str:

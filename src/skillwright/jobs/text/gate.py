@@ -175,9 +175,11 @@ async def run_release_test(run: TrainParts, state: TrainState, test: ReleaseTest
     if verdict.accepted and (copied := run.bench.memorized(sides[1], run.store.skill(0))):
         verdict = replace(verdict, reason=f"{verdict.reason} {copied}.")
     if state.repeat and verdict.alpha is not None:
+        alpha = run.config.evaluation.alpha
         said = (
             f"Training {state.repeat + 1} of this skill folder has alpha {state.ledger.total:.2g}: "
-            f"repetitions share {run.config.evaluation.alpha:g}."
+            f"the first has {alpha:g}, all later ones share {alpha:g} more. Of all their releases, "
+            f"at most {2 * alpha:g} are expected to be without a gain."
         )
         verdict = replace(verdict, reason=f"{verdict.reason} {said}")
     run.callback.on_event(ReleaseTested(verdict, state.ledger.spend(verdict).left))

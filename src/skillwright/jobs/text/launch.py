@@ -46,6 +46,7 @@ from skillwright.jobs.text.wiring import assemble, assemble_session
 from skillwright.models import make_model
 from skillwright.runs import RunStore
 from skillwright.runs.folder import CONFIG_NAME
+from skillwright.textopt import refuse_long_skill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +129,8 @@ async def begin_run(
         RunError: The folder cannot be made, or the disk is full.
     """
     text = read_initial_skill(config) if skill is None else skill
+    if plan is None:
+        refuse_long_skill(text)
     await preflight(config, plan)
     return start_run(config, text, plan)
 

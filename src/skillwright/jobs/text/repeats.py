@@ -27,7 +27,9 @@ def share_of_repeat(config: RunConfig, path: Path) -> dict[str, Any]:
 
     It is asked for when a training begins, and when one that has tested nothing is continued.
 
-    The first training has `evaluation.alpha` for itself; all later ones share it once more. An
+    The first training has `evaluation.alpha` for itself; all later ones share it once more, so up
+    to twice that share of all releases may be without a gain. Nothing tighter leaves the first one
+    its alpha: where no edit helps, any further test adds to its chance of a false release. An
     unfinished training counts as one that tested: two that begin at once take no more than one
     after the other. The seeds of a study are no repetitions.
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -51,8 +51,9 @@ def serve(  # noqa: PLR0913 - each is an option
         str, typer.Option("--env", help="The environment whose rules name categories of tasks.")
     ] = "",
     record: Annotated[
-        str, typer.Option(metavar="NAME", help="The run that conversations are stored in.")
-    ] = "served",
+        str | None,
+        typer.Option(metavar="NAME", help="The run that conversations are stored in: served."),
+    ] = None,
     no_record: Annotated[bool, typer.Option("--no-record", help="Store nothing.")] = False,
     root: Root = DEFAULT_ROOT,
     host: Annotated[str, typer.Option(help="Where to listen.")] = HOST,
@@ -80,7 +81,18 @@ def serve(  # noqa: PLR0913 - each is an option
     replies = sys.stdout.buffer
     with exit_codes():
         if mcp:
-            _refuse_mcp_with(policy, upstream, bank, skill)
+            _refuse_mcp_with(
+                policy,
+                {
+                    "--upstream": upstream,
+                    "--upstream-key-env": upstream_key_env,
+                    "--bank": bank,
+                    "--skill": skill,
+                    "--record": record,
+                    "--no-record": no_record,
+                    "--max-concurrent": max_concurrent,
+                },
+            )
             place = _place_of(host, port, key_env)
             with _offered(policy, root, env, search_settings(overrides).bank) as server:
                 _serve_skills(server, replies, place, key_env, silent_s)
@@ -97,7 +109,7 @@ def serve(  # noqa: PLR0913 - each is an option
             skill=skill,
             env=env,
             search=search_settings(overrides).bank,
-            record="" if no_record else record,
+            record="" if no_record else record or "served",
             root=root,
             in_flight=max_concurrent,
             silent_s=silent_s,
@@ -106,11 +118,16 @@ def serve(  # noqa: PLR0913 - each is an option
         asyncio.run(_serve(settings, host, port or 0, shows_key=not key_env))
 
 
-def _refuse_mcp_with(policy: str, upstream: str, bank: str, skill: str) -> None:
-    if not policy or upstream or bank or skill:
+def _refuse_mcp_with(policy: str, given: Mapping[str, object]) -> None:
+    if not policy:
         raise UsageError(
-            "with --mcp name what is offered, without --upstream, --bank and --skill: "
-            "`skillwright serve --mcp SKILLS`, a folder of skills, a run, or a bank"
+            "with --mcp name what is offered: `skillwright serve --mcp SKILLS`, a folder of "
+            "skills, a run, or a bank"
+        )
+    if wrong := [name for name, value in given.items() if value]:
+        raise UsageError(
+            f"with --mcp leave {' and '.join(wrong)} out: skills are offered as files, and no "
+            "model is asked"
         )
 
 
@@ -154,6 +171,11 @@ def _serve_skills(
     from skillwright.plugins.serve.mcp_transport import serve_lines
 
     if place is None:
+        if sys.stdin.isatty():
+            say(
+                "An MCP client starts this command itself: `claude mcp add skills -- skillwright "
+                "serve --mcp SKILLS`, with an absolute path. --port 0 serves by HTTP instead."
+            )
         serve_lines(server, sys.stdin.buffer, replies)
     else:
         asyncio.run(_serve_mcp(server, place, key_env, silent_s))

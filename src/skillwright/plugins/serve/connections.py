@@ -87,9 +87,22 @@ class _Connection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]  # as its Server allows
             keepalive_timeout=_IDLE_S,
             lingering_time=_LINGERS_S,
+            auto_decompress=False,
         )
         self._connections = connections
         self._late = loop.call_later(_HEAD_S, self.force_close)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP in one line; only a fault of our own is logged."""
+        if status >= 500 or request.writer.output_size > 0:
+            return super().handle_error(request, status, exc, message)
+        return _refused(status, message or "the request is no HTTP")
 
     def has_head(self) -> None:
         """Note that the head of a request is complete."""
@@ -100,6 +113,12 @@ class _Connection(web.RequestHandler):
         self._late.cancel()
         self._connections.remove(self)
         super().connection_lost(exc)
+
+
+def _refused(status: int, why: str) -> web.Response:
+    refused = web.json_response({"error": {"message": " ".join(why.split())}}, status=status)
+    refused.force_close()
+    return refused
 
 
 class _Door(asyncio.Protocol):
@@ -137,7 +156,15 @@ async def listening(handle: Handle, bound: socket, most: int) -> AsyncIterator[N
         if isinstance(one, _Connection):
             one.has_head()
         try:
+            if encoded := request.headers.get("Content-Encoding", "").strip():
+                refused = _refused(
+                    415, f"send the body as it is, not in Content-Encoding {encoded}"
+                )
+                refused.headers["Accept-Encoding"] = "identity"
+                return refused
             return await handle(request, lambda: connections.is_answered(one))
+        except web.RequestPayloadError as broken:
+            return _refused(400, f"the body is broken: {broken}")
         finally:
             connections.waits(one)
 

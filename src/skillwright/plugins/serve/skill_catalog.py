@@ -158,7 +158,8 @@ class Catalog:
         """
         skills = {unquote(one.uri): one for one in await self.skills()}
         if unquote(uri) not in skills:
-            raise NotServed(f"no skill is served at {uri}. {did_you_mean(uri, skills)}")
+            near = did_you_mean(uri, [one.uri for one in skills.values()])
+            raise NotServed(f"no skill is served at {uri}. {near}")
         return skills[unquote(uri)]
 
     async def read(self, uri: str) -> tuple[ServedFile, bytes]:
@@ -172,7 +173,8 @@ class Catalog:
         skills = await self.skills()
         files = {unquote(file.uri): (one, file) for one in skills for file in one.files}
         if unquote(uri) not in files:
-            raise NotServed(f"no file is served at {uri}. {did_you_mean(uri, files)}")
+            near = did_you_mean(uri, [one.uri for _, one in files.values()])
+            raise NotServed(f"no file is served at {uri}. {near}")
         _, file = files[unquote(uri)]
         return file, _bytes(file.path)
 
@@ -207,15 +209,17 @@ class Catalog:
         text = read_text(folder / SKILL_FILE, "skill file")
         if broken := errors(text, folder):
             raise DataError(f"clients would refuse it: {'; '.join(broken[:5])}")
-        inner = folder.relative_to(self.folder).parts
-        root = SCHEME + _quoted(inner or (folder.name,))
+        frontmatter = _frontmatter(text)
+        # The last part is the name as written: folders may have its letters decomposed (NFD).
+        inner = folder.relative_to(self.folder).parts[:-1]
+        root = SCHEME + _quoted((*inner, frontmatter["name"]))
         files = tuple(
             _served(path, f"{root}/{_quoted(path.relative_to(folder).parts)}") for path in paths
         )
         if sum(file.size for file in files) > MOST_BYTES:
             raise DataError(f"its files have more than {MOST_BYTES:,} bytes together")
         (verified,) = await verify_skills(folder)
-        skill = ServedSkill(root, _frontmatter(text), files, _mark(verified, folder), text)
+        skill = ServedSkill(root, frontmatter, files, _mark(verified, folder), text)
         self._known[folder] = (seen, skill)
         return skill
 

@@ -266,8 +266,8 @@ class OtelTracker:
             resource=self._resource,
             attributes=span.known,
             events=[
-                self._sdk.Event(name, dict(facts), int(span.times[1] * _NANO))
-                for name, facts in span.events.items()
+                self._sdk.Event(name, dict(facts), int(at * _NANO))
+                for name, at, facts in span.events
             ],
             kind=kinds.CLIENT if span.asks else kinds.INTERNAL,
             start_time=int(span.times[0] * _NANO),
