@@ -78,7 +78,7 @@ def _unproven(run: Run, current: Rates, steps: int, waves: float = NAN) -> Outco
 def by_worth(run: Run) -> Outcome:
     """Play with the default gate: steps by what a draw is worth, and a release test."""
     gate, ids, initial = ExploreGate(), task_ids(run.tasks), run.initial
-    ledger = gate.ledger(ALPHA, 1, second_release=True)  # as a training does
+    ledger = gate.ledger(ALPHA, 1)  # all of it, as a training with a budget does
     first = {one: (float(got), 1) for one, got in zip(ids, run.draw_all(initial), strict=True)}
     seen, verdicts = (Seen(first),), list[Verdict]()
     current = released = initial
@@ -349,7 +349,7 @@ def oracle(run: Run) -> Outcome:
     rollouts for a power of about 90%.
     """
     gate, current, steps = ExploreGate(), run.initial, 0
-    ledger = gate.ledger(ALPHA, 1, second_release=True)
+    ledger = gate.ledger(ALPHA, 1)
     least, step = 2 * min(run.tasks, FIRST_LOOK), run.cell.step
     while run.left >= least + step:
         if 0 <= run.left - max(_tested_with(run, current), least) < step:
@@ -383,7 +383,7 @@ def printed_power(run: Run) -> Outcome:
     The gain falls on a share of the tasks, as that of the study's useful edits does.
     """
     gate, n = ExploreGate(), run.tasks
-    ledger = gate.ledger(ALPHA, 1, second_release=True)
+    ledger = gate.ledger(ALPHA, 1)
     gain = detectable_gain(n, gate.release_draws, ledger.share) or NAN
     rng = run.cell.generator(run.number, "power")
     share = gain / (1 - mean_rate(run.cell.world)) / float(np.mean(STRENGTH))
