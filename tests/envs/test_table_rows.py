@@ -54,6 +54,14 @@ def refused(folder, body, name="data.csv", encoding=None):
         ),
         ("rows.json", json.dumps(ROWS)),
         ("rows_in_data.json", json.dumps({"data": ROWS})),
+        ("rows_in_a_list.json", json.dumps({"version": 1, "tags": ["x"], "examples": ROWS})),
+        ("lists.json", json.dumps({name: [row[name] for row in ROWS] for name in ROWS[0]})),
+        (
+            "pandas.json",
+            json.dumps(
+                {name: {str(at): row[name] for at, row in enumerate(ROWS)} for name in ROWS[0]}
+            ),
+        ),
         ("rows.jsonl", "\n".join(map(json.dumps, ROWS)) + "\n\n"),
         ("marked.jsonl", "\n".join(map(json.dumps, ROWS)).encode("utf-8-sig")),
     ],
@@ -94,6 +102,10 @@ def test_a_damaged_csv_file_is_refused_with_the_place_and_the_next_move(tmp_path
     [
         ("a.json", "[{]", "is no JSON"),
         ("a.json", '{"x": 1}', "holds no list of rows"),
+        ("a.json", '{"x": [1, 2], "y": [1]}', "holds no list of rows"),
+        ("a.json", '{"x": {"0": 1}, "y": {"1": 1}}', "holds no list of rows"),
+        ("a.json", '{"x": [{"a": 1}], "y": [{"b": 1}]}', "holds no list of rows"),
+        ("a.json", '{"x": [1, 2]}', "holds no list of rows"),
         ("a.json", '[{"x": NaN}]', "NaN is no JSON value"),
         ("a.jsonl", '{"x": 1}\n[2]\n', "line 2 is [2], not an object with columns"),
         ("a.jsonl", '{"x": 1}\n{"x"\n', "line 2: "),

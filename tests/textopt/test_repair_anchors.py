@@ -175,3 +175,48 @@ async def test_a_fault_of_the_repair_is_one_of_the_steps_faults():
     step = await propose(Optimizer(model, repair_rounds=0), StepSettings(), CONTEXT, batch)
     assert [fault.call for fault in step.faults] == ["s3.repair"]
     assert step.status is StepStatus.NO_CHANGE
+
+
+async def replaced(skill, target):
+    edit = {"op": "replace", "target": target, "content": "- X."}
+    return await propose(
+        Optimizer(ScriptedReplies([{"patch": {"edits": [edit]}}]), repair_rounds=0),
+        StepSettings(repair_anchors=False),
+        StepContext("s3", skill, budget=4),
+        in_one_batch([make_episode("T0")]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("quoted", "meant"),
+    [
+        *(
+            (quoted, "- Say “red” or “blue”.")
+            for quoted in (
+                '- Say "red" or "blue".',
+                "* Say “red” or “blue”.",
+                "•\u00a0Say 'red'  or 'blue'. ",
+                "- **Say “red” or “blue”.**",
+                "- say “red” or “blue”.\r\n",
+            )
+        ),
+        ("Never guess", "Never guess"),
+        ("1. Never guess.", "1. **Never guess.**"),
+        ('- Say "red" or "blue".\\n1. Never guess.', "- Say “red” or “blue”.\n1. **Never guess.**"),
+        ("- Go home! ", None),  # its words are in the skill twice
+        ("ever guess. ", None),  # half a word
+        ("- Say “red”\n- or blue!", None),
+    ],
+)
+async def test_an_anchor_may_differ_in_blanks_quotes_and_marks_where_one_passage_is_meant(
+    quoted, meant
+):
+    skill = "- Say “red” or “blue”.\n1. **Never guess.**\n- Go home!\n  - Go home!\n"
+    step = await replaced(skill, quoted)
+    assert step.candidate == (skill if meant is None else skill.replace(meant, "- X.", 1))
+    assert step.update.counts["skipped"] == (meant is None)
+
+
+async def test_a_line_does_not_join_the_next_one_where_only_its_anchor_has_the_break():
+    step = await replaced("# Skill\n\n- Look first.\n- Go home.\n", "- Look first.\n")
+    assert step.candidate == "# Skill\n\n- X.\n- Go home.\n"

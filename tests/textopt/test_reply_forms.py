@@ -4,6 +4,7 @@
 import json
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +70,8 @@ NOT_JSON = {
     "&quot;content&quot;:&quot;%s&quot;}]}}",
     "YAML": "patch:\n  edits:\n    - op: append\n      content: |\n        %s\n",
     "fenced YAML": 'Sure!\n```yaml\nedits:\n- op: append\n  content: "%s"\n```\n',
+    "tagged YAML": '<answer>\nedits:\n- op: append\n  content: "%s"\n</answer>\n',
+    "YAML after prose": 'I saw [1].\n\n- op: append\n  content: "%s"\n',
     "XML": "<reply><reasoning>r</reasoning><edits><edit><op>append</op><content>%s</content>"
     "</edit></edits></reply>",
     "XML attributes": 'So:\n<edits>\n<edit op="append">%s</edit></edits>',
@@ -220,6 +223,21 @@ async def test_a_shape_of_one_meaning_is_read_and_noted(form):
     step = await stepped(json.dumps(SHAPES[form]))
     assert contents(step) == [RULE]
     assert bool(repairs(step)) == (form != "a list of one reply")  # which always counted
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        repr,
+        lambda call: yaml.safe_dump(call, width=40),
+        lambda call: json.dumps(call)[:-1] + ",}",
+        lambda call: f"The arguments are '{call['arguments']}'.",
+    ],
+)
+async def test_json_in_a_string_of_another_notation_is_decoded_as_often_as_it_was_encoded(write):
+    text = '- Say "red" → don\'t guess,\n  or ask.\n- C:\\new'
+    call = {"name": "submit", "arguments": json.dumps({"edits": [{**EDIT, "content": text}]})}
+    assert contents(await stepped(write(call))) == [text]
 
 
 OTHER = {"op": "replace", "target": "- Go home.", "content": "- Go."}
@@ -405,44 +423,6 @@ async def test_a_reply_that_was_asked_for_again_says_why():
         "it was asked for again: The reply holds no complete JSON object; it begins 'Sorry.'. "
         "Answer with one JSON object and nothing else."
     ]
-
-
-# Anchors
-
-
-@pytest.mark.parametrize(
-    ("quoted", "meant"),
-    [
-        *(
-            (quoted, "- Say “red” or “blue”.")
-            for quoted in (
-                '- Say "red" or "blue".',
-                "* Say “red” or “blue”.",
-                "•\u00a0Say 'red'  or 'blue'. ",
-                "- **Say “red” or “blue”.**",
-                "- say “red” or “blue”.\r\n",
-            )
-        ),
-        ("Never guess", "Never guess"),
-        ("1. Never guess.", "1. **Never guess.**"),
-        ('- Say "red" or "blue".\\n1. Never guess.', "- Say “red” or “blue”.\n1. **Never guess.**"),
-        ("- Go home! ", None),  # its words are in the skill twice
-        ("ever guess. ", None),  # half a word
-        ("- Say “red”\n- or blue!", None),
-    ],
-)
-async def test_an_anchor_may_differ_in_blanks_quotes_and_marks_where_one_passage_is_meant(
-    quoted, meant
-):
-    skill = "- Say “red” or “blue”.\n1. **Never guess.**\n- Go home!\n  - Go home!\n"
-    step = await stepped(edits({"op": "replace", "target": quoted, "content": "- X."}), skill=skill)
-    assert step.candidate == (skill if meant is None else skill.replace(meant, "- X.", 1))
-    assert step.update.counts["skipped"] == (meant is None)
-
-
-async def test_a_line_does_not_join_the_next_one_where_only_its_anchor_has_the_break():
-    step = await stepped(edits({"op": "replace", "target": "- Look first.\n", "content": "- X."}))
-    assert step.candidate == "# Skill\n\n- X.\n- Go home.\n"
 
 
 # LaTeX

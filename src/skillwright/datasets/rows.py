@@ -236,7 +236,7 @@ class Table:
                 f"{str(self.path)!r} holds no evals of a skill; a list of scenarios, each with a "
                 "prompt and assertions, is expected"
             )
-        rows = found.get("data") if isinstance(found, Mapping) else found
+        rows = _rows_in(found) if isinstance(found, Mapping) else found
         if not isinstance(rows, list):
             raise DataError(
                 f"{str(self.path)!r} holds no list of rows; write [{{...}}, {{...}}], or one "
@@ -315,6 +315,30 @@ class Table:
                 if size > self.most_chars:
                     raise cell_too_long(self.path, where.split()[-1], name, size)
         return row
+
+
+def _rows_in(found: Mapping[str, Any]) -> list[Any] | None:
+    """Return the rows in an object: in ``data``, in its only list of objects, or by columns.
+
+    Columns are lists of equal lengths, or objects with the same keys, as pandas writes.
+    """
+    if isinstance(found.get("data"), list):
+        return list(found["data"])
+    lists = [one for one in found.values() if isinstance(one, list) and _are_objects(one)]
+    if len(lists) == 1:
+        return lists[0]
+    kinds = {
+        tuple(one) if isinstance(one, dict) else len(one) if isinstance(one, list) else None
+        for one in found.values()
+    }
+    if lists or len(found) < 2 or len(kinds) > 1 or None in kinds:
+        return None
+    columns = [list(one.values()) if isinstance(one, dict) else one for one in found.values()]
+    return [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _are_objects(items: Sequence[Any]) -> bool:
+    return bool(items) and all(isinstance(one, dict) for one in items)
 
 
 _TOO_DEEP: Final = f"lists or objects within each other, more than {_DEEPEST} deep; flatten them"

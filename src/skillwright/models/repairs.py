@@ -69,13 +69,19 @@ class Found(NamedTuple):
     follows: bool = False
 
 
-def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
+def is_quoted(text: str, start: int, end: int) -> bool:
+    """Return whether a part of a text is a string of another notation, which has own escapes."""
+    return text[start - 1 : start] in ("'", '"') and text[start - 1 : start] == text[end : end + 1]
+
+
+def near_values(text: str, *, is_cut: bool, in_strings: bool = False) -> Iterator[Found]:
     """List the outermost objects and lists in a text, repaired if needed.
 
     Args:
         text: A reply, or a part of one.
         is_cut: Whether it ended at the token limit. Then no bracket is added, and a value that is
             followed by another bracket is ignored, because it may be a draft.
+        in_strings: Whether to read values in quotes too.
     """
     if len(text) > MOST_CHARS:
         return
@@ -88,6 +94,8 @@ def near_values(text: str, *, is_cut: bool) -> Iterator[Found]:
         follows = not FENCE.sub("", text[before:start]).strip(" \t\r\n,;")
         before = end
         if is_cut and re.search(r"[\[{]", text[end:]):
+            continue
+        if is_quoted(text, start, end) and not in_strings:
             continue
         is_fenced = sum(mark <= start for mark in marks) % 2 == 1
         span = text[start:end]
@@ -120,10 +128,16 @@ def _decoded_whole(text: str) -> str:
     return found
 
 
+_TAGGED: Final = re.compile(r"^<(\w+)>[ \t]*\n(.*?)^</\1>", re.MULTILINE | re.DOTALL)
+_FIRST_KEY: Final = re.compile(r"(?<=\n\n)(?:- )?\w+:(?:[ \t][^\n]*)?\n")
+
+
 def other_notations(text: str) -> Iterator[tuple[Any, str]]:
     """List the values of a text or its code blocks in other notations, with the notation's name."""
     edges = [0, *(edge for found in FENCE.finditer(text) for edge in found.span()), len(text)]
     parts = [text[a:b] for a, b in zip(edges[2::4], edges[3::4], strict=False)]
+    parts += [found[2] for found in _TAGGED.finditer(text)]
+    parts += [text[found.start() :] for found in [_FIRST_KEY.search(text)] if found]
     for part in dict.fromkeys([*parts, FENCE.sub("", text)]):
         for read, notation in ((_yaml, "YAML"), (_xml, "XML"), (_toml, "TOML")):
             value = read(part)
@@ -476,7 +490,8 @@ def _yaml(text: str) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError):
         return None
     bare = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
-    return value if _words(_decoded(bare)) == _words(" ".join(_texts(value))) else None
+    said = _decoded(" ".join(_texts(value)))
+    return value if _words(_decoded(bare)) == _words(said) else None
 
 
 def _toml(text: str) -> Any:

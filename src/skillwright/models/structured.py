@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -23,6 +24,7 @@ from skillwright.models.repairs import (
     Found,
     answer_part,
     holds_undoubled_latex,
+    is_quoted,
     near_values,
     other_notations,
     with_doubled_backslashes,
@@ -192,22 +194,25 @@ async def ask_for_reply(
 
 def _read(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Reply] | None:
     """Read strict JSON first, then other shapes, near JSON, and other notations."""
-    for part in dict.fromkeys((answer_part(text), text)):
-        read = _read_part(part, reply_type, is_cut=is_cut)
+    parts = dict.fromkeys((answer_part(text), text))
+    for part, in_strings in product(parts, (False, True)):
+        read = _read_part(part, reply_type, is_cut=is_cut, in_strings=in_strings)
         if read is not None:
             return read
     return None
 
 
-def _read_part(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Reply] | None:
-    found = _best(_strict_values(text), reply_type)
+def _read_part(
+    text: str, reply_type: type[Reply], *, is_cut: bool, in_strings: bool
+) -> ReadReply[Reply] | None:
+    found = _best(_strict_values(text, in_strings=in_strings), reply_type)
     if found is not None and holds_undoubled_latex(text):
         kept = _best(_strict_values(with_doubled_backslashes(text)), reply_type)
         if kept is not None and kept != found:
             return ReadReply(kept, ("the backslashes of its LaTeX were not doubled",))
     if found is not None:
         return ReadReply(found)
-    near = list(near_values(text, is_cut=is_cut))
+    near = list(near_values(text, is_cut=is_cut, in_strings=in_strings))
     is_repaired = any(one.is_repaired for one in near)
     notes = (f"it was not strict JSON{_where(text)}",) if is_repaired else ()
     if (best := _best(near, reply_type)) is not None:
@@ -284,7 +289,7 @@ def _where(text: str) -> str:
     return ""
 
 
-def _strict_values(text: str) -> list[Found]:
+def _strict_values(text: str, *, in_strings: bool = True) -> list[Found]:
     """List the outermost JSON objects and lists of a text, each with whether it is fenced."""
     whole = as_json(text)
     if whole is not None:
@@ -299,7 +304,7 @@ def _strict_values(text: str) -> list[Found]:
         if end is None and not is_list:
             break
         value = None if end is None else as_json(text[found.start() : end], (dict, list))
-        if value is not None:
+        if value is not None and (in_strings or not is_quoted(text, found.start(), end or 0)):
             is_inside = sum(mark <= found.start() for mark in marks) % 2 == 1
             values.append(Found(value, is_inside))
         lists_left -= is_list and value is None
