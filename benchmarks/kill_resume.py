@@ -4,8 +4,9 @@ Every run is `skillwright train` in a process of its own against an endpoint on 
 tiny world of tests/doors.py, four episodes at once. A moment is a number of requests that the
 endpoint has seen, drawn between 1 and a tenth of the run. Each run is killed until twenty times; it
 must end as the one that nobody disturbed: the same skills, decisions, scores and files, no
-finished episode lost, and nothing asked again whose answer was stored. What is asked again are the
-turns of episodes that were not finished, and the optimizer's calls in flight.
+finished episode lost, and nothing asked again whose answer was stored. The phases in which runs
+were killed are printed: steps, decisions, draws that judge lines, release tests. What is asked
+again are the turns of episodes that were not finished, and the optimizer's calls in flight.
 
     .venv/bin/python benchmarks/kill_resume.py [--kills 100]
 """
@@ -14,6 +15,7 @@ import argparse
 import random
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,10 +24,12 @@ from measuring import Check, Kind, at_least, at_most, report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from doors import ALL_RULES, ALL_WRONG, story
+from doors import ALL_WRONG, ROOMS, rule, story
 from killing import KilledRun, die_often, executioner
 
-PLAN = [[ALL_WRONG], [ALL_RULES], ["Be quick."], [ALL_WRONG]]
+# An edit of several items, so that factorial draws judge its lines before the release test.
+ITEMS = "\n".join(f"- {line}" for line in (*map(rule, ROOMS), "Be quick."))
+PLAN = [[ALL_WRONG], [ITEMS], ["Be brief."], [ALL_WRONG]]
 LONG = {"train": {"epochs": 2, "batch_size": 6}, "rollout": {"max_concurrent": 4}}
 KILLS_PER_RUN = 20
 
@@ -62,6 +66,7 @@ def measure(kills: int, root: Path) -> tuple[list[Check], dict[str, Any]]:
     return checks, {
         "runs": len(runs),
         "requests_of_a_run": requests,
+        "kills_by_latest_phase": dict(sum((run.phases for run in runs), Counter())),
         "calls_asked_again_per_kill": round(sum(repeats) / done, 2),
         "calls_asked_again_per_run": [min(repeats), median(repeats), max(repeats)],
     }

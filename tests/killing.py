@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,6 +115,7 @@ class KilledRun:
         kills: Processes that were killed so far.
         lost: Finished episodes that a store once had and later had no more.
         repeated: Questions that were asked again although the store had the answer.
+        phases: How many kills left an episode of each phase as the latest stored one.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class KilledRun:
         self.kills = 0
         self.lost: set[int] = set()
         self.repeated: set[Question] = set()
+        self.phases = Counter[str]()
         self._file = folder / "doors.yaml"
         self._file.write_text(dump_config(config), encoding="utf-8")
         self._killer = killer
@@ -141,6 +144,8 @@ class KilledRun:
         self.lost |= self._finished - finished
         self._finished |= finished
         self.kills += code != 0
+        if code:
+            self.phases[self._latest_phase()] += 1
         return code == 0
 
     def finished(self) -> set[int]:
@@ -149,6 +154,13 @@ class KilledRun:
             return set()
         with look(self.path) as store:
             return {episode.id for episode in store.episodes() if episode.failure is None}
+
+    def _latest_phase(self) -> str:
+        if not (self.path / "run.sqlite").is_file():
+            return "none"
+        with look(self.path) as store:
+            latest = max(store.episodes(), key=lambda one: one.id, default=None)
+            return latest.phase if latest else "none"
 
     def answered(self) -> set[Question]:
         """Return the questions that the store has answers for."""

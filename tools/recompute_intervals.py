@@ -83,7 +83,7 @@ def lm_study():
     taught, each = gain("sft", "final", "sft", "no_skills")
     bounds = [taught, taught, *(wide for _, wide, _ in each), gain("sft", "final", "sft", "other_scope")[0]]
     pairs = [("sft_longer", "sft"), ("grpo", "sft"), ("grpo", "sft_longer"), ("grpo_kl_low", "grpo")]
-    bounds += [gain(a, "final", b, "final")[0] for a, b in [*pairs, ("grpo_kl_high", "grpo")] * 2]
+    bounds += [gain(a, "final", b, "final")[0] for a, b in [*pairs, ("grpo_kl_high", "grpo"), ("sft", "base")] * 2]
     for kind in ("text", "text_belongs"):
         over, each = gain(kind, "best", kind, "initial")
         bounds += [over, *(one for _, *both in each for one in both)]

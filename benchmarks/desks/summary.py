@@ -20,6 +20,7 @@ TARGET, TARGET_SEEDS, OF_SEEDS = 0.15, 3, 5
 GAINS = {
     "SFT, right sheet over none": (("sft", "final"), ("sft", "no_skills")),
     "SFT, right sheet over another shop's": (("sft", "final"), ("sft", "other_scope")),
+    "SFT over SmolLM2 as it comes": (("sft", "final"), ("base", "final")),
     "SFT for as long over SFT": (("sft_longer", "final"), ("sft", "final")),
     "GRPO over SFT": (("grpo", "final"), ("sft", "final")),
     "GRPO over SFT for as long": (("grpo", "final"), ("sft_longer", "final")),

@@ -1,10 +1,12 @@
 """A gain that was proven on val and is not found on test."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from skillwright.evaluation import Decision, Verdict, measure_effect, why_refuted
+from skillwright.evaluation.verdict import Expected
 
 
 def proven(effect, spread=0.15, before=0.4):
@@ -46,6 +48,17 @@ def test_a_gain_that_is_not_there_is_refuted(make_pairs, better, worse, same, so
 )
 def test_a_gain_that_may_be_there_is_not(make_pairs, better, worse, same, solved):
     assert not why_refuted(proven(0.3), found(make_pairs, better, worse, same, solved))
+
+
+def test_the_gain_to_expect_is_compared_where_it_is_known(make_pairs):
+    on_test = found(make_pairs, 9, 2, 41, 8)  # +.117; the measured +.5 would be refuted
+    modest = replace(proven(0.5), expected=Expected(0.2, 0.05, 0.35))
+    assert why_refuted(proven(0.5), on_test)
+    assert not why_refuted(modest, on_test)
+    large = replace(modest, expected=Expected(0.45, 0.35, 0.55))
+    assert "a gain of +0.450 (95% interval +0.350 to +0.550) was expected" in why_refuted(
+        large, on_test
+    )
 
 
 def test_an_honest_proof_is_hardly_ever_refuted(make_pairs):

@@ -1,6 +1,7 @@
 """What a person sees of an adapter's bugs: each one, in a line, and its traceback once."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,24 @@ async def test_analysts_with_nothing_to_propose_are_no_news(tmp_path, monkeypatc
     _, report = await trained(adapter_config(tmp_path, Silent), Walker(), Coach([]))
     assert report.state.steps[0].action == "skip_no_patches"
     assert not [text for text, _ in lines(caplog) if "reflect" in text]
+
+
+class Wordless(Silent):
+    """Its analysts read rows, so it writes no conversations."""
+
+    def rollout(self, env_manager, skill_content, out_dir, **kwargs):
+        rows = super().rollout(env_manager, skill_content, out_dir, **kwargs)
+        for file in Path(out_dir).rglob("conversation.json"):
+            file.unlink()
+        return rows
+
+
+@pytest.mark.parametrize("answer", [[], [None]])
+async def test_analysts_of_an_adapter_need_no_conversations(tmp_path, monkeypatch, answer):
+    monkeypatch.setattr(Silent, "answer", answer)
+    path, _ = await trained(adapter_config(tmp_path, Wordless), Walker(), Coach([]))
+    with look(path) as store:
+        assert not store.events("step")[0].payload.get("skipped")
 
 
 class Dying(Chosen):

@@ -47,6 +47,7 @@ async def test_episodes_per_stage_are_those_of_a_run_that_was_made(tmp_path, gat
     # Two candidates of which one is accepted: one more than is assumed. Clear ones take few draws.
     judged = found["baseline"].episodes + found["gate"].episodes
     assert judged == pytest.approx(played["gate"], rel=0.5 if gate == "explore" else 0.25)
+    assert ("lines" in found) is (gate == "explore")  # up to two draws of each task
     assert found["reflect"].calls == pytest.approx(asked["reflect"], abs=2)
 
 

@@ -195,7 +195,8 @@ def why_refuted(proven: Verdict, found: PairedEffect) -> str:
     It does not if the test's 95% interval is below 0; or if it is not above 0 but below the whole
     95% interval of val, or below it with less than half of what could still be gained mended. Two
     independent 95% intervals that hold the same gain are apart in less than 1% of cases. Shares of
-    what could be gained are compared, because a test split may be easier.
+    what could be gained are compared, because a test split may be easier. The gain of val is the
+    one to expect on further tasks, if it is known: the measured one is too large on average.
 
     Args:
         proven: The accepted verdict of the release test.
@@ -203,17 +204,18 @@ def why_refuted(proven: Verdict, found: PairedEffect) -> str:
     """
     if found.gain is None or found.interval is None or proven.effect is None:
         return ""
+    gain, seen, where = proven.effect, proven.interval and Interval(*proven.interval), "there"
+    if (one := proven.expected) is not None:
+        gain, seen, where = one.gain, Interval(one.low, one.high), "was expected"
     is_worse = found.interval.high < 0
-    is_less = proven.interval is not None and found.interval.high < proven.interval[0]
+    is_less = seen is not None and found.interval.high < seen.low
     mended = _share_mended(found.gain, found.incumbent)
-    is_half = mended < _share_mended(proven.effect, proven.incumbent_score) / 2
+    is_half = mended < _share_mended(gain, proven.incumbent_score) / 2
     if not is_worse and not (is_less and (found.interval.low <= 0 or is_half)):
         return ""
-    seen = None if proven.interval is None else Interval(*proven.interval)
     return (
-        f"What was proven on val does not hold on test: a gain of {proven.effect:+.3f}"
-        f"{_bounds(seen)} there, and of {found.gain:+.3f}{_bounds(found.interval)} on "
-        f"{found.tasks} test tasks"
+        f"What was proven on val does not hold on test: a gain of {gain:+.3f}{_bounds(seen)} "
+        f"{where}, and of {found.gain:+.3f}{_bounds(found.interval)} on {found.tasks} test tasks"
     )
 
 

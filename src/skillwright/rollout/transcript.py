@@ -203,7 +203,8 @@ def read_rows(rows: Sequence[Mapping[str, Any]], prediction_dir: Path) -> Transc
             lines = tuple(_recorded(_conversation(folder)))
         except (OSError, ValueError, RecursionError) as error:
             lines, facts = (), ()
-            skipped.append(Skipped(name, f"no conversation can be read: {error}"))
+            said = f"no conversation can be read: {error}; write one, or a `reflect` of your own"
+            skipped.append(Skipped(name, said))
         read.append(
             Transcript(
                 id=name,

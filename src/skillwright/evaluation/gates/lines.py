@@ -10,8 +10,8 @@ Source: R. A. Fisher, The Design of Experiments (1935), on factorial designs.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import erf, exp, pi, sqrt
 from random import Random
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -45,6 +45,8 @@ LEAST_PRICE: Final = 2e-6
 REALIZED: Final = 0.2
 """Share of the expected improvement that simulated runs realize: under a normal distribution a line
 that does nothing seems to harm as often as it seems to help."""
+
+_NORMAL: Final = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,6 @@ class LineEffects:
         total = 0.0
         for gain, move in zip(gains, np.maximum(moves, 1e-9), strict=True):
             z = gain / move
-            kept = gain * 0.5 * (1 + erf(z / sqrt(2))) + move * exp(-z * z / 2) / sqrt(2 * pi)
+            kept = gain * _NORMAL.cdf(z) + move * _NORMAL.pdf(z)
             total += kept - max(gain, 0.0)
         return total

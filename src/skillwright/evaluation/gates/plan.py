@@ -5,7 +5,8 @@ proven gain of a test now is compared with that of a test after further steps.
 """
 
 from dataclasses import dataclass
-from math import erf, exp, sqrt
+from math import exp, sqrt
+from statistics import NormalDist
 from typing import Final
 
 from skillwright.evaluation.gates.current import CurrentSkill
@@ -19,7 +20,8 @@ MISFIT: Final = 0.15
 _STEPS_AHEAD: Final = (1, 2, 3, 5, 8, 12)
 _FEWER_PAIRS: Final = 20
 _NODES: Final = (-1.5, -0.75, 0.0, 0.75, 1.5)
-_QUANTILE: Final = 1.645  # of a normal distribution, at 5%
+_NORMAL: Final = NormalDist()
+_QUANTILE: Final = _NORMAL.inv_cdf(0.95)
 _UNEVENNESS: Final = 0.75  # variance between tasks per unit of gain: edits help some tasks only
 
 
@@ -67,7 +69,7 @@ def proven_gain(current: CurrentSkill, gain: float, pairs: float) -> float:
         true = gain + doubt * node
         between = max(_UNEVENNESS * abs(true) - true * true, 0.02)
         error = sqrt(belief.within / pairs + between / min(pairs, tasks))
-        value += chance * true * 0.5 * (1 + erf((true / error - _QUANTILE) / sqrt(2)))
+        value += chance * true * _NORMAL.cdf(true / error - _QUANTILE)
     return max(value / sum(chances), 0.0)
 
 

@@ -36,7 +36,12 @@ from skillwright.jobs.run.tasks import (
     tasks_to_look_at,
 )
 from skillwright.jobs.text.evaluate import EvalPlan
-from skillwright.jobs.text.wiring import skills_confirmed, skills_tested, trained_on_in_an_epoch
+from skillwright.jobs.text.wiring import (
+    expected_line_draws,
+    skills_confirmed,
+    skills_tested,
+    trained_on_in_an_epoch,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,7 @@ def _played(config: RunConfig, splits: Splits, has_skill: bool) -> Iterator[tupl
     yield "baseline", val
     yield "train", config.train.epochs * trained_on_in_an_epoch(config, train)
     yield "gate", round(config.decisions(train) * gate.expected_rollouts(val) * new)
+    yield "lines", expected_line_draws(config, val)
     if gate.release is not None:
         yield "release test", gate.release.expected_rollouts(val)
     yield "epoch update", 2 * min(optimizer.slow_update_samples, train) * looks

@@ -213,8 +213,10 @@ def _number(found: Sequence[str], thing: str) -> str:
 def _nothing_read(proposal: StepProposal) -> Iterator[str]:
     skipped, rows = proposal.transcripts.skipped, proposal.transcripts.rows
     if skipped:
+        # One without a conversation is in both.
+        episodes = {one.id for one in skipped} | {one.id for one in rows}
         yield (
-            f"{len(skipped)} of {len(skipped) + len(rows)} episodes cannot be read: "
+            f"{len(skipped)} of {len(episodes)} episodes cannot be read: "
             f"{_plain(skipped[0].reason)} (example: {skipped[0].id})"
         )
     elif rows and not proposal.failed:

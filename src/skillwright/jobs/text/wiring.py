@@ -33,6 +33,8 @@ from skillwright.textopt import (
 OPTIMIZER_TOKENS = 16_384
 """Tokens of an optimizer's answer by default; proposals are long."""
 
+_LINE_DRAWS = 60
+
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
@@ -231,13 +233,22 @@ def expected_episodes(config: RunConfig, sizes: Sizes, *, starts_blank: bool) ->
     gate = evaluation.gate
     judged = gate.expected_rollouts(val) * config.decisions(sizes.train)
     if gate.release is not None:
-        judged += gate.release.expected_rollouts(val)
+        judged += gate.release.expected_rollouts(val) + expected_line_draws(config, val)
     looks = epochs - 1 if config.optimizer.updates_epoch else 0
     compared = 2 * min(config.optimizer.slow_update_samples, sizes.train) * looks
     tested = test * skills_tested(config, starts_blank=starts_blank) if evaluation.test else 0
     confirmed = skills_confirmed(config, starts_blank=starts_blank) * evaluation.confirm_tasks
     rollouts = epochs * trained_on_in_an_epoch(config, sizes.train)
     return val + rollouts + judged + compared + tested + confirmed
+
+
+def expected_line_draws(config: RunConfig, val: int) -> int:
+    """Return the rollouts that judge the lines of a skill before its release test.
+
+    Simulated runs whose lines came in together take 55 to 79.
+    """
+    has_lines = config.evaluation.gate.believes and not is_adapter(config.env)
+    return min(_LINE_DRAWS, 2 * val) if has_lines else 0
 
 
 def skills_confirmed(config: RunConfig, *, starts_blank: bool) -> int:

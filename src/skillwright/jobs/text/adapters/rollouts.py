@@ -437,6 +437,9 @@ async def make_train_rollouts(
         prompts = await _own_prompts(player)
         return TrainRollouts(await _transcripts(played, rows), played.ask.seed, env_prompts=prompts)
     transcripts = await _transcripts(played, list(played.stored.values()))
+    known = {one.id for one in transcripts.rows}  # its own analysts need no conversations
+    lost = tuple(one for one in transcripts.skipped if one.id not in known)
+    transcripts = replace(transcripts, skipped=lost)
     # Its own analysts may read fields that no store can hold.
     rows = await _with_references(player, played, played.rows)
     analysts = _OwnAnalysts(player, played, rows, transcripts, settings)
