@@ -128,7 +128,7 @@ def _decoded_whole(text: str) -> str:
     return found
 
 
-_TAGGED: Final = re.compile(r"^<(\w+)>[ \t]*\n(.*?)^</\1>", re.MULTILINE | re.DOTALL)
+_TAG_LINE: Final = re.compile(r"^<(\w{1,40})>[ \t]*$", re.MULTILINE)
 _FIRST_KEY: Final = re.compile(r"(?<=\n\n)(?:- )?\w+:(?:[ \t][^\n]*)?\n")
 
 
@@ -136,7 +136,8 @@ def other_notations(text: str) -> Iterator[tuple[Any, str]]:
     """List the values of a text or its code blocks in other notations, with the notation's name."""
     edges = [0, *(edge for found in FENCE.finditer(text) for edge in found.span()), len(text)]
     parts = [text[a:b] for a, b in zip(edges[2::4], edges[3::4], strict=False)]
-    parts += [found[2] for found in _TAGGED.finditer(text)]
+    if tag := _TAG_LINE.search(text):
+        parts.append(text[tag.end() : text.rfind(f"</{tag[1]}>")])
     parts += [text[found.start() :] for found in [_FIRST_KEY.search(text)] if found]
     for part in dict.fromkeys([*parts, FENCE.sub("", text)]):
         for read, notation in ((_yaml, "YAML"), (_xml, "XML"), (_toml, "TOML")):

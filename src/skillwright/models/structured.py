@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -305,7 +306,7 @@ def _strict_values(text: str, *, in_strings: bool = True) -> list[Found]:
             break
         value = None if end is None else as_json(text[found.start() : end], (dict, list))
         if value is not None and (in_strings or not is_quoted(text, found.start(), end or 0)):
-            is_inside = sum(mark <= found.start() for mark in marks) % 2 == 1
+            is_inside = bisect_right(marks, found.start()) % 2 == 1
             values.append(Found(value, is_inside))
         lists_left -= is_list and value is None
         opening = _CONTAINER if lists_left else _OBJECT
