@@ -4,6 +4,7 @@ import pytest
 
 from skillwright.core import DataError
 from skillwright.envs.table import TableEnv, TableSettings
+from skillwright.envs.table.final_number import final_number
 from skillwright.envs.table.scorers import as_number
 from skillwright.envs.table.settings import read_settings
 
@@ -161,3 +162,7 @@ def test_a_right_answer_that_does_not_fit_its_scorer_is_refused(scorer, right, s
     with pytest.raises(DataError) as error:
         read_settings({"scorer": scorer}).scorer.check(right)
     assert said in str(error.value)
+
+
+def test_a_long_word_after_emphasis_is_searched_in_linear_time():
+    assert final_number("42 **" + "a" * 40_000).value == 42

@@ -268,6 +268,26 @@ async def test_no_edit_is_lost_where_a_reply_has_several_lists(form):
     ]
 
 
+NOT_PROPOSED = {
+    "in a sentence": f"An edit such as {json.dumps(EDIT)} would not help. I propose none.",
+    "in its reasoning": f"<think>Maybe {STRICT}, or not.</think> No edits are needed.",
+    "rejected": json.dumps({"reasoning": "r", "rejected_edits": [EDIT], "accepted_edits": []}),
+    "considered": json.dumps({"considered": [EDIT], "final": []}),
+    "before a text": edits({"op": "insert", "before": "- Go home.", "content": RULE}),
+    "before a line": edits(
+        {"op": "add", "where": "Before it", "target": "- Go home.", "text": RULE}
+    ),
+    "at the top": edits({"op": "insert", "position": "at the top", "content": RULE}),
+}
+
+
+@pytest.mark.parametrize("form", NOT_PROPOSED)
+async def test_no_edit_is_made_that_a_reply_does_not_propose(form):
+    step = await stepped(NOT_PROPOSED[form])
+    assert contents(step) == []
+    assert causes(step)
+
+
 @pytest.mark.parametrize("form", TOOL_TEXTS)
 async def test_a_call_of_a_tool_is_read_as_the_reply(form):
     assert contents(await stepped(TOOL_TEXTS[form]))[0] == RULE

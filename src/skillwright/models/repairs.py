@@ -25,6 +25,8 @@ _MOST_ENCODED: Final = 3
 _MOST_SPANS: Final = 20
 _MOST_TRIPLES: Final = 60
 _MOST_YAML: Final = 40_000
+_NEAR: Final = 40
+_SPOKEN_OF: Final = (re.compile(r"[^\W\d][ `]+\Z"), re.compile(r"[ `]+[^\W\dA-Z]"))
 
 # The last mark before a reply's answer: the end of its reasoning, or a harmony channel.
 _ANSWER: Final = re.compile(
@@ -61,12 +63,14 @@ class Found(NamedTuple):
         is_fenced: Whether it is in a code block.
         is_repaired: Whether it was not strict JSON.
         follows: Whether only blanks or commas separate it from the previous value.
+        in_sentence: Whether words before and after it, in one sentence, speak of it.
     """
 
     value: Any
     is_fenced: bool = False
     is_repaired: bool = False
     follows: bool = False
+    in_sentence: bool = False
 
 
 def is_quoted(text: str, start: int, end: int) -> bool:
@@ -100,7 +104,9 @@ def near_values(text: str, *, is_cut: bool, in_strings: bool = False) -> Iterato
         is_fenced = sum(mark <= start for mark in marks) % 2 == 1
         span = text[start:end]
         if (value := as_json(span)) is not None:
-            yield Found(value, is_fenced, bool(inner), follows)
+            before_it = text[max(start - _NEAR, 0) : start]
+            speaks = _SPOKEN_OF[0].search(before_it) and _SPOKEN_OF[1].match(text, end)
+            yield Found(value, is_fenced, bool(inner), follows, bool(speaks))
             continue
         if _is_inside(text[end:]):  # odd quotes hid the true end
             span = text[start:]

@@ -18,6 +18,10 @@ TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 _DEEPEST: Final = 7
 _BLOCKS: Final = ("text", "output_text", "thinking", "reasoning", "tool_use", "function")
+_NOT_MEANT: Final = re.compile(
+    r"(?:.*_)?(?:rejected|considered|discarded|dismissed|excluded|drafts?|examples?|alternatives?)(?:_.*)?"
+)
+"""Keys of what a model says it does not propose."""
 _MOST_FIXES: Final = 12
 _SAME: Final = (
     frozenset({"add", "append", "insert", "create", "new"})
@@ -69,6 +73,8 @@ def fit(value: Any, reply_type: type[Reply]) -> Reply | None:
 def _parts(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         for key, item in value.items():
+            if _NOT_MEANT.fullmatch(snake_case(str(key))):
+                continue
             part = as_json(item) if isinstance(item, str) else item
             if isinstance(part, Mapping):
                 around = {name: other for name, other in value.items() if name != key}

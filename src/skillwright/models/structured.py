@@ -132,7 +132,10 @@ def read_reply(
         )
     if as_written:
         return ReadReply(first)
-    raise ReplyInvalid("The reply holds a list of several answers. Answer with one JSON object.")
+    raise ReplyInvalid(
+        "The reply holds a list of several answers, or one in its reasoning alone. "
+        "Answer with one JSON object."
+    )
 
 
 async def ask_json(
@@ -195,7 +198,9 @@ async def ask_for_reply(
 
 def _read(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Reply] | None:
     """Read strict JSON first, then other shapes, near JSON, and other notations."""
-    parts = dict.fromkeys((answer_part(text), text))
+    answer = answer_part(text)
+    has_only_words = re.search(r"\w", answer) and not re.search(r"[\[{<]", answer)
+    parts = dict.fromkeys((answer, answer if has_only_words else text))
     for part, in_strings in product(parts, (False, True)):
         read = _read_part(part, reply_type, is_cut=is_cut, in_strings=in_strings)
         if read is not None:
@@ -263,7 +268,9 @@ def _best_shape(values: Sequence[Found], reply_type: type[Reply]) -> Reply | Non
         whole = fit([one.value for one in values], reply_type)  # one line of JSON for each item
         if whole is not None:
             return whole if all(one.follows or one.is_fenced for one in values[1:]) else None
-    return _last_and_fullest((fit(one.value, reply_type), one.is_fenced) for one in values)
+    return _last_and_fullest(
+        (fit(one.value, reply_type), one.is_fenced) for one in values if not one.in_sentence
+    )
 
 
 def _said_of_shape(values: Sequence[Found], reply_type: type[BaseModel]) -> str:

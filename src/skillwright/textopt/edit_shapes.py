@@ -34,7 +34,7 @@ _TRANSLATED: Mapping[str, str] = {
     for word in words.split()
 }
 _NO_OLD_TEXT = ("anchor", "location", "after_text")
-_EARLIER = ("before", "above", "start", "top", "beginning")
+_EARLIER = re.compile(r"(?:at |to )?(?:the )?(?:very )?(?:before|above|start|top|beginning)\b")
 _OP_ENDINGS = (
     "_text", "_content", "_rule", "_new_rule", "_rules", "_line", "_lines", "_bullet", "_item",
     "_block", "_section", "_paragraph", "_edit", "_to_end", "_at_end", "_to_skill",
@@ -164,7 +164,8 @@ def _operation(word: Any, item: Mapping[str, Any]) -> str | None:
     word = snake_case(word)
     word = _TRANSLATED.get(word, word)
     if word in ("insert", "add", "insert_after", "add_after", "append_after"):
-        if str(item.get("position")).lower() in _EARLIER:
+        places = [str(item.get(name)).lower() for name in ("position", "where", "placement")]
+        if "before" in item or any(map(_EARLIER.match, places)):
             return None  # there is no operation that inserts before a text
         return "insert_after" if item.get("target") or item.get("after") else "append"
     for part in (word, *(word.removesuffix(end) for end in _OP_ENDINGS if word.endswith(end))):

@@ -45,15 +45,17 @@ _ASIDE: Final = re.compile(
 # `42[1]`, and `She has 42 left.[1]`
 _CITED: Final = re.compile(r"(?:(?<=\d)\s?|(?<=[.!?]))(?:\[\d{1,3}\])+")
 _EMPHASIZED: Final = re.compile(
-    r"\*\*((?:[^\W\d]+\s?){0,3}(?::\s|=\s)?[^\w*\s]{0,2}\d[^*\n:]*)\*\*"
+    r"\*\*(?![A-Z]\w*\s\d)"  # but not a heading: `**Step 2**`
+    r"((?:[^\W\d]+(?:\s[^\W\d]+){0,2}\s?)?(?::\s|=\s)?[^\w*\s]{0,2}\d[^*\n:]*)\*\*"
     r"(?:\s[^\W\d]+){0,2}?\s*(?:\(|\b(?:for|per|after|in|from|out of|with)\b)[^*=\n]*\Z"
 )
 # Two candidates: `40 or 42`, `40-42`
 _EITHER: Final = re.compile(
-    r"-|,?(?:\s[^\W\d]+){0,2}\s+(?:or|oder|ou|o|\u0438\u043b\u0438)\s+(?:[^\W\d]+\s){0,2}[^\w\s]?"
+    r"-|,?((?:\s[^\W\d]+){0,2})\s+(?:or|oder|ou|o|\u0438\u043b\u0438)\s+(?:[^\W\d]+\s){0,2}[^\w\s]?"
     r"|\s?(?:\u6216\u8005?|\u307e\u305f\u306f|\ub610\ub294)\s?",
     re.IGNORECASE,
 )
+_UNIT: Final = re.compile(r"\s([^\W\d]+)")
 
 
 def final_number(reply: str, *, comma: bool = False) -> Read | None:
@@ -112,10 +114,20 @@ def _last(text: str, comma: bool) -> Read | None:
 
 def _is_open(text: str, found: Sequence[Read]) -> bool:
     """Return whether two numbers are two candidates for one answer."""
-    if len(found) < 2 or not _EITHER.fullmatch(text, found[0].end, found[1].start):
+    between = _EITHER.fullmatch(text, found[0].end, found[1].start) if len(found) > 1 else None
+    if between is None:
         return False
     one, other = found
+    unit, other_unit = (between[1] or "").strip(), _UNIT.match(text, other.end)
+    if unit and other_unit and unit != other_unit[1] and _is_multiple(one.value, other.value):
+        return False  # `5 hours or 300 minutes`
     return one.is_share == other.is_share and one.value != other.value
+
+
+def _is_multiple(one: float | None, other: float | None) -> bool:
+    """Return whether one of two numbers is a multiple of the other, at least three times it."""
+    low, high = sorted((abs(one or 0), abs(other or 0)))
+    return low > 0 and high / low > 2.5 and abs(high / low - round(high / low)) < 1e-9
 
 
 def _known(found: Read) -> Read | None:
