@@ -40,7 +40,8 @@ def tau_bench(
         typer.Option(
             "--from",
             help="A checkout, an archive of one (.tar.gz), the address of an archive, or for tau3 "
-            "inspect-evals, the installed package; the pinned commit's archive if left out.",
+            "inspect-evals, the installed package. By default the pinned commit's archive; for "
+            "banking, inspect-evals.",
         ),
     ] = None,
     to: Annotated[
