@@ -522,7 +522,7 @@ async def test_what_is_no_request_gets_a_json_error_and_no_traceback(skills, sen
             assert int(head.split()[1]) == status
             assert body["error"]["message"]
             writer.close()
-        headers = {"Authorization": f"Bearer {KEY}"}
+        headers = {"Authorization": f"Bearer {KEY}", "Content-Encoding": "identity"}
         async with (
             aiohttp.ClientSession() as session,
             session.post(url, json=message("ping"), headers=headers) as answer,

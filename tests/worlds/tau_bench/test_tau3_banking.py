@@ -1,5 +1,6 @@
 """tau3's bank: documents that name tools, tools that are unlocked or given, and its reward."""
 
+import gzip
 import json
 import tarfile
 
@@ -134,6 +135,23 @@ def test_what_is_no_data_of_a_bank_is_refused(tmp_path, files, said):
         tau3_data(tmp_path, "banking", **files)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (CODE, b"# \xff", r"tools\.py' is not UTF-8: byte 2"),
+        ("tasks.json.gz", gzip.compress(b"[1, 2, 3]")[:-9], r"gz' is no whole gzip file"),
+        ("tasks.json.gz", b"[]", r"gz' is no whole gzip file"),
+        ("tasks.json", b"[]", "or no task in it"),
+    ],
+)
+def test_a_damaged_file_of_a_bank_is_named(tmp_path, name, content, said):
+    kept = {} if name == CODE else {"tasks.json": None}
+    source = write_tau2(tmp_path / "repo", "banking", **kept)
+    (source / "data/tau2/domains/banking_knowledge" / name).write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        fetch_tau_bench(tmp_path / "made", str(source), domain="tau3_banking", any_version=True)
+
+
 def test_tasks_of_another_edition_are_refused_by_name(tmp_path):
     odd = bank_task("task_009", ("assistant", "open_vault", {}, None))
     with pytest.raises(DataError, match=r"task_009.*open_vault, which is no tool of domain"):
@@ -172,9 +190,23 @@ def test_a_search_ranks_documents_by_matches(bank):
     assert found.startswith("1. Cards\n   ID: doc_1\n   Score: 3.0000\n   Content: Freeze")
     assert "2. Money (back)" in found
     assert env.call("grep", {"pattern": "a card ("}).observation.startswith("No matches")
-    slow = env.call("grep", {"pattern": "(a+)+$"}).observation
-    assert slow.startswith("Error: the pattern '(a+)+$' repeats a part that repeats")
     assert env.call("grep", {"pattern": " "}).observation.startswith("No matches found")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a+)+$", "((a+))+$", "((a+)b)+$", r"(.|\n)*fee", r"(?:\w|\s)+@", "(a?){30}a{30}", ".*.*.*x"],
+)
+def test_a_search_that_could_run_without_end_is_refused(bank, pattern):
+    seen = episode(bank).call("grep", {"pattern": pattern}).observation
+    assert seen.startswith(f"Error: the pattern {pattern!r} repeats a repeat or a choice")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(freeze|close).*cards?", r"\bcard.*\b", "(?:ca)+rd", "(?i)(a )?card", r"card|\)+"]
+)
+def test_usual_searches_are_carried_out(bank, pattern):
+    assert "1. Cards" in episode(bank).call("grep", {"pattern": pattern}).observation
 
 
 def test_without_search_the_agent_cannot_call_it(bank):

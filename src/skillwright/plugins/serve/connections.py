@@ -156,7 +156,8 @@ async def listening(handle: Handle, bound: socket, most: int) -> AsyncIterator[N
         if isinstance(one, _Connection):
             one.has_head()
         try:
-            if encoded := request.headers.get("Content-Encoding", "").strip():
+            encoded = request.headers.get("Content-Encoding", "").strip()
+            if encoded.lower() not in ("", "identity"):
                 refused = _refused(
                     415, f"send the body as it is, not in Content-Encoding {encoded}"
                 )

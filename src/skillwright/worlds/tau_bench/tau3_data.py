@@ -9,11 +9,13 @@ import importlib.util
 import json
 import re
 import tomllib
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from skillwright.core import DataError
+from skillwright.core.jsonio import read_text
 from skillwright.worlds.tau_bench.tau_core.banking import (
     BANKING,
     DISCOVERABLE,
@@ -97,8 +99,8 @@ def _tasks(folder: Path) -> dict[str, list[Any]]:
             if split != _LEFT_OUT:
                 wanted = {str(one) for one in ids}
                 found[split] = [task for number, task in by_id.items() if number in wanted]
-    if not found:
-        raise DataError(f"{str(folder)!r} has no tasks.json of tau2-bench")
+    if not any(found.values()):
+        raise DataError(f"{str(folder)!r} has no tasks.json of tau2-bench, or no task in it")
     return found
 
 
@@ -166,7 +168,7 @@ def _code(folder: Path, source: Path) -> list[Path]:
 
 def _manuals(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the tools of a Python file by name; it is parsed, never executed."""
-    tree = parse(path.read_text(encoding="utf-8"), str(path))
+    tree = parse(read_text(path, "file of tools"), str(path))
     for holder in (one for one in tree.body if isinstance(one, ast.ClassDef)):
         side = "user" if "User" in holder.name else "assistant"
         for one in (one for one in holder.body if isinstance(one, ast.FunctionDef)):
@@ -245,7 +247,10 @@ def _read(folder: Path, *names: str) -> bytes | None:
         path = folder / name
         if path.is_file() and path.stat().st_size < _LARGEST:
             content = path.read_bytes()
-            return gzip.decompress(content) if name.endswith(".gz") else content
+            try:
+                return gzip.decompress(content) if name.endswith(".gz") else content
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise DataError(f"{str(path)!r} is no whole gzip file: {error}") from error
     return None
 
 

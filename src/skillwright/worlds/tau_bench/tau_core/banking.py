@@ -33,7 +33,10 @@ _CALLED: Final = "agent_discoverable_tools"
 _GIVEN: Final = "user_discoverable_tools"
 _MOST_FOUND: Final = 10
 _READS: Final = re.compile(r"get_|initial_transfer_|emergency_")
-_SLOW: Final = re.compile(r"[*+}][^()]*\)[*+{]")  # may take longer than any conversation
+# May take longer than any conversation: (a+b)+, (a|b)*, .*.*
+_SLOW: Final = re.compile(
+    r"\A(?:\(\?|[^*+?}|])*+[*+?}|].*(?<!\\)\)[*+{]|(?:\.[*+]\??){2}", re.DOTALL
+)
 _BETWEEN: Final = "\n\n---\n\n"
 
 
@@ -66,7 +69,7 @@ def _grep(db: Database, pattern: Any) -> str:
     if not pattern.strip():
         return nothing
     if _SLOW.search(pattern):
-        raise Refused(f"the pattern {pattern!r} repeats a part that repeats; search for words")
+        raise Refused(f"the pattern {pattern!r} repeats a repeat or a choice; search for words")
     try:
         compiled = re.compile(pattern, re.IGNORECASE)
     except re.error:
