@@ -1,11 +1,15 @@
 """``skillwright bank`` end to end: distill, look and evolve, by small games of generated houses."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from bank_doors import bank_file
 from skillwright.bank import BankStore, Refine, Retire
+from skillwright.cli.bank_tables import show_evolution
+from skillwright.jobs.bank.evolve import EvolutionRound, EvolveReport
 
 SETTINGS = {
     "run": {"name": "home"},
@@ -57,6 +61,17 @@ def test_a_bank_is_distilled_told_and_evolved(cli, home):
     said = cli("bank", "stats").stdout
     assert "SkillRL: 10 to 20" in said
     assert "growth" in said
+
+
+@pytest.mark.parametrize(("solved", "marked"), [(6, False), (5, True)])
+def test_a_category_without_a_failure_is_not_called_the_weakest(solved, marked):
+    console = Console(file=io.StringIO(), width=80)
+    played = {"cool": (solved, 6), "heat": (6, 6)}
+    one = EvolutionRound(2, 2, 2, "none_weak", played, "cool", notes=("no category is below 0.8",))
+    show_evolution(console, EvolveReport("bank.sqlite", (one,), "2 skills", is_scripted=False))
+    said = console.file.getvalue()
+    assert ("(weakest)" in said) == marked
+    assert said.count("no category") == 1
 
 
 def test_runs_are_distilled_and_what_is_reported_is_not(cli, home):

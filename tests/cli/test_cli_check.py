@@ -27,6 +27,15 @@ def commit(folder, message="changed"):
     git(folder, "commit", "-m", message)
 
 
+@pytest.mark.parametrize("new", ["router", "router/SKILL.md"])
+def test_without_a_configuration_the_one_of_the_skill_is_named(cli, tmp_path, new):
+    (tmp_path / "router").mkdir()
+    (tmp_path / "router" / "SKILL.md").write_text("Be brief.", encoding="utf-8")
+    for name in ("another.yaml", "router.yaml"):
+        (tmp_path / name).touch()
+    assert "such as --config router.yaml;" in cli("check", new, code=2).stderr
+
+
 def test_a_skill_that_helps_is_better_than_none(cli, table):
     found = json.loads(cli("check", "good.md", "--config", table, "--json").stdout)
     assert (found["verdict"]["answer"], found["fine"], found["scripted"]) == ("better", True, True)

@@ -58,6 +58,8 @@ def test_a_checkout_holds_the_airline_too(cli, refused, nothing_named, tmp_path,
     rows = json.loads(cli("data", "list", "--json").stdout)
     assert rows["tau-bench"]["origin"] == "built-in"
     assert rows["tau-bench airline"]["splits"] == ["test"]
+    monkeypatch.setenv("COLUMNS", "300")  # a narrow table has no borders in any case
+    assert "│" not in cli("data", "list").stdout
     assert "no folder tau_bench/envs/retail" in refused("data", "tau-bench", "--from", source)
     assert "Did you mean 'airline'" in refused("data", "tau-bench", "--domain", "airlines")
 

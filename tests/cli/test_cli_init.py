@@ -51,6 +51,7 @@ def rates(report):
 def test_what_it_writes_is_short_commented_and_says_what_the_file_says(cli, data, tmp_path):
     data(200)
     said = cli("init", "data.csv").stdout
+    assert "│" not in said
     text = (tmp_path / "data.yaml").read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 25
     assert text.count("#") >= 5
@@ -418,6 +419,7 @@ def test_a_file_that_is_there_already_is_never_overwritten(data, refused, tmp_pa
 def test_bad_files_and_answers_are_refused_and_leave_nothing(data, refused, tmp_path):
     data(20)
     assert "there is no file 'none.csv'" in refused("init", "none.csv", "--json")
+    assert "Did you mean 'data.csv'?" in refused("init", "date.csv", "--json")
     assert "has no column 'quue'. Did you mean 'queue'?" in refused(
         "init", "data.csv", "--answer", "quue", "--json"
     )

@@ -351,7 +351,7 @@ _ACTIONS = {
     "accept": "accepted by the gate",
     "reject": "rejected by the gate",
     "undecided": "undecided, so the bank stays",
-    "none_weak": "no category is weak enough to be looked at; the bank stays",
+    "none_weak": "nothing to learn from",
     "no_proposal": "the teacher proposed nothing that may enter",
     "without_gate": "changed, and no gate was asked",
     "nothing_new": "everything that was proposed is there already, or over the limits",
@@ -413,7 +413,7 @@ def _show_round(console: Console, one: EvolutionRound) -> None:
     numbers = ("solved", "episodes", "share")
     table = make_table("category", *numbers, right=numbers)
     for name, (wins, episodes) in one.success.items():
-        mark = " (weakest)" if name == one.weakest else ""
+        mark = " (weakest)" if name == one.weakest and wins < episodes else ""
         share = f"{wins / episodes:.0%}"
         table.add_row(words(name) + mark, str(wins), str(episodes), share)
     console.print(table)

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
 
 from skillwright.bank.formats.agent_skills import skill_name
 from skillwright.cli.faults import exit_codes
@@ -27,7 +26,7 @@ from skillwright.cli.init_skill import (
     write_measured,
 )
 from skillwright.cli.options import AsJson
-from skillwright.cli.words import make_console, print_words
+from skillwright.cli.words import make_console, make_table, print_words
 from skillwright.config import RunConfig, load_config
 from skillwright.core import ConfigError, DataError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import write_text
@@ -310,7 +309,7 @@ def _models(model: str | None, base_url: str | None, *, offline: bool) -> list[s
 
 def _show(look: Look) -> None:
     print_words(out, f"{look.table.path}: {look.rows:,} rows")
-    table = Table("column", "kind", "values", "blank", Column("example", overflow="ellipsis"))
+    table = make_table("column", "kind", "values", "blank", "example", right=("values", "blank"))
     for one in look.columns:
         example = " ".join(one.example.split())[:80]
         counts = (f"{one.distinct:,}", str(one.blank or ""))

@@ -18,7 +18,7 @@ from typing import IO, Any, Final, NoReturn
 
 import yaml
 
-from skillwright.core import DataError
+from skillwright.core import DataError, did_you_mean
 from skillwright.datasets.encodings import encoding_of, not_decodable, refuse_other_kind
 from skillwright.datasets.evals_files import eval_row, eval_rows
 from skillwright.datasets.parquet import INSTALL_PARQUET as INSTALL_PARQUET
@@ -73,7 +73,9 @@ class Table:
                 f"{move}Give a file that ends in {', '.join(SUFFIXES)}"
             )
         if not self.path.is_file():
-            raise DataError(f"there is no file {str(self.path)!r} in {str(Path.cwd())!r}")
+            names = [one.name for one in self.path.parent.glob("*") if one.suffix in SUFFIXES]
+            near = f". {did_you_mean(self.path.name, names)}" if names else ""
+            raise DataError(f"there is no file {str(self.path)!r} in {str(Path.cwd())!r}{near}")
 
     def rows(self) -> Iterator[Row]:
         """Read the rows in order, one at a time.

@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
 
 from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.options import AsJson
-from skillwright.cli.words import make_console
+from skillwright.cli.words import make_console, make_table
 from skillwright.core import DataError
 from skillwright.worlds.tau_bench import DOMAINS, DataSource, data_dir, open_store
 from skillwright.worlds.tau_bench.tau_core import fetched_dir
@@ -139,7 +138,7 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = Table("data", "origin", "splits", Column("path", overflow="fold"))
+    table = make_table("data", "origin", "splits", "path")
     for name, row in rows.items():
         table.add_row(name, escape(row["origin"]), ", ".join(row["splits"]), escape(row["path"]))
     out.print(table)

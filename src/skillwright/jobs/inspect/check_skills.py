@@ -126,8 +126,10 @@ def _config_of(request: CheckRequest, root: Path) -> Path:
                 return find_skill(where, root).run / CONFIG_NAME
     if not Path(new).exists():
         return find_run(new.rpartition("@")[0] or new, root) / CONFIG_NAME
-    near = sorted(one.name for one in Path().glob("*.y*ml"))
-    such = f", such as --config {shlex.quote(near[0])}" if near else ""
+    file = Path(new).resolve()
+    mine = (file.name, file.parent.name)  # `init` names its file by the skill's folder
+    near = sorted((one.stem not in mine, one.name) for one in Path().glob("*.y*ml"))
+    such = f", such as --config {shlex.quote(near[0][1])}" if near else ""
     raise ConfigError(
         f"say what is played with --config{such}; `skillwright init` writes such a file for your "
         "rows"

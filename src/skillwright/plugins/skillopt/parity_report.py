@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from rich.markup import escape
 from rich.table import Table
 
+from skillwright.cli.words import make_table
 from skillwright.config.readers import Mode
 from skillwright.config.run import RunConfig
 from skillwright.plugins.skillopt.parity import DIFFERENCES, KEPT_OUT, Difference
@@ -82,23 +83,13 @@ def _list(ours: list[ParitySetting]) -> str:
 
 def tables(config: RunConfig) -> tuple[Table, Table]:
     """Return the tables of differing defaults, and of behavior that no mode reproduces."""
-    table = Table(
-        title="\nDefaults that differ from SkillOpt's (--parity takes theirs)",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("key", no_wrap=True)
-    for name in ("here", "there", "why ours differs"):
-        table.add_column(name, overflow="fold")
+    title = "\nDefaults that differ from SkillOpt's (--parity takes theirs)"
+    table = make_table("key", "here", "there", "why ours differs", whole=("key",), title=title)
     for row, value in parity_settings(config):
         style = "" if value != row.original else "dim"
         cells = (row.key, shown(value), shown(row.original), row.why)
         table.add_row(*map(escape, cells), style=style)
-    kept_out = Table(
-        title="\nKept out on purpose, in parity too", title_justify="left", title_style="bold"
-    )
-    kept_out.add_column("there", overflow="fold", ratio=1)
-    kept_out.add_column("here", overflow="fold", ratio=1)
+    kept_out = make_table("there", "here", title="\nKept out on purpose, in parity too")
     for kept in KEPT_OUT:
         kept_out.add_row(escape(kept.there), escape(kept.here))
     return table, kept_out
