@@ -114,7 +114,10 @@ def test_a_run_is_trained_listed_shown_and_resumed(cli, write_config):
 def test_a_second_run_gets_a_name_of_its_own(cli, write_config):
     config = write_config()
     for name in ("doors", "doors-1"):
-        assert json.loads(cli("train", config, "--json").stdout)["run"] == f"runs/{name}"
+        done = cli("train", config, "--json")
+        assert json.loads(done.stdout)["run"] == f"runs/{name}"
+        said = "there is a run doors already; this one is doors-1." in done.stderr
+        assert said == (name == "doors-1")
 
 
 def test_runs_are_listed_from_any_folder_even_an_empty_one(cli, tmp_path):

@@ -162,6 +162,8 @@ def train(  # noqa: PLR0913 - each is an option
             asyncio.run(preflight(settings))
             study = start_study(settings, text, seeds)
     if seeds is None:
+        if (free := run.folder.name) != settings.run.name:
+            say(f"there is a run {settings.run.name} already; this one is {free}.")
         play_training(run, as_json)
     else:
         _train_study(study, as_json)
