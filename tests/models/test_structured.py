@@ -82,6 +82,12 @@ def test_hostile_text_takes_linear_time(text):
     assert time.process_time() - started < 1.0
 
 
+def test_a_reply_with_long_blanks_is_read_in_linear_time():
+    started = time.process_time()
+    assert parse_reply(f"a{' ' * 50_000}b" + '{"reasoning": "x"}', "stop", Edits).reasoning == "x"
+    assert time.process_time() - started < 1.0
+
+
 def test_a_reply_is_read_into_its_type():
     assert parse_reply('{"reasoning": "x"}', "stop", Edits) == Edits(reasoning="x")
 

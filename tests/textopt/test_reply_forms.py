@@ -13,6 +13,7 @@ from skillwright.core import Completion, ReplyInvalid
 from skillwright.core.chat import ToolCall
 from skillwright.models import parse_reply
 from skillwright.textopt import Optimizer, StepContext, StepSettings, StepStatus, propose
+from skillwright.textopt.edit_shapes import passage
 from skillwright.textopt.optimizer import AnalystReply, MergeReply, RankReply
 from skillwright.textopt.proposal import EditLimits
 
@@ -286,6 +287,13 @@ async def test_no_edit_is_made_that_a_reply_does_not_propose(form):
     step = await stepped(NOT_PROPOSED[form])
     assert contents(step) == []
     assert causes(step)
+
+
+def test_the_end_of_a_line_is_not_taken_for_a_quoted_line():
+    skill = "- Never refund twice.\n1. Look at the date.\n"
+    assert passage(skill, "- refund twice.") is None
+    assert passage(skill, "* never refund twice") == "- Never refund twice"
+    assert passage(skill, "- look at the date") == "Look at the date"
 
 
 @pytest.mark.parametrize("form", TOOL_TEXTS)

@@ -38,7 +38,7 @@ _MARKERS: Final = (
     r"(?:<\|[^|<>]{1,40}\|>|<\uff5c[^\uff5c<>]{1,40}\uff5c>|</?s>|<(?:end|start)_of_turn>|<eos>|\[/?INST\]"
     r"|\ufeff|\s)+"
 )
-_AROUND: Final = re.compile(rf"\A{_MARKERS}|{_MARKERS}\Z")
+_AROUND: Final = re.compile(rf"\A{_MARKERS}|(?<!\s){_MARKERS}\Z")
 FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
 
 

@@ -233,6 +233,7 @@ _UNSTABLE = re.compile(
     r"""[\s*_`'"+\-\u00b4\u00ab\u00bb\u2010-\u201f\u2022\u2032\u2033\u2212\u300c-\u300f]"""
 )
 """What models change when they quote: blanks, quotes, dashes, bullets and emphasis."""
+_BULLET = re.compile(r"[-*+\u2022]\s")
 _SHORTEST = 6
 
 
@@ -252,6 +253,8 @@ def passage(skill: str, quoted: str) -> str | None:
     if _UNSTABLE.match(quoted.lstrip()):
         line = skill.rfind("\n", 0, start) + 1
         lead = skill[line:start]
+        if _BULLET.match(quoted.lstrip()) and any(map(str.isalpha, lead)):
+            return None  # the end of a line is not the line: `- twice` of `- Never twice`
         start -= len(lead.lstrip()) if all(map(_UNSTABLE.match, lead)) else 0
     while skill[start - 1 : start] in _MARKUP and start:
         start -= 1
