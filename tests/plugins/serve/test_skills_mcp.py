@@ -513,15 +513,15 @@ async def test_what_is_no_request_gets_a_json_error_and_no_traceback(skills, sen
         port = int(url.rpartition(":")[2].partition("/")[0])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(sent)
-        if status is None:
-            writer.close()
-        else:
+        if status is not None:
             head = await reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].split()[0])
             body = json.loads(await reader.readexactly(length))
             assert int(head.split()[1]) == status
             assert body["error"]["message"]
-            writer.close()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
         headers = {"Authorization": f"Bearer {KEY}", "Content-Encoding": "identity"}
         async with (
             aiohttp.ClientSession() as session,

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 out = make_console()
 
+NOT_WITH_MCP = (
+    *("--upstream", "--upstream-key-env", "--bank", "--skill"),
+    *("--record", "--no-record", "--max-concurrent"),
+)
+"""Options that are about model clients."""
+
 
 def serve(  # noqa: PLR0913 - each is an option
     policy: Annotated[
@@ -38,8 +44,7 @@ def serve(  # noqa: PLR0913 - each is an option
         str, typer.Option(metavar="URL", help="An endpoint to put skills before.")
     ] = "",
     mcp: Annotated[
-        bool,
-        typer.Option("--mcp", help="Offer skills to MCP clients; with --port, by HTTP."),
+        bool, typer.Option("--mcp", help="Offer skills to MCP clients; with --port, by HTTP.")
     ] = False,
     bank: Annotated[
         str, typer.Option(metavar="BANK", help="Inject skills of this bank: a file, or seed:NAME.")
@@ -81,20 +86,10 @@ def serve(  # noqa: PLR0913 - each is an option
     replies = sys.stdout.buffer
     with exit_codes():
         if mcp:
-            _refuse_mcp_with(
-                policy,
-                {
-                    "--upstream": upstream,
-                    "--upstream-key-env": upstream_key_env,
-                    "--bank": bank,
-                    "--skill": skill,
-                    "--record": record,
-                    "--no-record": no_record,
-                    "--max-concurrent": max_concurrent,
-                },
-            )
-            place = _place_of(host, port, key_env)
-            with _offered(policy, root, env, search_settings(overrides).bank) as server:
+            others = (upstream, upstream_key_env, bank, skill, record, no_record, max_concurrent)
+            _refuse_mcp_with(policy, dict(zip(NOT_WITH_MCP, others, strict=True)))
+            place, search = _place_of(host, port, key_env), search_settings(overrides).bank
+            with _offered(policy, root, env, search) as server:
                 _serve_skills(server, replies, place, key_env, silent_s)
             return
         _refuse_without_answerer(policy, upstream)
