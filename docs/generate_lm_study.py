@@ -152,8 +152,9 @@ def _programs(found: Found) -> Iterator[str]:
     yield f"- **Programs on the same tickets**, in the {len(texts)} runs that released a sheet: a"
     yield f"  keyword program with it solves at most {_share(keyword)}: it has an answer to"
     yield f"  {min(answers)} to {max(answers)} tickets a seed. With the majority's desk for the"
-    yield f"  others it solves at most {_share(fallback)}. The model with the sheet solves more than"
-    yield f"  logistic regression in {ahead}. Planted useless rules: {useless} of {lines} lines."
+    yield f"  others it solves at most {_share(fallback)}. The model with the sheet solves more"
+    yield f"  than logistic regression in {ahead}. Planted useless rules: {useless} of"
+    yield f"  {lines} lines."
 
 
 # The page, section by section.
