@@ -270,6 +270,7 @@ def play(
             if not is_finished(folder):
                 _refuse_other_weights(results / f"{run_name(main.name, seed)}.json", folder)
                 _run(main, config, folder, callback)
+                note_opening(results, run_name(main.name, seed), made_by())  # it ends with its test
             callback.on_event(StageStarted(GROWTH))
             found = {"growth": asyncio.run(grow(folder))}
         else:
