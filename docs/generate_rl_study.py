@@ -257,7 +257,16 @@ def _reading(found: Found) -> Iterator[str]:
         cells += [_score(tables[NEW]["cold_start"])]
         cells += [_score(tables.get(homes, {}).get("final")) for homes in shown]
         yield f"| {_reads(name)}{_marked(found, name)} | {' | '.join(cells)} |"
+    yield from _lengths(found["runs"].get("reads_memories", ()))
     yield "\n![Success rate on val](figures/rl_study_curves.svg)"
+
+
+def _lengths(runs: Sequence[Found]) -> Iterator[str]:
+    """Say how long the memories are, and the skills in their place."""
+    if runs:
+        means = {key: fmean(one["tokens"][key] for one in runs) for key in runs[0]["tokens"]}
+        yield f"\nA prompt's memories have {means['memories']:.0f} tokens on average, the skills in"
+        yield f"their place {means['skills']:.0f}."
 
 
 def _controls(found: Found) -> Iterator[str]:
