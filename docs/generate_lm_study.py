@@ -131,10 +131,13 @@ def _reading(found: Found) -> Iterator[str]:
 
 
 def _form(found: Found, form: str, one: Found) -> Iterator[str]:
-    gains = ", ".join(_points(text["gain"]) for text in found["text"] if text["form"] == form)
+    texts = [text for text in found["text"] if text["form"] == form]
+    gains = ", ".join(_points(text["gain"]) for text in texts)
+    blank = sum(not text["lines"] for text in texts)
     met = {True: "yes", False: "no", None: "open"}[one["met"]]
     yield f"- **Text in the form `{SENTENCES[form]}`**: released over blank sheet {gains} points"
-    yield f"  by seed; mean {_with_interval(one)}. Clustered lower bound above"
+    yield f"  by seed; mean {_with_interval(one)}. Nothing was released in {blank} of"
+    yield f"  {len(texts)}. Clustered lower bound above"
     yield f"  {100 * TARGET:.0f} points on {one['above']} of {one['seeds']} seeds"
     yield f"  (wanted: {TARGET_SEEDS} of {OF_SEEDS}): **{met}**."
 
