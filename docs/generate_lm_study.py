@@ -37,7 +37,12 @@ SENTENCES = {
     "says": 'When it says "money", answer "Red".',
     "belongs": "The Red desk takes tickets with money in them.",
 }
-PROGRAMS = ("majority", "keyword program", "tf-idf and logistic regression")
+PROGRAMS = (
+    "majority",
+    "keyword program",
+    "keywords, else majority",
+    "tf-idf and logistic regression",
+)
 
 Results = Sequence[Mapping[str, Any]]
 Found = Mapping[str, Any]
@@ -126,10 +131,13 @@ def _reading(found: Found) -> Iterator[str]:
 
 
 def _form(found: Found, form: str, one: Found) -> Iterator[str]:
-    gains = ", ".join(_points(text["gain"]) for text in found["text"] if text["form"] == form)
+    texts = [text for text in found["text"] if text["form"] == form]
+    gains = ", ".join(_points(text["gain"]) for text in texts)
+    blank = sum(not text["lines"] for text in texts)
     met = {True: "yes", False: "no", None: "open"}[one["met"]]
     yield f"- **Text in the form `{SENTENCES[form]}`**: released over blank sheet {gains} points"
-    yield f"  by seed; mean {_with_interval(one)}. Clustered lower bound above"
+    yield f"  by seed; mean {_with_interval(one)}. Nothing was released in {blank} of"
+    yield f"  {len(texts)}. Clustered lower bound above"
     yield f"  {100 * TARGET:.0f} points on {one['above']} of {one['seeds']} seeds"
     yield f"  (wanted: {TARGET_SEEDS} of {OF_SEEDS}): **{met}**."
 
@@ -140,12 +148,15 @@ def _programs(found: Found) -> Iterator[str]:
         return
     best = "tf-idf and logistic regression"
     ahead = sum(one["released"] > one["programs"][best] for one in texts)
-    keyword = max(one["programs"]["keyword program"] for one in texts)
+    keyword, fallback = (max(one["programs"][name] for one in texts) for name in PROGRAMS[1:3])
+    answers = [one["programs"]["keyword_answers"] for one in texts]
     useless = sum(one["programs"]["useless_lines"] for one in texts)
     lines = sum(one["lines"] for one in texts)
     yield f"- **Programs on the same tickets**, in the {len(texts)} runs that released a sheet: a"
-    yield f"  keyword program with it solves at most {_share(keyword)}; the model with it solves"
-    yield f"  more than logistic regression in {ahead}. Planted useless rules: {useless} of"
+    yield f"  keyword program with it solves at most {_share(keyword)}: it has an answer to"
+    yield f"  {min(answers)} to {max(answers)} tickets a seed. With the majority's desk for the"
+    yield f"  others it solves at most {_share(fallback)}. The model with the sheet solves more"
+    yield f"  than logistic regression in {ahead}. Planted useless rules: {useless} of"
     yield f"  {lines} lines."
 
 

@@ -257,7 +257,16 @@ def _reading(found: Found) -> Iterator[str]:
         cells += [_score(tables[NEW]["cold_start"])]
         cells += [_score(tables.get(homes, {}).get("final")) for homes in shown]
         yield f"| {_reads(name)}{_marked(found, name)} | {' | '.join(cells)} |"
+    yield from _lengths(found["runs"].get("reads_memories", ()))
     yield "\n![Success rate on val](figures/rl_study_curves.svg)"
+
+
+def _lengths(runs: Sequence[Found]) -> Iterator[str]:
+    """Say how long the memories are, and the skills in their place."""
+    if runs:
+        means = {key: fmean(one["tokens"][key] for one in runs) for key in runs[0]["tokens"]}
+        yield f"\nA prompt's memories have {means['memories']:.0f} tokens on average, the skills in"
+        yield f"their place {means['skills']:.0f}."
 
 
 def _controls(found: Found) -> Iterator[str]:
@@ -321,13 +330,22 @@ def _growth(found: Found) -> Iterator[str]:
         actions = Counter(step["action"] for step in updates)
         fates = [actions[name] for name in ("accept", "reject", "no_proposal")]
         skills = f"{updates[0]['before']} to {updates[-1]['after']}, of {one['complete']}"
-        tested = [one["tables"][bank]["overall"] for bank in ("gap", "grown", "complete")]
-        rates = [_share(overall["success_rate"]) for overall in tested]
+        rates = [_share(_solved(one, bank)) for bank in ("gap", "grown", "complete")]
         seed = f"{one['seed']}{_marked(found, GROWTH, seed=one['seed'])}"
         cells = [seed, one["homes"], skills, *fates, *rates]
         yield f"| {' | '.join(map(str, cells))} |"
     yield "\nOf the updates: accepted, rejected by the gate, nothing proposed. After the last"
     yield f"accepted one: {'; '.join(map(_after_growth, found['grown']))}."
+    for better, worse in (("grown", "gap"), ("complete", "grown")):
+        gains = [_solved(one, better) - _solved(one, worse) for one in found["grown"]]
+        mean, interval = _in_points(fmean(gains)), mean_interval(gains)
+        points = _with_interval(mean, interval, _in_points)
+        yield f"\nPoints of test, {better} over {worse} bank, seed by seed: {points}."
+
+
+def _solved(one: Found, bank: str) -> float:
+    rate: float = one["tables"][bank]["overall"]["success_rate"]
+    return rate
 
 
 def _after_growth(one: Found) -> str:

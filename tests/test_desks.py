@@ -133,6 +133,15 @@ def test_programs_beside_the_model_read_both_forms(part):
     assert programs.by_keywords("Hello.", sheet) is None
 
 
+def test_the_keyword_program_may_fall_back_on_the_majority(part):
+    known = [{"tickets": [["the key is lost", desk]]} for desk in ("Blue", "Blue", "Red")]
+    test = [{"tickets": [[text, "Blue"]]} for text in ("my money", "my pen")]
+    splits = {"train": known, "val": known, "test": test}
+    found = part("desks.programs").programs(splits, 'When it says "money", answer "Red".')
+    assert (found["keyword program"], found["keywords, else majority"]) == (0.0, 0.5)
+    assert found["keyword_answers"] == 1
+
+
 CLUSTERS = {"shop": [0, 0, 0, 0], "first": [0, 0, 1, 1], "second": [0, 1, 0, 1]}
 
 

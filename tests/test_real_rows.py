@@ -117,6 +117,11 @@ def test_a_test_that_is_measured_again_counts_as_opened_again(part, tmp_path):
     page = "\n".join(books.provenance_lines(results, tmp_path))
     assert "opened more than once: r8-s0 2 times; the others once." in page
     assert "| r8 | 0 | ffffffff+ | not kept | 2 times |" in page
+    ledger = tmp_path / books.LEDGER
+    line = '{"result": "r8-s1", "commit": "eeeeeeee", "part": "2 rows"}\n'
+    ledger.write_text(ledger.read_text() + line)
+    page = "\n".join(books.provenance_lines(results, tmp_path))
+    assert "once: r8-s0 2 times, r8-s1 2 times (in part: 2 rows)." in page
     with pytest.raises(ConfigError, match="no opening of the test of r8-s2"):
         books.provenance_lines({"r8-s2": results["r8-s0"]}, tmp_path)
 

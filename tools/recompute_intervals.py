@@ -15,7 +15,7 @@ from scipy import stats
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = re.compile(r"([+-]?\d+(?:\.\d+)?%?) to ([+-]?\d+(?:\.\d+)?%?)(?=[);|]| \|)")
-Z = stats.norm.ppf(0.975)
+Z, ENDS = stats.norm.ppf(0.975), ("cold_start", "final")
 
 
 def wilson(solved, played):
@@ -51,7 +51,7 @@ def read(folder):
 
 
 def counts(one, artifact, kind="", homes=""):  # solved and played of an artifact's test, or of one task type of it
-    table = (one["exam"].get(homes, {}) if homes else one["test"]["tables"]).get(artifact)
+    table = (one["exam"].get(homes, {}) if homes else one.get("test", one.get("growth"))["tables"]).get(artifact)
     part = table and (table["task_types"][kind] if kind else table["overall"])
     return part and (round(part["success_rate"] * part["episodes"]), part["episodes"])
 
@@ -80,8 +80,8 @@ def lm_study():
             each.append((mean, *((mean - half, mean + half) for half in (max(every), every[-1]))))
         return student([mean for mean, *_ in each]) if len(each) > 1 else (*each, (0, None))[0][1], each
 
-    taught, each = gain("sft", "final", "sft", "no_skills")
-    bounds = [taught, taught, *(wide for _, wide, _ in each), gain("sft", "final", "sft", "other_scope")[0]]
+    (taught, each), other = (gain("sft", "final", "sft", sheet) for sheet in ("no_skills", "other_scope"))
+    bounds = [taught, taught, *(wide for _, wide, _ in each), other[0]]
     pairs = [("sft_longer", "sft"), ("grpo", "sft"), ("grpo", "sft_longer"), ("grpo_kl_low", "grpo")]
     bounds += [gain(a, "final", b, "final")[0] for a, b in [*pairs, ("grpo_kl_high", "grpo"), ("sft", "base")] * 2]
     for kind in ("text", "text_belongs"):
@@ -110,6 +110,7 @@ def rl_study():
     yield from gain("all", "final", "reads_nothing", "final")[1]
     for a, b in (("gap_evolving", "gap_fixed"), ("gap_complete", "gap_evolving")):
         yield from gain(a, "final", b, "final", heat)[1]
+    yield from gain("growth", "grown", "growth", "gap")[1] + gain("growth", "complete", "growth", "grown")[1]
     once = [("no_sft", "final"), ("all", "cold_start"), *product(["all"], ("final", "no_skills", "other_scope") * 2)]
     for size in ("n100", "n300", "n900", "all"):
         once += [(size, "cold_start"), (f"sft_{size}", "final"), (size, "final")]
@@ -117,9 +118,8 @@ def rl_study():
     for kind in ("all", *(name for name in list(found) if name.startswith("reads_"))):
         once += [(kind, "cold_start"), (kind, "final"), (kind, "final", "", "reworded")]
     gaps = ("gap_fixed", "gap_evolving", "gap_complete")
-    once += [("gap_evolving", "cold_start", heat), *product(gaps, ["final"], [heat])]
+    once += [("gap_evolving", "cold_start", heat), *product(gaps, ["final"], [heat]), *product(gaps, ENDS)]
     once += [("all", "final", "", homes) for homes in ("training_homes", "temperature_1")]
-    once += product(gaps, ("cold_start", "final"))
     yield from chain(*(rate(*one) for one in once))
 
 

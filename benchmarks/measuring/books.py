@@ -1,7 +1,8 @@
 """The books of the studies: which commit measured a result, and which opening of its test it is.
 
 Each folder of results has `openings.jsonl`, a line per opening of a test by a measurement. A line
-stays when the result is measured again, so a page can say how often a test was opened.
+stays when the result is measured again, so a page can say how often a test was opened. Where only
+some of its tasks were played, the line says so in ``part``.
 """
 
 import json
@@ -78,7 +79,11 @@ def provenance_lines(named: Mapping[str, Result], folder: Path) -> list[str]:
             f"{folder / LEDGER} has no opening of the test of {lacking[0]}: add a line with the "
             "result and the commit that opened it"
         )
-    again = [f"{name} {count} times" for name, count in counts.items() if count > 1]
+    again = [
+        f"{name} {count} times{_in_part(known, name)}"
+        for name, count in counts.items()
+        if count > 1
+    ]
     lines = ["\n## Provenance\n"]
     if again:
         rest = "; the others once" if len(again) < len(counts) else ""
@@ -88,6 +93,11 @@ def provenance_lines(named: Mapping[str, Result], folder: Path) -> list[str]:
     lines += ["| results | seeds | commit | configuration | test opened |", "|---|---|---|---|---|"]
     lines += _grouped(named, counts, of)
     return lines
+
+
+def _in_part(known: Sequence[Mapping[str, str]], name: str) -> str:
+    parts = [one["part"] for one in known if one["result"] == name and "part" in one]
+    return f" (in part: {'; '.join(parts)})" if parts else ""
 
 
 def _grouped(

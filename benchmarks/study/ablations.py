@@ -34,6 +34,7 @@ class Ablation:
     changes: tuple[str, ...] = ()  # Settings, laid over those of its tables
     lacks: str = ""  # the task type without habits of the new homes in its bank, or ""
     distills: bool = False  # it needs base episodes, so it makes the same bank itself
+    remembers: bool = False  # the policy reads memories of the base episodes (`study.memory`)
 
     @property
     def has_habits(self) -> bool:
@@ -157,6 +158,9 @@ ABLATIONS = {
             (READING,),
             ("bank.inject=trajectories",),
             distills=True,
+        ),
+        Ablation(
+            "reads_memories", "memories like Mem0's, equally long", (READING,), remembers=True
         ),
         Ablation("gap_complete", "bank of habits, complete", (GAP,)),
         Ablation("gap_evolving", f"bank without {TASK_TYPE}, evolving", (GAP,), (), TASK_TYPE),

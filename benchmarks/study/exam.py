@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from skillwright.bank import Bank
+from skillwright.bank import Bank, approximate_tokens
 from skillwright.config.env import HouseholdsData
 from skillwright.core import BankSkill, Counterfactual, EpisodeSpec, SkillSource, Task
 from skillwright.core.seeds import evaluation_seed
@@ -19,6 +20,7 @@ from skillwright.policy import PolicyBackend
 from skillwright.rollout import refuse_no_score
 from skillwright.worlds.alfworld.generate import household_tasks
 from skillwright.worlds.alfworld.scripted.rewording import reworded
+from study.memory import Memory, with_memories
 
 TRAINING, REWORDED, WARM = "training_homes", "reworded", "temperature_1"
 """Where else: in the homes of training, and in the new ones with the bank in other sentences, and
@@ -72,27 +74,30 @@ class Examined:
 
 
 @asynccontextmanager
-async def examined(folder: Path) -> Any:
-    """Open a finished run."""
+async def examined(folder: Path, memories: Sequence[Memory] | None = None) -> Any:
+    """Open a finished run, and what its policy reads if not the bank."""
     with open_rl(folder) as opened:
         async with rl_parts(opened.config, opened.store, Silent()) as run:
             # Raw trajectories are no part of the bank: the base episodes are read again.
             run, state = await make_first_bank(run, opened.state)
-            yield Examined(run, state)
+            yield Examined(with_memories(run, memories) if memories is not None else run, state)
 
 
-async def examine(folder: Path, artifacts: Sequence[str]) -> dict[str, Any]:
+async def examine(
+    folder: Path, artifacts: Sequence[str], memories: Sequence[Memory] | None = None
+) -> dict[str, Any]:
     """Return a run's scores in games that its own test has not.
 
     Args:
         folder: The run's.
         artifacts: Of ``cold_start`` and ``final``.
+        memories: What its policy reads, if not the bank.
 
     Returns:
         Score tables by artifact for `TRAINING` and `WARM`, and for `REWORDED` where a bank is
         injected.
     """
-    async with examined(folder) as one:
+    async with examined(folder, memories) as one:
         config = one.run.config
         data, games = config.env.data, len(one.run.tasks.splits.test)
         homes = range(data.seed * data.homes, (data.seed + 1) * data.homes)
@@ -108,14 +113,34 @@ async def examine(folder: Path, artifacts: Sequence[str]) -> dict[str, Any]:
             found[TRAINING][name] = await one.play(known, source)
             found[WARM][name] = await one.play(new, source, 1.0)
             if has_bank:
-                other = one.run.injector.source(in_other_words(bank))
-                found[REWORDED][name] = await one.play(new, other)
+                found[REWORDED][name] = await one.play(
+                    new, _reworded_source(one.run, memories, bank)
+                )
         threshold = config.env.success_threshold
     return {
         where: SplitReport.of("test", played, threshold).to_dict()["tables"]
         for where, played in found.items()
         if played
     }
+
+
+def _reworded_source(run: RlParts, memories: Sequence[Memory] | None, bank: Bank) -> SkillSource:
+    if memories is not None:
+        return with_memories(run, memories, lambda one: one.other_text).injector.source(bank)
+    return run.injector.source(in_other_words(bank))
+
+
+async def lengths(folder: Path, memories: Sequence[Memory]) -> dict[str, float]:
+    """Return the mean tokens of memories, and of skills, over prompts of the test's games."""
+    async with examined(folder, memories) as one:
+        data, games = one.run.config.env.data, len(one.run.tasks.splits.test)
+        tasks = household_tasks("test", games, homes=new_homes(data), seed=data.seed)
+        bank, injector = one.bank(one.chosen), one.run.injector
+        sources = {"memories": injector.source(bank), "skills": injector.whole(bank)}
+        return {
+            name: fmean(approximate_tokens(given.text) for given in source.contexts(tasks))
+            for name, source in sources.items()
+        }
 
 
 def new_homes(data: HouseholdsData) -> range:

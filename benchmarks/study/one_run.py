@@ -15,7 +15,7 @@ import torch
 from measuring.books import note_opening
 from skillwright.bank import Bank, BankStore, GrowthCaps
 from skillwright.config import RlConfig, load_rl_config
-from skillwright.core import BankSkill, ConfigError, SkillKind
+from skillwright.core import BankSkill, ConfigError, EpisodeResult, SkillKind
 from skillwright.core.jsonio import digest, write_text
 from skillwright.envs.about import SURVEY
 from skillwright.jobs.run import StageStarted, find_tasks
@@ -29,7 +29,7 @@ from skillwright.jobs.weights import (
     run_rl,
     start_rl,
 )
-from skillwright.jobs.weights.bank import make_first_bank
+from skillwright.jobs.weights.bank import base_episodes, make_first_bank
 from skillwright.jobs.weights.wiring import rl_parts
 from skillwright.runs import provenance
 from skillwright.worlds.alfworld import household
@@ -45,8 +45,9 @@ from study.ablations import (
     run_name,
     settings_of,
 )
-from study.exam import Silent, examine
+from study.exam import Silent, examine, lengths
 from study.growth import grow
+from study.memory import Memory, remember, run_with_memories
 
 _ONCE = (
     "Search the receptacles one after another, and do not go back to one that you have already "
@@ -157,8 +158,7 @@ def write_distilled(config: RlConfig) -> None:
     Args:
         config: Of a run that begins with that bank.
     """
-    path = Path(config.bank.start)
-    folder = path.with_name(f"{path.stem}-run")
+    path, folder = Path(config.bank.start), _distilling(config)
     if path.exists():
         if load_rl_config(folder / "config.yaml").env != config.env:
             raise ConfigError(
@@ -179,6 +179,33 @@ def write_distilled(config: RlConfig) -> None:
     with BankStore.open(draft) as store:
         store.adopt(bank, reason="distilled once for the ablations of a seed", step=0)
     draft.replace(path)
+
+
+def _distilling(config: RlConfig) -> Path:
+    """Return the folder of the run that distilled the bank that a run begins with."""
+    path = Path(config.bank.start)
+    return path.with_name(f"{path.stem}-run")
+
+
+def read_memories(config: RlConfig) -> tuple[list[Memory], dict[str, int]]:
+    """Return the memories of the episodes that a run's bank was distilled from.
+
+    They are written beside these episodes, in the folder of the run that played them. Also returns
+    how many statements were added, updated and unchanged.
+    """
+    path = _distilling(config) / "memories.json"
+    if not path.exists():
+        with open_rl(path.parent) as opened:
+            known, counts = remember(asyncio.run(_base(opened)))
+        kept = {"counts": counts, "memories": [one.to_dict() for one in known]}
+        write_text(path, json.dumps(kept, indent=1))
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return [Memory.from_dict(one) for one in found["memories"]], found["counts"]
+
+
+async def _base(opened: RlRun) -> list[EpisodeResult]:
+    async with rl_parts(opened.config, opened.store, Silent()) as run:
+        return await base_episodes(run)
 
 
 async def _distilled(opened: RlRun) -> Bank:
@@ -270,13 +297,18 @@ def play(
             if not is_finished(folder):
                 _refuse_other_weights(results / f"{run_name(main.name, seed)}.json", folder)
                 _run(main, config, folder, callback)
+                note_opening(results, run_name(main.name, seed), made_by())  # it ends with its test
             callback.on_event(StageStarted(GROWTH))
             found = {"growth": asyncio.run(grow(folder))}
         else:
             report = _run(one, config, folder, callback)
             callback.on_event(StageStarted("exam"))
-            exam = asyncio.run(examine(folder, _seen(one)))
+            memories, counts = read_memories(config) if one.remembers else (None, {})
+            exam = asyncio.run(examine(folder, _seen(one), memories))
             found = {**_facts(report, folder, config), "exam": exam}
+            if memories is not None:
+                tokens = asyncio.run(lengths(folder, memories))
+                found |= {"memories": counts, "tokens": tokens}
     finally:
         callback.keep()
     facts = {"arm": ablation, "seed": seed, "games": games, "settings": settings_digest(config)}
@@ -288,18 +320,23 @@ def play(
 
 
 def _run(ablation: Ablation, config: RlConfig, folder: Path, callback: CpuCallback) -> RlReport:
+    memories: list[Memory] = []
     if not ablation.distills:
         with _alone(Path(f"{config.bank.start}.lock")):
             if ablation.has_habits:
                 write_habits(config, ablation.lacks)
             else:
                 write_distilled(config)
+            if ablation.remembers:
+                memories, _ = read_memories(config)
     with open_rl(folder) if folder.exists() else start_rl(config) as run:
         if settings_digest(run.config) != settings_digest(config):
             raise ConfigError(
                 f"{folder} was begun with other settings than those of now. Name another folder "
                 "with --root, or move it away"
             )
+        if ablation.remembers:
+            return asyncio.run(run_with_memories(run, callback, memories))
         return asyncio.run(run_rl(run, callback))
 
 

@@ -163,7 +163,7 @@ def test_every_ablation_has_a_configuration_and_only_its_own_changes(part, tmp_p
     assert configs["sft_n100"].grpo.iterations == 0
     assert configs["gap_evolving"].evolve == configs["gap_complete"].evolve
     reading = [one for one in ablations.ABLATIONS.values() if ablations.READING in one.tables]
-    assert len(reading) == 6
+    assert len(reading) == 7
     for one in reading:
         config = ablations.settings_of(one, 0, 200, tmp_path)
         assert config.cold_start.expert_reads == "skills"
@@ -348,6 +348,18 @@ def test_the_page_keeps_what_is_above_its_mark_and_holds_every_ablation(part, tm
         (tmp_path / "again" / name).read_text()
         for name in [path.name for path in (tmp_path / "figures").iterdir()]
     ]
+
+
+def test_the_page_says_how_long_the_memories_are_and_is_made_without_them_too(part, tmp_path):
+    pytest.importorskip("matplotlib")
+    generate = part("generate_rl_study")
+    folder = opened(part, good(part), tmp_path)
+    assert "tokens on average" not in generate.page(good(part), "", folder)
+    read = result(part, "reads_memories", 0, cold_start=(3, 3), final=(6, 4))
+    read["tokens"] = {"memories": 350.6, "skills": 358.2}
+    text = generate.page([*good(part), read], "", opened(part, [read], folder))
+    assert "\n| memories like Mem0's, equally long" in text
+    assert "memories have 351 tokens on average, the skills in\ntheir place 358." in text
 
 
 def test_one_result_is_enough_for_a_page(part, tmp_path):
