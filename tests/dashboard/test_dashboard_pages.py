@@ -179,6 +179,15 @@ def test_the_report_holds_everything_and_needs_nothing_else(root, hostile):
     assert gain_text(report.gains["best"].gain) in text
 
 
+def test_the_score_that_the_gate_expects_is_named_beside_that_of_the_draws(root, pages):
+    judged = read_run("trained", root).state.steps[0].verdict
+    page = pages.get(RUN).text
+    row = page[page.index('<th class="n">expected</th>') :].split("<tr>")[2]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", row)
+    assert cells[:3] == ["1", "v1", f"{judged.current.mean:.0%}"]
+    assert "which also weighs draws of other versions" in page
+
+
 def test_the_report_for_a_pull_request_has_gain_diff_and_flipped_tasks(root):
     text = markdown_report(root / "trained")
     gain = read_run("trained", root).state.report.gains["best"].gain
