@@ -29,7 +29,7 @@ from skillwright.core import ConfigError, RunError, SkillwrightError
 from skillwright.core.found_code import keep_code
 from skillwright.core.skill_file import read_skill_file
 from skillwright.datasets.kept_rows import write_rows
-from skillwright.evaluation import PairedEffect, Score, SplitReport
+from skillwright.evaluation import PairedEffect, Score, SplitReport, gain_text
 from skillwright.jobs.inspect import (
     EpisodeQuery,
     EpisodeView,
@@ -206,9 +206,8 @@ class Run:
         summary = self._result()
         lines = [f"<Run {self.name!r}: {summary.job}, {summary.result}>"]
         gain = _gain_of(summary)
-        if gain is not None and gain.gain is not None and gain.interval is not None:
-            low, high = gain.interval
-            lines.append(f"gain on test {gain.gain:+.3f} (95% interval {low:+.3f} to {high:+.3f})")
+        if gain is not None and gain.gain is not None:
+            lines.append(f"gain on test {gain_text(gain.gain, gain.interval)}")
         if summary.failures:
             lines.append(f"{summary.failures} of {summary.episodes} episodes are faults: no score")
         return "\n".join(lines)

@@ -45,7 +45,7 @@ def test_two_runs_are_compared_in_words_with_every_number(cli, play):
         "8 of 12 tasks scored higher in B, 0 lower. Interval: Student's t over the tasks' mean "
         "differences (clustered by task). Two-sided: p = 0.00066 (paired t test), p = 0.0078 "
         "(randomization test).",
-        "B is better than A by 66.7 points (95% interval of B - A: +35.4 to +98.0).",
+        "B is better than A: B - A is +66.7 points (95%: +35.4 to +98.0).",
     ):
         assert part in said
     assert "cripted" in said  # the configuration names a scripted model
@@ -130,9 +130,9 @@ def test_rewards_are_compared_where_they_are_asked_for(cli, play):
     play("a", ALL_WRONG)
     play("b", ALL_RULES)
     said = words(cli("compare", "a", "b", "--metric", "soft"))
-    assert "Scores on the common tasks: mean reward" in said
-    assert "0.000 1.000 +1.000" in said
-    assert "B is better than A by 1.000 of mean reward" in said
+    assert "Scores on the common tasks: mean reward; B - A in points" in said
+    assert "0.000 1.000 +100.0" in said
+    assert "B is better than A: B - A is +100.0 points (95%: " in said
 
 
 def test_the_skills_that_a_training_tested_are_compared_by_name(cli, write_config):

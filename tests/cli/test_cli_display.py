@@ -73,7 +73,8 @@ def test_plain_lines_tell_what_matters_once_each():
         "  optimizer: openai_chat:gpt[x]",
         "  alfworld: 12 train, 24 val, 12 sealed test tasks",
         "initial skill on val: 75% solved (30% to 95%, n=4), 1 fault",
-        "step 1   kept       +30.0 points (+-20.0)   .12 -> .42  p 0.01 (limit 0.02)",
+        "step 1   kept       +30.0 points (95%: +10.0 to +50.0)  .12 -> .42",
+        "         p 0.01 (limit 0.02)",
         "step 2   skipped    nothing proposed",
         "step 3   skipped    nothing usable proposed",
         "  1 of 1 replies [was] cut",
@@ -101,9 +102,9 @@ def test_a_slow_update_is_told_and_counted_like_a_step_and_a_mere_epoch_is_not()
         shown.on_event(event)
         tally.add(event)
     assert console.file.getvalue().splitlines() == [
-        "epoch 2  kept       +30.0 points (+-20.0)   .12 -> .42  p 0.01 (limit 0.02)",
-        "         slow update",
-        "epoch 3  dropped    -1.0 points             .42 -> .41  slow update",
+        "epoch 2  kept       +30.0 points (95%: +10.0 to +50.0)  .12 -> .42",
+        "         p 0.01 (limit 0.02)  slow update",
+        "epoch 3  dropped    -1.0 points                         .42 -> .41  slow update",
         "epoch 4  skipped    slow update: nothing to compare",
         "meta skill of epoch 5:",
         "  1 of 1 optimizer calls failed: 503",
@@ -310,26 +311,29 @@ NARROW = Interval(0.012, 0.072)
         (
             "accept",
             Verdict(Decision.ACCEPT, "Accepted as current: so.", interval=NARROW, **MEASURED),
-            ["step 3   kept       +4.2 points (+-3.0)     .61 -> .65"],
+            ["step 3   kept       +4.2 points (95%: +1.2 to +7.2)     .61 -> .65"],
         ),
         (
             "reject",
             Verdict(Decision.REJECT, "Rejected: a task type got worse.", **MEASURED),
             [
-                "step 3   dropped    +4.2 points             .61 -> .65",
+                "step 3   dropped    +4.2 points                         .61 -> .65",
                 "         a task type got worse.",
             ],
         ),
         (
             "reject",
             Verdict(Decision.REJECT, "Rejected: chance.", p_value=0.2, alpha=0.0063, **MEASURED),
-            ["step 3   dropped    +4.2 points             .61 -> .65  p 0.2 (limit 0.0063)"],
+            [
+                "step 3   dropped    +4.2 points                         .61 -> .65",
+                "         p 0.2 (limit 0.0063)",
+            ],
         ),
         (
             "undecided",
             Verdict(Decision.UNDECIDED, "Undecided: 9 of 20 pairs were lost.", lost=9, **MEASURED),
             [
-                "step 3   undecided  +4.2 points             .61 -> .65",
+                "step 3   undecided  +4.2 points                         .61 -> .65",
                 "         9 of 20 pairs were lost.",
             ],
         ),
@@ -342,7 +346,7 @@ NARROW = Interval(0.012, 0.072)
             "accept_new_best",
             Verdict(Decision.ACCEPT, "Proven.", expected=Expected(0.03, 0.01, 0.05), **MEASURED),
             [
-                "step 3   kept       +3.0 points (+-2.0)     .61 -> .65",
+                "step 3   kept       +3.0 points (95%: +1.0 to +5.0)     .61 -> .65",
                 "         expected on further tasks; +4.2 points in this test",
             ],
         ),
@@ -350,7 +354,7 @@ NARROW = Interval(0.012, 0.072)
             "accept_new_best",
             Verdict(Decision.ACCEPT, "Accepted: so.", pairs=70, lost=2, **MEASURED),
             [
-                "step 3   kept       +4.2 points             .61 -> .65",
+                "step 3   kept       +4.2 points                         .61 -> .65",
                 "         2 of 72 pairs left out for faults",
             ],
         ),
@@ -383,8 +387,9 @@ def test_the_release_test_is_told_like_a_step(decision):
     PlainDisplay(console).on_event(ReleaseTested(found))
     first, *others = console.file.getvalue().splitlines()
     assert first.startswith("release  ")
-    assert first.endswith("-100.0 points (+-100.0)  1.00 -> .00  p 0.00012 (limit 0.03)")
-    assert others == (["         chance."] if decision is Decision.UNDECIDED else [])
+    assert first.endswith("-100.0 points (95%: -100.0 to +100.0)  1.00 -> .00")
+    reason = ["         chance."] if decision is Decision.UNDECIDED else []
+    assert others == ["         p 0.00012 (limit 0.03)", *reason]
 
 
 def test_optimizer_calls_that_failed_are_no_unreadable_replies():

@@ -91,8 +91,8 @@ def test_what_entered_unmeasured_and_what_was_confirmed_is_told_apart():
         "the last skill against the best one: Rejected: [luck].",
         "the current skill (version 4) is not the best one (version 3)",
         "Val tasks solved that no gate has drawn (95% interval)",
-        "released over initial: +0.500",
-        "The gates saw the best skill gain +0.620 over the initial one; on 10 tasks",
+        "released over initial: +50.0 points",
+        "The gates saw the best skill gain +62.0 points over the initial one; on 10",
     ):
         assert words in joined
 
@@ -123,7 +123,7 @@ def test_the_end_of_a_training_shows_scores_the_artifact_and_three_commands_for_
         "Held-out test tasks solved (95% interval)",
         "17% [5, 45]",
         "75% [47, 91]",
-        "released = current over initial: +0.583",
+        "released = current over initial: +58.3 points",
         "Unsolved, the most frequent first attic: turn limit, 2 (such as e7)",
         "Scripted models took part: the numbers only show that the loop works.",
         "Released: version 1 (runs/[red]/best_skill.md)",

@@ -14,7 +14,7 @@ from skillwright.plugins.skillopt.parity import DIFFERENCES
 
 def test_seeds_are_trained_listed_shown_and_gone_on_with(cli, write_config):
     said = cli("train", write_config(), "--seeds", 2).stdout
-    for words in ("seed_42", "seed_43", "points of tasks solved", "Scripted"):
+    for words in ("seed_42", "seed_43", "of tasks solved, 2 seeds", "Scripted"):
         assert words in said
     (row,) = json.loads(cli("runs", "list", "--json").stdout)
     assert (row["name"], row["job"], row["finished"]) == ("doors", "study", True)

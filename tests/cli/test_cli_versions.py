@@ -1,6 +1,7 @@
 """Versions of a trained skill: listed, shown, restored, and named in every command."""
 
 import json
+import re
 
 import pytest
 
@@ -34,7 +35,8 @@ def test_the_log_lists_each_version_with_its_step_verdict_gain_and_score(cli, ru
     assert [one["version"] for one in (first, kept, *others) if one["is_best"]] == [1]
     shown = cli("skill", "log", run).stdout
     assert max(map(len, shown.splitlines())) <= 80
-    assert "released, current" in shown
+    assert "released,\n" in re.sub(" +\n", "\n", shown)
+    assert re.search(r" points +95% +val ", shown)
     assert "release  proven" in shown
 
 

@@ -179,7 +179,7 @@ def test_flips_of_two_runs_are_read_side_by_side(root, pages):
     assert "trained: " in both
     assert "again: " in both
     assert "p = " in page
-    assert "95% interval" in page
+    assert "(95%: " in page
     assert pages.get("/side-by-side?a=trained&b=again&task=none").status_code == 404
 
 
@@ -189,11 +189,11 @@ def test_the_measured_value_of_a_section_stands_beside_its_lines(root, pages):
     file = root / "trained" / "ablation.json"
     file.write_text(ablation(skill_hash(best)), encoding="utf-8")
     page = pages.get(RUN + "skill").text
-    assert page.count("+0.250") >= 2  # of the section, and of its lines
-    assert "+0.100 to +0.400" in page
+    assert page.count("+25.0") >= 2  # of the section, and of its lines
+    assert "+10.0 to +40.0" in page
     assert "Searching <script>" not in page
     file.write_text(ablation("another text"), encoding="utf-8")
-    assert "+0.250" not in pages.get(RUN + "skill").text
+    assert "+25.0" not in pages.get(RUN + "skill").text
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_two_runs_are_compared_and_a_bank_is_searched_by_clicking(page, address,
     page.select_option("select[name=a]", "trained")
     page.select_option("select[name=b]", "again")
     page.click("form.filters button")
-    assert "95% interval" in page.locator("p.headline").inner_text()
+    assert "(95%: " in page.locator("p.headline").inner_text()
     page.click("nav >> text=Runs")
     page.click("text=mine.sqlite")
     page.fill("input[name=q]", "put a hot apple in fridge")
@@ -219,7 +219,7 @@ def test_two_ticked_runs_are_compared_and_a_third_tick_replaces_the_first(page, 
         page.check(f"input[value={name}]")
     assert not page.is_checked("input[value=rows]")
     compare.click()
-    assert "95% interval" in page.locator("p.headline").inner_text()
+    assert "(95%: " in page.locator("p.headline").inner_text()
 
 
 def test_a_mark_and_a_note_on_an_episode_are_kept(page, address, full):

@@ -14,6 +14,7 @@ from paged import HOSTILE, TOKEN, played
 from skillwright.dashboard import html_report, make_app, markdown_report
 from skillwright.dashboard.app import form_key
 from skillwright.dashboard.facts import csv_text
+from skillwright.evaluation import gain_text
 from skillwright.jobs.inspect import ExportRows, export_run, read_run
 from skillwright.jobs.run import NullCallback
 from skillwright.jobs.text import CheckPlan, run_check, start_check
@@ -32,7 +33,7 @@ def test_every_view_of_a_trained_run_is_shown(pages, view):
 
 def test_the_list_says_what_each_run_gained(pages, root):
     gain = read_run("trained", root).state.report.gains["best"].gain
-    assert f"{gain:+.3f}" in pages.get("/").text
+    assert gain_text(gain) in pages.get("/").text
 
 
 async def test_a_check_shows_its_answer_and_both_skills(pages, root):
@@ -175,13 +176,22 @@ def test_the_report_holds_everything_and_needs_nothing_else(root, hostile):
     report = read_run("trained", root).state.report
     for table in report.tables.values():
         assert f"{table.overall.success_rate:.0%}" in text
-    assert f"{report.gains['best'].gain:+.3f}" in text
+    assert gain_text(report.gains["best"].gain) in text
+
+
+def test_the_score_that_the_gate_expects_is_named_beside_that_of_the_draws(root, pages):
+    judged = read_run("trained", root).state.steps[0].verdict
+    page = pages.get(RUN).text
+    row = page[page.index('<th class="n">expected</th>') :].split("<tr>")[2]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", row)
+    assert cells[:3] == ["1", "v1", f"{judged.current.mean:.0%}"]
+    assert "which also weighs draws of other versions" in page
 
 
 def test_the_report_for_a_pull_request_has_gain_diff_and_flipped_tasks(root):
     text = markdown_report(root / "trained")
     gain = read_run("trained", root).state.report.gains["best"].gain
-    assert f"**{gain:+.3f}**" in text
+    assert f"**{gain_text(gain)} (95%: " in text
     assert "```diff" in text
     assert HOSTILE not in text
     assert 0 < len(re.findall(r"^- `house-test", text, re.MULTILINE)) <= 3

@@ -13,6 +13,7 @@ from skillwright.evaluation import (
     Seen,
     Terms,
     Verdict,
+    gain_text,
     measure_effect,
 )
 from skillwright.evaluation.gates.gain import expected_gain
@@ -84,14 +85,14 @@ async def test_a_proof_prints_the_expected_gain_and_the_measured_one(drawn_duel)
     assert 0 < found.low < found.gain < found.high
     assert found.gain < verdict.effect
     assert (
-        f"a change of {verdict.effect:+.3f} in this test; expected on further tasks "
-        f"{found.gain:+.3f} (95% interval {found.low:+.3f} to {found.high:+.3f}); p = "
+        f"a change of {gain_text(verdict.effect)} in this test; expected on further tasks "
+        f"{gain_text(found.gain, (found.low, found.high))}; p = "
     ) in verdict.reason
     assert Verdict.from_dict(json.loads(json.dumps(verdict.to_dict()))) == verdict
     # A gate of a bank has no such record, and prints what it measured.
     plain = await judged(duel, Terms())
     assert plain.expected is None
-    assert "(95% interval" in plain.reason
+    assert "points (95%: " in plain.reason
 
 
 async def test_where_answers_repeat_the_gain_of_each_task_is_known(drawn_duel):

@@ -29,8 +29,8 @@ async def test_the_paired_gate_accepts_a_gain_that_luck_does_not_explain(listed_
     assert (verdict.incumbent_score, verdict.candidate_score) == (0.55, 0.95)
     assert verdict.effect == pytest.approx(0.4)
     assert verdict.reason == (
-        "Accepted: 9 of 20 tasks went better and 1 worse; mean 0.550 -> 0.950, a change of +0.400 "
-        "(95% interval +0.106 to +0.620); p = 0.011 is within this decision's 0.05."
+        "Accepted: 9 of 20 tasks went better and 1 worse; mean 0.550 -> 0.950, a change of +40.0 "
+        "points (95%: +10.6 to +62.0); p = 0.011 is within this decision's 0.05."
     )
 
 
@@ -258,7 +258,7 @@ async def test_leading_words_break_a_tie_of_the_strict_gate_where_they_count(
     tie = make_pairs([TIE, TIE])
     verdict = await dense.judge(listed_duel(tie), LEDGER, Terms(bonus=bonus))
     assert verdict.accepted
-    assert "its words add +0.0362" in verdict.reason
+    assert "its words add +3.6 points" in verdict.reason
     assert not (await dense.judge(listed_duel(tie), LEDGER, Terms(bonus=-bonus))).accepted
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 from skillwright.evaluation import (
     clustered_wilson_interval,
+    gain_text,
     mean_interval,
     paired_proportion_interval,
     wilson_interval,
@@ -17,6 +18,19 @@ from skillwright.evaluation.intervals import (
     student_t_quantile,
     student_t_upper_tail,
 )
+
+
+@pytest.mark.parametrize(
+    ("gain", "interval", "text"),
+    [
+        (0.12, (0.041, 0.199), "+12.0 points (95%: +4.1 to +19.9)"),
+        (-0.0004, None, "+0.0 points"),
+        (-0.25, (-0.5, 0.0), "-25.0 points (95%: -50.0 to +0.0)"),
+    ],
+)
+def test_a_gain_is_written_in_points_with_its_interval(gain, interval, text):
+    assert gain_text(gain, interval) == text
+
 
 DEGREES = [1, 2, 3, 7, 12.5, 39, 99, 1000, 1e6]
 

@@ -35,7 +35,7 @@ def found(make_pairs, better, worse, same, solved):
 )
 def test_a_gain_that_is_not_there_is_refuted(make_pairs, better, worse, same, solved):
     said = why_refuted(proven(0.5), found(make_pairs, better, worse, same, solved))
-    assert "does not hold on test: a gain of +0.500 (95% interval +0.350 to +0.650) there" in said
+    assert "does not hold on test: a gain of +50.0 points (95%: +35.0 to +65.0) there" in said
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_gain_to_expect_is_compared_where_it_is_known(make_pairs):
     assert why_refuted(proven(0.5), on_test)
     assert not why_refuted(modest, on_test)
     large = replace(modest, expected=Expected(0.45, 0.35, 0.55))
-    assert "a gain of +0.450 (95% interval +0.350 to +0.550) was expected" in why_refuted(
+    assert "a gain of +45.0 points (95%: +35.0 to +55.0) was expected" in why_refuted(
         large, on_test
     )
 

@@ -14,6 +14,7 @@ from skillwright.evaluation import (
     SelectionBias,
     StrictGate,
     Verdict,
+    gain_text,
     selection_bias,
 )
 
@@ -86,8 +87,10 @@ def test_a_gain_without_a_spread_leaves_the_bias_without_an_interval(episodes):
 def test_people_are_told_what_it_means(episodes, seen, meaning):
     ties = episodes([1.0, 0.0] * 10)
     sentence = selection_bias([verdict(*seen)], ties, ties).sentence
-    assert sentence.startswith(f"The gates saw the best skill gain {seen[0]:+.3f} over the initial")
-    assert "on 20 tasks that no gate had seen it gained +0.000" in sentence
+    assert sentence.startswith(
+        f"The gates saw the best skill gain {gain_text(seen[0])} over the in"
+    )
+    assert "on 20 tasks that no gate had seen it gained +0.0 points" in sentence
     assert meaning in sentence
 
 

@@ -67,6 +67,9 @@ async def test_the_scores_behind_a_document_travel_with_it_and_are_judged_again(
     data = json.loads((taken.folder / "references" / "evidence.json").read_text())
     again = await judge_again(Evidence.read(json.dumps(data), "it"))
     assert again.accepted
+    (verified,) = await verify_skills(taken.folder)
+    expects = any("are expected on further tasks" in one for one in verified.stated)
+    assert expects == ("expected-gain" in taken.facts) == (kind == "explore")
     assert f"{again.effect:+.4f}" == taken.facts["gain"]
 
 

@@ -113,7 +113,7 @@ def test_what_was_taken_out_is_said_in_words():
     record = LinesRecord(4, 3, ("x",), (), 0.03, 9, 40, 2)
     assert record.sentence == (
         "1 of 3 lines that came in with others do not help and are taken out (expected gain "
-        "+0.030, 40 rollouts); the skill is 9 characters shorter."
+        "+3.0 points, 40 rollouts); the skill is 9 characters shorter."
     )
     stay = replace(record, gone=(), gain=0.0, characters=0, version=None)
     assert stay.sentence == "All 3 lines that came in with others stay (40 rollouts)."

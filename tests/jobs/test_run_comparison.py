@@ -47,7 +47,7 @@ def test_a_few_changed_tasks_among_many_are_no_difference():
 
 def test_no_loss_beyond_a_margin_can_be_shown():
     found = comparison(*[(0.0, 1.0), (1.0, 0.0)] * 20, *[(1.0, 1.0)] * 160)
-    assert found.sentence.startswith("No difference is shown: B - A is +0.0 points (95% interval ")
+    assert found.sentence.startswith("No difference is shown: B - A is +0.0 points (95%: ")
     assert found.shortfall(-0.1) == ""
     assert "lower bound" in found.shortfall(-0.05)
 
@@ -63,9 +63,7 @@ def test_where_a_tenth_of_the_attempts_is_lost_nothing_is_shown():
 
 def test_where_every_task_changes_by_the_same_amount_that_is_a_difference():
     found = comparison(*[(0.25, 0.5)] * 32)
-    assert found.sentence.startswith(
-        "B is better than A by 25.0 points (95% interval of B - A: +11"
-    )
+    assert found.sentence.startswith("B is better than A: B - A is +25.0 points (95%: +11")
     assert found.shortfall(0.1) == ""
     assert "lower bound" in found.shortfall(0.2)
 
@@ -79,4 +77,4 @@ def test_no_change_at_all_rules_out_a_large_loss_only():
 
 def test_rewards_are_told_in_their_own_unit():
     found = comparison((0.0, 0.25), (0.25, 0.5), (0.0, 0.0), (0.5, 0.75), metric="soft")
-    assert "+0.188 of mean reward" in found.sentence
+    assert "+18.8 points" in found.sentence

@@ -80,7 +80,7 @@ def test_the_seeds_are_summed_up_with_an_interval_over_them(tmp_path):
     written = json.loads((summary.path / "summary.json").read_text(encoding="utf-8"))
     assert written == summary.to_dict()
     assert (written["job"], written["finished"], written["scripted"]) == ("study", True, True)
-    assert summary.result.startswith(f"mean gain {100 * summary.mean_gain:+.1f} points (95% ")
+    assert summary.result.startswith(f"mean gain {100 * summary.mean_gain:+.1f} points (95%: ")
 
 
 def result(seed, gain):

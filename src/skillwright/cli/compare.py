@@ -14,7 +14,7 @@ from skillwright.cli.faults import NO, exit_codes
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root
 from skillwright.cli.tables import own_up, print_indented
 from skillwright.cli.words import counted, make_console, make_table, print_words
-from skillwright.evaluation import PairedDifference
+from skillwright.evaluation import PairedDifference, gain_text, points, points_range
 from skillwright.jobs.inspect import (
     ComparedSide,
     ComparedTask,
@@ -138,15 +138,15 @@ def _consumption(found: RunComparison) -> str:
 def _table(found: RunComparison) -> Table:
     """Return both scores and the difference by task type."""
     is_soft = found.metric == "soft"
-    unit = "mean reward" if is_soft else "tasks solved; B - A in percentage points"
+    unit = "mean reward" if is_soft else "tasks solved"
     numbers = ("tasks", "A", "B", "B - A", "95% interval")
-    title = f"\nScores on the common tasks: {unit}"
+    title = f"\nScores on the common tasks: {unit}; B - A in points"
     table = make_table("task type", *numbers, right=numbers, whole=numbers, title=title)
 
     def row(name: str, one: PairedDifference, style: str = "") -> None:
         scores = [f"{x:.3f}" if is_soft else f"{x:.1%}" for x in (one.first, one.second)]
-        effect = found.amount(one.effect).partition(" ")[0]
-        table.add_row(name, str(one.tasks), *scores, effect, found.bounds(one), style=style)
+        gain = points(one.effect), points_range(one.interval)
+        table.add_row(name, str(one.tasks), *scores, *gain, style=style)
 
     for name, one in found.task_types.items():
         row(escape(name.replace("_", " ")), one)
@@ -182,7 +182,5 @@ def _answer(found: RunComparison, min_effect: float, shortfall: str) -> Text:
     asked = f"--min-effect {min_effect:g}: "
     if shortfall:
         return Text.assemble(asked, ("not reached", "red"), f": {shortfall}.")
-    reached = (
-        f": the lower bound of the 95% interval is {found.amount(found.overall.interval.low)}."
-    )
+    reached = f": the lower bound of the 95% interval is {gain_text(found.overall.interval.low)}."
     return Text.assemble(asked, ("reached", "green"), reached)

@@ -35,7 +35,7 @@ from skillwright.cli.words import counted, make_console, make_table, print_words
 from skillwright.core import UsageError
 from skillwright.core.jsonio import read_text, write_text
 from skillwright.core.skill_file import SKILL_FILE
-from skillwright.evaluation import BoundedGain
+from skillwright.evaluation import BoundedGain, points, points_range
 from skillwright.jobs.inspect import (
     MARGIN,
     Ablation,
@@ -403,10 +403,9 @@ def _say_written(found: Ablation, path: Path, proven: bool) -> None:
         return
     why = "nothing is proposed for deletion"
     if found.joint is not None:
-        low, high = (100 * bound for bound in found.joint.interval)
         why = (
-            f"together the deletions are not proven to be worth less than the margin: {low:+.1f} "
-            f"to {high:+.1f} points; more --draws say more"
+            "together the deletions are not proven to be worth less than the margin: "
+            f"{points_range(found.joint.interval)} points; more --draws say more"
         )
     say(f"{path} was not written: {why}.", style="yellow")
     raise typer.Exit(NO)
@@ -422,7 +421,7 @@ def _show_lessons(report: LessonReport, money: str, scripted: bool) -> None:
     for one in report.lessons:
         then = one.accepted.verdict.effect
         outcome = Text(one.outcome, colors.get(one.outcome, ""))
-        known = "" if then is None else f"{100 * then:+.1f}"
+        known = "" if then is None else points(then)
         table.add_row(one.accepted.where, known, *_measured(one.gain), outcome)
     out.print(table)
     for one in report.lessons:
@@ -445,10 +444,9 @@ def _show_lessons(report: LessonReport, money: str, scripted: bool) -> None:
 
 def _measured(gain: BoundedGain, sign: int = 1) -> Sequence[str]:
     """Format a gain, or a loss with ``sign`` -1, with its bounds and the number of pairs."""
-    low, high = sorted(100 * sign * one for one in gain.interval)
-    points = "-" if gain.gain is None else f"{100 * sign * gain.gain + 0.0:+.1f}"
-    pairs, lost = gain.effect.pairs, gain.effect.lost
-    return points, f"{low:+.1f} to {high:+.1f}", str(pairs), str(lost)
+    low, high = sorted(sign * one for one in gain.interval)
+    shown = "-" if gain.gain is None else points(sign * gain.gain)
+    return shown, points_range((low, high)), str(gain.effect.pairs), str(gain.effect.lost)
 
 
 def _show(one: BlamedLine) -> None:

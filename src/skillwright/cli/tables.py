@@ -14,14 +14,13 @@ from rich.text import Text
 
 from skillwright.cli.words import counted, make_table, print_words
 from skillwright.core import Purpose, StopReason, Usage
-from skillwright.evaluation import Score, ScoreTable, SplitReport
+from skillwright.evaluation import Score, ScoreTable, SplitReport, gain_text, points
 from skillwright.jobs.inspect import (
     ForkOutcome,
     FoundEpisode,
     StudySummary,
     began_with_folder,
     folder_of,
-    points,
 )
 from skillwright.jobs.run import SHOWN_AS, Cause, EnvFindings, PricedModel, TurnEnds, money_text
 from skillwright.jobs.text import (
@@ -147,15 +146,12 @@ def gain_lines(report: SplitReport) -> Iterator[str]:
         effect = report.gains[_NAMES.get(label, label)]
         if effect.gain is None:
             continue
-        bounds = "no interval: every task gained the same"
-        if effect.tasks == 1:
-            bounds = "no interval: one task shows no spread"
-        elif effect.interval is not None:
-            bounds = "95%: {:+.3f} to {:+.3f}".format(*effect.interval)
-        yield (
-            f"{_words(heading)} over {_words(baseline)}: [bold]{effect.gain:+.3f}[/] mean reward "
-            f"({bounds})"
-        )
+        interval = effect.interval if effect.tasks > 1 else None
+        said = gain_text(effect.gain, interval)
+        if interval is None:
+            why = "one task shows no spread" if effect.tasks == 1 else "every task gained the same"
+            said += f" (no interval: {why})"
+        yield f"{_words(heading)} over {_words(baseline)}: [bold]{said}[/] of reward"
     if report.caveat:
         yield f"[yellow]{escape(report.caveat)}[/]"
 
@@ -471,14 +467,11 @@ def seed_table(study: StudySummary) -> Table:
 def _lines(study: StudySummary) -> list[str]:
     if study.mean_gain is None or study.highest is None or study.lowest is None:
         return [f"{study.finished} of {len(study.seeds)} seeds finished"]
-    mean = f"best over initial: [bold]{points(study.mean_gain)}[/] points of tasks solved"
-    counted = len(study.gains)
-    if study.interval is not None:
-        low, high = study.interval
-        lines = [f"{mean} (95% interval {points(low)} to {points(high)}, {counted} seeds)"]
-    else:
-        why = "one seed shows no spread" if counted == 1 else "all seeds gained the same"
-        lines = [f"{mean} (no interval: {why})"]
+    mean, tested = gain_text(study.mean_gain, study.interval), len(study.gains)
+    if study.interval is None:
+        one = "one seed shows no spread" if tested == 1 else "all seeds gained the same"
+        mean += f" (no interval: {one})"
+    lines = [f"best over initial: [bold]{mean}[/] of tasks solved, {counted(tested, 'seed')}"]
     highest, lowest = (points(one.gain or 0.0) for one in (study.highest, study.lowest))
     if highest != lowest:
         seeds = study.highest.seed, study.lowest.seed

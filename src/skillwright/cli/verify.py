@@ -67,15 +67,17 @@ def _show(found: Sequence["Verified"]) -> None:
 def show_taken(console: Console, taken: "ExportedSkills") -> None:
     """Show the written files, the author of the description, and the evidence."""
     from skillwright.cli.tables import print_indented
+    from skillwright.evaluation import gain_text
 
     print_words(console, f"written: {taken.folder} ({counted(taken.files, 'file')})")
     print_indented(console, 2, Text(f"description, by {taken.described_by}: {taken.description}"))
     facts = taken.facts
     if "gain" in facts:
         proven = "proven" if facts["proven"] == "yes" else "not proven"
-        interval = f" (95% interval {facts['interval-95']})" if "interval-95" in facts else ""
-        p_value = f", p = {facts['p-value']}" if "p-value" in facts else ""
-        print_indented(console, 2, Text(f"gain {facts['gain']}{interval}{p_value}: {proven}"))
+        said = f"gain {gain_text(float(facts['gain']))} in its test"
+        said += f", p = {facts['p-value']}" if "p-value" in facts else ""
+        said += f"; expected {facts['expected-gain']}" if "expected-gain" in facts else ""
+        print_indented(console, 2, Text(f"{said}: {proven}"))
     if (score := taken.trigger) is not None:
         print_indented(
             console,

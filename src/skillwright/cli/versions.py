@@ -10,6 +10,7 @@ from skillwright.cli.faults import exit_codes, say
 from skillwright.cli.options import DEFAULT_ROOT, AsJson, Root, print_result
 from skillwright.cli.words import make_console, make_table, print_words
 from skillwright.core.fence import without_controls
+from skillwright.evaluation import points, points_range
 from skillwright.jobs.inspect import ListedVersion, find_skill, list_versions
 from skillwright.jobs.run import find_run
 from skillwright.jobs.text import release_lines, restore_version
@@ -36,7 +37,7 @@ def log(
 
 
 def _show_log(run: str, versions: list[ListedVersion]) -> None:
-    columns = ("version", "written by", "verdict", "gain in points", "val")
+    columns = ("version", "written by", "verdict", "points", "95%", "val")
     table = make_table(*columns, "", right=("version", *columns[3:]), whole=columns)
     for one in versions:
         held = {"released": one.is_best, "current": one.is_current}
@@ -45,7 +46,8 @@ def _show_log(run: str, versions: list[ListedVersion]) -> None:
             str(one.version),
             one.origin,
             Text(one.outcome, _COLORS.get(one.outcome, "")),
-            _points(one),
+            "" if one.gain is None else points(one.gain),
+            "" if one.interval is None else points_range(one.interval),
             "" if one.score is None else f"{one.score:.2f}",
             Text(", ".join(marks), "bold"),
         )
@@ -55,13 +57,6 @@ def _show_log(run: str, versions: list[ListedVersion]) -> None:
             for line in release_lines(one.release):
                 print_words(out, line)
     print_words(out, f"read one with:  skillwright skill show {run}@best", "dim")
-
-
-def _points(one: ListedVersion) -> str:
-    if one.gain is None:
-        return ""
-    half = "" if one.interval is None else f" (+-{50 * (one.interval[1] - one.interval[0]):.1f})"
-    return f"{100 * one.gain + 0.0:+.1f}{half}"
 
 
 def show(version: Version, root: Root = DEFAULT_ROOT, as_json: AsJson = False) -> None:

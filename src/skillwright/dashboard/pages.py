@@ -481,11 +481,12 @@ def _measured(reader: RunReader, version: str) -> dict[str, Any]:
 def _judged(verdicts: list[VerdictRecord]) -> list[Mark]:
     points = []
     for one in verdicts:
-        low, high = one.body.get("interval") or (None, None)
+        shown = one.body.get("effect"), *(one.body.get("interval") or (None, None))
+        value, low, high = (None if it is None else 100 * it for it in shown)
         points.append(
             Mark(
                 str(one.step),
-                one.body.get("effect"),
+                value,
                 low,
                 high,
                 kind=str(one.body["decision"]),

@@ -16,7 +16,7 @@ from skillwright.core.fence import without_controls
 from skillwright.dashboard import banks, pages
 from skillwright.dashboard.heat_map import heat_map
 from skillwright.dashboard.reading import Filter, RunReader, plain, reading
-from skillwright.dashboard.site import Site, signed, templates
+from skillwright.dashboard.site import Site, gain, templates
 from skillwright.evaluation import RELEASE_PHASE
 from skillwright.jobs.inspect import (
     EpisodeQuery,
@@ -227,13 +227,10 @@ def _test_rows(site: Site, name: str, folder: Path) -> dict[str, Any] | None:
 
 
 def _gain_line(summary: RunSummary) -> str:
-    gain = pages.gain_of(summary)
-    if gain is None:
+    found = pages.gain_of(summary)
+    if found is None:
         return "No gain was measured: the test split was not scored."
-    interval = ""
-    if gain.interval is not None:
-        interval = f" (95% interval {signed(gain.interval[0])} to {signed(gain.interval[1])})"
-    return f"Gain on {gain.tasks} held-out tasks: **{signed(gain.gain)}**{interval}."
+    return f"Gain on {found.tasks} held-out tasks: **{gain(found.gain, found.interval)}**."
 
 
 def _flipped(found: FlipList) -> str:

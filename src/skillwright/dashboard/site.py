@@ -16,7 +16,7 @@ from skillwright.core import RunError, SkillwrightError, did_you_mean
 from skillwright.core.fence import without_controls
 from skillwright.core.sqlite_file import log_of
 from skillwright.dashboard.reading import plain
-from skillwright.evaluation import RELEASE_PHASE
+from skillwright.evaluation import RELEASE_PHASE, gain_text, points, points_range
 from skillwright.jobs.inspect import RunSummary, read_folder
 from skillwright.jobs.run import KEPT_BANK
 from skillwright.runs import RunFolder, list_runs
@@ -167,7 +167,9 @@ def templates() -> Environment:
     )
     found.filters.update(
         percent=percent,
-        signed=signed,
+        gain=gain,
+        points=lambda value: NONE if value is None else points(value),
+        points_range=lambda interval: points_range(interval) if interval else NONE,
         when=when,
         seconds=seconds,
         money=money,
@@ -192,9 +194,9 @@ def percent(share: float | None) -> str:
     return NONE if share is None else f"{share:.0%}"
 
 
-def signed(value: float | None) -> str:
-    """Write a difference with its sign; a dash for none."""
-    return NONE if value is None else f"{value:+.3f}"
+def gain(value: float | None, interval: tuple[float, float] | None = None) -> str:
+    """Write a gain in points with its interval; a dash for none."""
+    return NONE if value is None else gain_text(value, interval)
 
 
 def when(time: float | None) -> str:

@@ -40,11 +40,13 @@ class Moment:
 
     Attributes:
         at: Step or iteration; 0 is the start.
+        expected: The current skill's score as the gate expects it, or ``None``.
     """
 
     at: int
     current: Measured
     released: Measured
+    expected: float | None = None
 
 
 def in_order(verdicts: Sequence[VerdictRecord]) -> list[VerdictRecord]:
@@ -86,12 +88,16 @@ def _of_text(reader: RunReader) -> list[Moment]:
 
     config = look_at_config(reader.folder / "config.yaml", RunConfig)
     state = TrainState(StepMemory(), config.ledger(train_tasks(reader.store) or 1))
-    found = [Moment(0, measured(0), measured(0))]
+    found, expected = [Moment(0, measured(0), measured(0))], dict[int, float]()
     for event in reader.store.events():
         state = state.after(event.kind, event.payload)
         if event.kind in (Kind.STEP, Kind.EPOCH, Kind.FINAL):
             current, released = measured(state.skill_version), measured(state.best_version)
-            moment = Moment(state.last_step, current, released)
+            judged = {Kind.STEP: state.steps, Kind.EPOCH: state.epochs}.get(Kind(event.kind))
+            if judged and (verdict := judged[-1].verdict) and verdict.current:
+                expected[state.skill_version] = verdict.current.mean
+            now = expected.get(state.skill_version)
+            moment = Moment(state.last_step, current, released, now)
             # An epoch update and the release test come after a step, and have its number.
             kept = found[:-1] if found[-1].at == moment.at else found
             found = [*kept, moment]

@@ -49,6 +49,7 @@ from skillwright.evaluation.gates.step_gates import StrictGate as StrictGate
 from skillwright.evaluation.intervals import Interval as Interval
 from skillwright.evaluation.intervals import bounded_mean_interval as bounded_mean_interval
 from skillwright.evaluation.intervals import clustered_wilson_interval as clustered_wilson_interval
+from skillwright.evaluation.intervals import gain_text as gain_text
 from skillwright.evaluation.intervals import mean_above_p_value as mean_above_p_value
 from skillwright.evaluation.intervals import mean_interval as mean_interval
 from skillwright.evaluation.intervals import (
@@ -56,6 +57,8 @@ from skillwright.evaluation.intervals import (
 )
 from skillwright.evaluation.intervals import pass_hat_k as pass_hat_k
 from skillwright.evaluation.intervals import pass_hat_k_interval as pass_hat_k_interval
+from skillwright.evaluation.intervals import points as points
+from skillwright.evaluation.intervals import points_range as points_range
 from skillwright.evaluation.intervals import wilson_interval as wilson_interval
 from skillwright.evaluation.online import ErrorBudget as ErrorBudget
 from skillwright.evaluation.paired import PairedEffect as PairedEffect

@@ -30,6 +30,7 @@ from skillwright.evaluation.gates.release import SignTest
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
 from skillwright.evaluation.intervals import (
     bounded_mean_interval,
+    gain_text,
     mean_above_p_value,
     normal_quantile,
 )
@@ -144,7 +145,7 @@ class CheckVerdict(JsonRecord):
         """The answer as a sentence."""
         if self.broken:
             return f"Not measured: {self.broken}"
-        margin = self.amount(self.margin).removeprefix("+")
+        margin = gain_text(self.margin).removeprefix("+")
         facts = self.change
         match self.answer:
             case CheckAnswer.BETTER:
@@ -172,23 +173,13 @@ class CheckVerdict(JsonRecord):
         if effect.gain is None or effect.incumbent is None or effect.candidate is None:
             return "nothing was scored"
         style = ".1%" if self.metric == "hard" else ".3f"
-        interval = ""
-        if effect.interval is not None:
-            low, high = (self.amount(one, bare=True) for one in effect.interval)
-            interval = f" (95% interval {low} to {high})"
         copies = f" (in {effect.clusters} clusters of near copies)"
         where = f"{effect.tasks} tasks" + copies * (effect.clusters < effect.tasks)
         where += f", {self.draws} draws each" if self.draws > 1 else ""
         return (
             f"{effect.incumbent:{style}} -> {effect.candidate:{style}} on {where}: "
-            f"{self.amount(effect.gain)}{interval}"
+            f"{gain_text(effect.gain, effect.interval)}"
         )
-
-    def amount(self, value: float, *, bare: bool = False) -> str:
-        """Write a difference in the metric's unit."""
-        if self.metric == "hard":
-            return f"{100 * value:+.1f}" + ("" if bare else " points")
-        return f"{value:+.3f}" + ("" if bare else " of mean reward")
 
 
 @dataclass(frozen=True, slots=True)

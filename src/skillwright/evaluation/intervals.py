@@ -21,6 +21,22 @@ class Interval(NamedTuple):
     high: float
 
 
+def points(gain: float) -> str:
+    """Write a gain in [-1, 1], of tasks solved or of reward, in points: hundredths, with a sign."""
+    return f"{round(100 * gain, 1) + 0.0:+.1f}"
+
+
+def points_range(interval: tuple[float, float]) -> str:
+    """Write the interval of a gain in points."""
+    return f"{points(interval[0])} to {points(interval[1])}"
+
+
+def gain_text(gain: float, interval: tuple[float, float] | None = None) -> str:
+    """Write a gain for people, with its 95% interval: ``+12.0 points (95%: +4.1 to +19.9)``."""
+    bounds = "" if interval is None else f" (95%: {points_range(interval)})"
+    return f"{points(gain)} points{bounds}"
+
+
 def normal_quantile(p: float) -> float:
     """Return the standard normal quantile of ``p``, strictly between 0 and 1."""
     _check_probability(p)

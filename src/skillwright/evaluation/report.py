@@ -12,7 +12,7 @@ from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
 from skillwright.datasets.clusters import clusters_of
 from skillwright.evaluation.gates.judging import Metric
 from skillwright.evaluation.gates.skillopt_gate import GateMetric
-from skillwright.evaluation.intervals import Interval, clustered_wilson_interval
+from skillwright.evaluation.intervals import Interval, clustered_wilson_interval, gain_text
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import Verdict
 
@@ -214,8 +214,8 @@ def why_refuted(proven: Verdict, found: PairedEffect) -> str:
     if not is_worse and not (is_less and (found.interval.low <= 0 or is_half)):
         return ""
     return (
-        f"What was proven on val does not hold on test: a gain of {gain:+.3f}{_bounds(seen)} "
-        f"{where}, and of {found.gain:+.3f}{_bounds(found.interval)} on {found.tasks} test tasks"
+        f"What was proven on val does not hold on test: a gain of {gain_text(gain, seen)} "
+        f"{where}, and of {gain_text(found.gain, found.interval)} on {found.tasks} test tasks"
     )
 
 
@@ -248,15 +248,15 @@ class SelectionBias(JsonRecord):
     @property
     def sentence(self) -> str:
         """The result as a sentence."""
-        seen = f"The gates saw the best skill gain {self.seen:+.3f} over the initial one"
+        seen = f"The gates saw the best skill gain {gain_text(self.seen)} over the initial one"
         if self.bias is None or self.confirmed.gain is None:
             return f"{seen}; no confirmation task was scored, so how much of it was chance is open."
         confirmed = (
             f"on {self.confirmed.tasks} tasks that no gate had seen it gained "
-            f"{self.confirmed.gain:+.3f}{_bounds(self.confirmed.interval)}"
+            f"{gain_text(self.confirmed.gain, self.confirmed.interval)}"
         )
         return (
-            f"{seen}; {confirmed}. The difference of {self.bias:+.3f}{_bounds(self.interval)} "
+            f"{seen}; {confirmed}. The difference of {gain_text(self.bias, self.interval)} "
             f"{self._meaning()}."
         )
 
@@ -311,12 +311,6 @@ def _gap(value: float | None, interval: tuple[float, float] | None) -> tuple[flo
     if value is None or interval is None:
         return math.inf, math.inf
     return value - interval[0], interval[1] - value
-
-
-def _bounds(interval: Interval | None) -> str:
-    return (
-        "" if interval is None else f" (95% interval {interval.low:+.3f} to {interval.high:+.3f})"
-    )
 
 
 def _pairs(baseline: Sequence[EpisodeResult], other: Sequence[EpisodeResult]) -> list[Pair]:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Self
 
 from skillwright.core.jsonio import REFUSE_UNKNOWN, JsonRecord
+from skillwright.evaluation.intervals import gain_text
 
 
 class Decision(StrEnum):
@@ -47,7 +48,7 @@ class Estimate(JsonRecord):
     error: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} +- {self.error:.2f}"
+        return f"{self.mean:.2f} (standard error {self.error:.2f})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Expected(JsonRecord):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.gain:+.3f} (95% interval {self.low:+.3f} to {self.high:+.3f})"
+        return gain_text(self.gain, (self.low, self.high))
 
 
 Rewards = dict[str, tuple[float, int]]

@@ -10,6 +10,7 @@ from skillwright.core.seeds import derive_seed
 from skillwright.evaluation.gates.belief import Weighed
 from skillwright.evaluation.gates.current import FEW, REPEATS, CurrentSkill, drawn_of
 from skillwright.evaluation.gates.judging import Metric, Terms, undecided
+from skillwright.evaluation.intervals import gain_text
 from skillwright.evaluation.verdict import Decision, Rewards, Seen, Verdict
 
 CHUNK = 5
@@ -143,11 +144,12 @@ class Exploration:
         after = current.after(self._new.rewards, accepted=accepted)
         gain, error = self._share * weighed.gain, self._share * weighed.error
         draws = f"{self._new.scored} draw{'s' if self._new.scored > 1 else ''}"
-        facts = f"expected gain {gain:+.3f} +- {error:.3f} after {draws}"
+        interval = round(gain - 1.96 * error, 6), round(gain + 1.96 * error, 6)
+        facts = f"expected gain {gain_text(gain, interval)} after {draws}"
         return replace(
             self._decided(accepted, facts, after),
             effect=round(gain, 6),
-            interval=(round(gain - 1.96 * error, 6), round(gain + 1.96 * error, 6)),
+            interval=interval,
             incumbent_score=round(current.belief.mean, 6),
             candidate_score=round(current.belief.mean + gain, 6),
         )

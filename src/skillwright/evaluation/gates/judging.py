@@ -14,6 +14,7 @@ from statistics import fmean
 from skillwright.core import EpisodeResult, Pair
 from skillwright.evaluation.gates.chosen import Choice
 from skillwright.evaluation.gates.skillopt_gate import GateMetric, select_gate_score
+from skillwright.evaluation.intervals import gain_text
 from skillwright.evaluation.paired import (
     PairedEffect,
     by_task_type,
@@ -240,10 +241,8 @@ def went(effect: PairedEffect) -> str:
 
 def change(effect: PairedEffect) -> str:
     """Return the change of the mean as text; requires a scored pair."""
-    text = f"mean {effect.incumbent:.3f} -> {effect.candidate:.3f}, a change of {effect.gain:+.3f}"
-    if effect.interval is None:
-        return text
-    return f"{text} (95% interval {effect.interval.low:+.3f} to {effect.interval.high:+.3f})"
+    means = f"mean {effect.incumbent:.3f} -> {effect.candidate:.3f}"
+    return f"{means}, a change of {gain_text(effect.gain or 0.0, effect.interval)}"
 
 
 # Sequential gates draw again only tasks whose results differ so far. This does not depend on which

@@ -25,6 +25,7 @@ from skillwright.evaluation.gates.judging import (
 )
 from skillwright.evaluation.gates.release import RELEASE_SHARES, RELEASE_STRIDE, ReleaseTest
 from skillwright.evaluation.gates.skillopt_gate import compute_semantic_density
+from skillwright.evaluation.intervals import gain_text
 from skillwright.evaluation.paired import PairedEffect, measure_effect
 from skillwright.evaluation.verdict import AlphaLedger, Decision, Verdict
 from skillwright.models.validation import Share
@@ -212,7 +213,7 @@ class StrictGate(MeasuredGate):
             return replace(verdict, reason=f"Undecided: {problem}")
         facts = change(effect)
         if terms.bonus:
-            facts += f", and its words add {terms.bonus:+.4f}"
+            facts += f", and its words add {gain_text(terms.bonus)}"
         if effect.gain + terms.bonus <= self.margin:
             reason = f"Rejected: {facts}; that is not above the margin of {self.margin:g}."
             return replace(verdict, decision=Decision.REJECT, reason=reason)

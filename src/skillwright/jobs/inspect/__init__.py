@@ -75,7 +75,6 @@ from skillwright.jobs.inspect.study import Study as Study
 from skillwright.jobs.inspect.study import StudySummary as StudySummary
 from skillwright.jobs.inspect.study import find_study as find_study
 from skillwright.jobs.inspect.study import open_study as open_study
-from skillwright.jobs.inspect.study import points as points
 from skillwright.jobs.inspect.study import read_study as read_study
 from skillwright.jobs.inspect.study import run_study as run_study
 from skillwright.jobs.inspect.study import start_study as start_study

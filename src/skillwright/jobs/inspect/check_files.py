@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from skillwright.core import ConfigError
 from skillwright.core.fence import without_controls
 from skillwright.core.jsonio import write_text
+from skillwright.evaluation import gain_text
 from skillwright.jobs.text.check import CheckedTask, CheckReport, SideCost
 
 SUITE: Final = "skillwright check"
@@ -157,7 +158,7 @@ def noise_text(report: CheckReport) -> str:
         return "Noise: no task was scored twice with the old skill."
     said = (
         f"Noise: measured twice, the old skill scored differently on {noise.varying} of "
-        f"{noise.tasks} tasks ({report.verdict.amount(noise.difference)})."
+        f"{noise.tasks} tasks ({gain_text(noise.difference)})."
     )
     if noise.is_odd:
         said += (

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from skillwright.core import DataError, RunError, Usage
 from skillwright.core.jsonio import JsonRecord, encode_fields
-from skillwright.evaluation import PairedDifference, paired_difference
+from skillwright.evaluation import PairedDifference, gain_text, paired_difference
 from skillwright.evaluation.gates.judging import MAX_LOST_SHARE
 from skillwright.jobs.inspect.compare_sides import (
     CompareMetric,
@@ -155,24 +155,11 @@ class RunComparison:
     @property
     def sentence(self) -> str:
         """The result as a sentence, with the 95% interval of B - A."""
-        effect, bounds = self.overall.effect, self.bounds(self.overall)
+        change = f"B - A is {gain_text(self.overall.effect, self.overall.interval)}"
+        change += " of reward" if self.metric == "soft" else ""
         if self.result != "not shown":
-            size = self.amount(abs(effect)).removeprefix("+")
-            return f"B is {self.result} than A by {size} (95% interval of B - A: {bounds})."
-        change = f"B - A is {self.amount(effect)} (95% interval {bounds})"
+            return f"B is {self.result} than A: {change}."
         return f"No difference is shown: {change}; {self.doubt}."
-
-    def amount(self, value: float) -> str:
-        """Write a difference in the metric's unit, for people."""
-        if self.metric == "soft":
-            return f"{value:+.3f} of mean reward"
-        return f"{100 * value:+.1f} points"
-
-    def bounds(self, difference: PairedDifference) -> str:
-        """Write an interval in the metric's unit, for people."""
-        scale, digits = (1, 3) if self.metric == "soft" else (100, 1)
-        low, high = (f"{scale * bound:+.{digits}f}" for bound in difference.interval)
-        return f"{low} to {high}"
 
     def shortfall(self, min_effect: float) -> str:
         """Say why B - A is not shown to be at least ``min_effect``, or return "".
@@ -185,8 +172,8 @@ class RunComparison:
             return self.lost
         if low < min_effect:
             return (
-                f"the lower bound of the 95% interval is {self.amount(low)}, below "
-                f"{self.amount(min_effect)}"
+                f"the lower bound of the 95% interval is {gain_text(low)}, below "
+                f"{gain_text(min_effect)}"
             )
         return self.doubt if min_effect >= 0 else ""
 

@@ -25,7 +25,7 @@ from skillwright.config.run import RunConfig
 from skillwright.config.yaml_files import dump_yaml
 from skillwright.core import RunError, SkillwrightError, did_you_mean
 from skillwright.core.jsonio import dumps, read_text, write_text
-from skillwright.evaluation import Interval, mean_interval
+from skillwright.evaluation import Interval, gain_text, mean_interval
 from skillwright.jobs.inspect.summary import RunSummary, is_finished, read_folder, with_turns
 from skillwright.jobs.kinds import STUDY_NAME
 from skillwright.jobs.run import Callback, MakeModel, refuse_all_but_budget
@@ -275,10 +275,7 @@ class StudySummary:
         if self.mean_gain is None:
             done = self.finished == len(self.seeds)
             return "finished, not tested" if done else "not finished"
-        headline = f"mean gain {points(self.mean_gain)} points"
-        if self.interval is None:
-            return headline
-        return f"{headline} (95% {points(self.interval.low)} to {points(self.interval.high)})"
+        return f"mean gain {gain_text(self.mean_gain, self.interval)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as a JSON object."""
@@ -338,11 +335,6 @@ def summarize_studies(root: Path) -> list[StudySummary]:
 
 
 SUMMARY_NAME = "summary.json"
-
-
-def points(gain: float) -> str:
-    """Write a difference between two shares in percentage points."""
-    return f"{100 * gain:+.1f}"
 
 
 def run_name(seed: int) -> str:

@@ -15,6 +15,7 @@ from skillwright.bank.formats.agent_skills import (
     refuse_leaving,
     skill_files,
 )
+from skillwright.bank.triggers import plain_prose
 from skillwright.core import DataError, SkillwrightError
 from skillwright.core.jsonio import JsonRecord, read_text
 from skillwright.core.skill_file import SKILL_FILE
@@ -170,7 +171,7 @@ async def _evidence(
     )
     numbers = _none("metadata", wrong, "its numbers are those of the evidence")
     signature = _signature(evidence, trusted)
-    return [judged, numbers, *signature], tuple(_stated(evidence, trusted))
+    return [judged, numbers, *signature], tuple(_stated(evidence, trusted, metadata))
 
 
 def _signature(evidence: Evidence, trusted: Any) -> list[Checked]:
@@ -186,13 +187,18 @@ def _signature(evidence: Evidence, trusted: Any) -> list[Checked]:
     return [Checked("signature", "pass", f"of {whose}, over the evidence with its hashes")]
 
 
-def _stated(evidence: Evidence, trusted: Any) -> Iterator[str]:
+def _stated(evidence: Evidence, trusted: Any, metadata: Mapping[str, Any]) -> Iterator[str]:
     found = evidence.measured
     draws = sum(len(one.candidate) for one in evidence.scores)
     yield (
         f"that {found.model.name or 'the agent'} had these {draws} pairs of scores on "
         f"{found.environment.name}; with the run at hand, `skillwright replay` plays them again"
     )
+    if expected := metadata.get("expected-gain"):
+        yield (
+            f"that {plain_prose(str(expected), 80)} are expected on further tasks: the gain of "
+            "the test, corrected for the selection of the candidate among the run's steps"
+        )
     if evidence.text.file is None:
         yield "that these files hold the text that was tested, in parts"
     if evidence.signature is None:

@@ -14,6 +14,7 @@ from skillwright.config.load import load_config
 from skillwright.core import RunError, UsageError
 from skillwright.core.jsonio import read_text, write_text
 from skillwright.core.skill_file import SKILL_FILE, read_skill_file
+from skillwright.evaluation import gain_text
 from skillwright.jobs.inspect.evidence import files_of, is_evidence, is_same_but_signed
 from skillwright.jobs.inspect.export_skills import document_evidence, evidence_text
 from skillwright.jobs.inspect.provenance import StoredSkill
@@ -193,7 +194,7 @@ async def _evidence(
             raise UsageError(f"there is no evidence to sign: {found}")
         return f"not proven, so without evidence: {found}", ""
     said = (
-        f"proven: {found.text.name} gained {found.result.effect or 0:+.3f} over "
+        f"proven: {found.text.name} gained {gain_text(found.result.effect or 0)} over "
         f"{found.compared_with.name} in its test on {len(found.scores)} val tasks"
         f"{''.join(f'. {one}' for one in against.values())}"
     )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from skillwright.config.run import RunConfig
-from skillwright.evaluation import Decision, SplitReport, Verdict
+from skillwright.evaluation import Decision, SplitReport, Verdict, gain_text
 from skillwright.jobs.kinds import Kind
 from skillwright.jobs.run.progress import (
     SHOWN_AS,
@@ -88,8 +88,7 @@ def decision_lines(event: StepDecided | EpochEnded) -> list[str]:
     elif action == "accept" and not verdict.reason.startswith("Accepted as current"):
         notes.append("the best skill stays")
     if verdict.current is not None:
-        mean, error = verdict.current.mean, verdict.current.error
-        notes.insert(0, f"current {_short_score(mean)} +- {_short_score(error)}")
+        notes.insert(0, f"current {_short_score(verdict.current.mean)}")
     return verdict_lines(what, _WORDS.get(action, action), verdict, notes)
 
 
@@ -104,7 +103,7 @@ def release_lines(verdict: Verdict) -> list[str]:
 
 
 def verdict_lines(what: str, word: str, verdict: Verdict, notes: Sequence[str] = ()) -> list[str]:
-    """Format a measured verdict: gain in points, half its interval, the scores of both sides.
+    """Format a measured verdict: gain with its interval, the scores of both sides.
 
     The gain of a proven release is the one that is expected on further tasks, where that is known.
     The gate's reason follows where the numbers do not say why: an undecided verdict, or a gain
@@ -112,20 +111,20 @@ def verdict_lines(what: str, word: str, verdict: Verdict, notes: Sequence[str] =
     """
     effect, interval = verdict.effect or 0.0, verdict.interval
     if verdict.expected is not None:
-        notes = [*notes, f"expected on further tasks; {100 * effect:+.1f} points in this test"]
+        notes = [*notes, f"expected on further tasks; {gain_text(effect)} in this test"]
         effect = verdict.expected.gain
         interval = verdict.expected.low, verdict.expected.high
-    gain = f"{100 * effect:+.1f} points"
-    if interval is not None:
-        gain += f" (+-{50 * (interval[1] - interval[0]):.1f})"
     scores = ""
     if verdict.incumbent_score is not None and verdict.candidate_score is not None:
         before, after = verdict.incumbent_score, verdict.candidate_score
         scores = f"{_short_score(before)} -> {_short_score(after)}"
     p_value, alpha = verdict.p_value, verdict.alpha
     tested = p_value is not None and alpha is not None
-    parts = [f"{what:<{_MARGIN}}{word:<{_AFTER_WORD}}{gain:<22}", f"{scores:<10}"]
-    parts += [f"p {p_value:.2g} (limit {alpha:.2g})"] if tested else []
+    parts = [
+        f"{what:<{_MARGIN}}{word:<{_AFTER_WORD}}{gain_text(effect, interval):<34}",
+        f"{scores:<10}",
+    ]
+    notes = [*([f"p {p_value:.2g} (limit {alpha:.2g})"] if tested else []), *notes]
     lines = ["  ".join(parts).rstrip()]
     for note in notes:
         longer = f"{lines[-1]}  {note}"

@@ -18,6 +18,7 @@ from skillwright.evaluation import (
     SelectionBias,
     SplitReport,
     Verdict,
+    gain_text,
     why_refuted,
 )
 from skillwright.jobs.kinds import MADE, UNUSABLE, Kind
@@ -175,7 +176,7 @@ class LinesRecord(JsonRecord):
         elif self.judged:
             said.append(
                 f"{len(self.gone)} of {self.judged} lines that came in with others do not help and "
-                f"are taken out (expected gain {self.gain:+.3f}, {self.rollouts} rollouts)"
+                f"are taken out (expected gain {gain_text(self.gain)}, {self.rollouts} rollouts)"
             )
         if self.twice:
             count = len(self.twice)

@@ -10,7 +10,7 @@ from skillwright.config.rl import HfPolicyConfig, RlConfig
 from skillwright.core import ConfigError
 from skillwright.core.jsonio import dumps
 from skillwright.core.waits import waiting
-from skillwright.evaluation import Score, Verdict
+from skillwright.evaluation import Score, Verdict, gain_text
 from skillwright.jobs.kinds import MADE
 from skillwright.jobs.run.resume import TASKS
 from skillwright.jobs.weights.launch import rl_has_scripted_models
@@ -186,11 +186,7 @@ def _proof(found: RunWeights) -> Iterator[str]:
 def _effect(verdict: Verdict) -> str:
     if verdict.effect is None:
         return "No effect was measured."
-    said = f"Gain of {100 * verdict.effect:+.1f} points"
-    if verdict.interval is not None:
-        low, high = verdict.interval
-        said += f" (95% interval {100 * low:+.1f} to {100 * high:+.1f})"
-    return f"{said} over {verdict.pairs} pairs."
+    return f"Gain of {gain_text(verdict.effect, verdict.interval)} over {verdict.pairs} pairs."
 
 
 def _tested(state: RlState) -> Iterator[str]:
