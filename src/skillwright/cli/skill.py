@@ -281,6 +281,8 @@ def ablate_(  # noqa: PLR0913 - each is an option
         say_plan(work, money_text(asyncio.run(work.cost_usd()), llms))
         if estimate:
             return
+        if work.to_play and not work.can_propose:
+            raise typer.Exit(NO)
         if work.to_play:
             asyncio.run(preflight(run.config, _PLAYS))
         with display(err if as_json else out, llms) as callback:
@@ -356,11 +358,12 @@ def say_plan(work: AblationWork, money: str) -> None:
         f"{counted(plan.draws, 'draw')} of each: {counted(work.to_play, 'rollout')} to play "
         f"({work.stored:,} are stored), {money}"
     )
-    if work.tasks and work.least_margin >= plan.margin:
+    if not work.can_propose:
         say(
-            f"On {work.tasks} val tasks a loss below {100 * work.least_margin:.1f} points "
-            "cannot be excluded for this many sections, so none can be proposed for deletion: "
-            "raise --margin, or measure in a run with more val tasks.",
+            f"On {work.tasks} val tasks a loss of {100 * work.least_margin:.1f} points cannot be "
+            "excluded for this many sections, so none can be proposed for deletion: nothing is "
+            f"played. Set --margin above {work.least_margin:.3f}, or measure in a run with more "
+            "val tasks.",
             style="yellow",
         )
 
