@@ -32,7 +32,7 @@ from skillwright.cli.options import (
 from skillwright.cli.verify import show_taken
 from skillwright.cli.versions import log, restore, show
 from skillwright.cli.words import counted, make_console, make_table, print_words
-from skillwright.core import UsageError
+from skillwright.core import UsageError, did_you_mean
 from skillwright.core.jsonio import read_text, write_text
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.evaluation import BoundedGain, points, points_range
@@ -205,9 +205,11 @@ def _target(to: str) -> Path:
     folder = Path(to).parent if Path(to).name == SKILL_FILE else Path(to)
     if (folder / SKILL_FILE).is_file():
         return folder
+    from skillwright.jobs.inspect import PLACES
+
     raise UsageError(
-        f"--to {to}: there is no skill. It names the folder of the SKILL.md that the run began "
-        f"with, or claude, codex or agents; --output DIR makes a copy in a new folder"
+        f"--to {to}: there is no skill. {did_you_mean(to, PLACES)} Or name the folder of the "
+        "SKILL.md that the run began with; --output DIR makes a copy in a new folder"
     )
 
 
