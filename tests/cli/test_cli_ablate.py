@@ -2,10 +2,13 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from doors import doors_settings, write_tasks
+from skillwright.core.skill import skill_hash
 
 SKILL = "## Manners\nStay calm.\n\n## Mood\nKeep a cheerful attitude.\n\n## Pace\nBe quick.\n"
 
@@ -79,8 +82,21 @@ def test_where_no_deletion_can_be_proven_that_is_said_before(cli, evaluated):
     assert "none can be proposed for deletion" in " ".join(said.split())
 
 
+def test_where_no_deletion_can_be_proven_nothing_is_played(cli, evaluated, tmp_path):
+    words = ("skill", "ablate", evaluated, "--write", "shorter.md", "--margin")
+    said = " ".join(cli(*words, "0.01", code=1).stderr.split())
+    assert "none can be proposed for deletion: nothing is played" in said
+    assert not (tmp_path / "runs" / "doors" / "ablation.json").exists()
+    least = re.search(r"--margin above (0\.\d+)", said)[1]
+    assert cli(*words, f"{float(least) + 0.002:.3f}").stdout
+
+
 def test_what_is_not_proven_is_not_written(cli, evaluated, tmp_path):
-    words = ("skill", "ablate", evaluated, "--margin", "0.01", "--write", "shorter.md")
+    cli("skill", "ablate", evaluated)
+    with closing(sqlite3.connect(tmp_path / "runs" / "doors" / "run.sqlite")) as store, store:
+        solved = "UPDATE episodes SET reward = 1, hard = 1 WHERE skill_version = ?"
+        store.execute(solved, [skill_hash(SKILL)])  # without any section it solves nothing
+    words = ("skill", "ablate", evaluated, "--write", "shorter.md")
     assert "was not written: nothing is proposed" in " ".join(cli(*words, code=1).stderr.split())
     assert not (tmp_path / "shorter.md").exists()
 

@@ -31,6 +31,20 @@ def test_an_unknown_override_is_named_with_the_nearest_one(refused, write_config
     assert "no key 'train.batchsize'. Did you mean 'train.batch_size'?" in said
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["compare", "a", "b", "--metric", "sotf"], "there is no 'sotf'. Did you mean 'soft'?"),
+        (["demo", "--half", "qqq"], "there is no 'qqq'. Known: text, weights."),
+        (["eval", "x.yaml", "--split", "vl"], "there is no 'vl'. Did you mean 'val'?"),
+        (["bank", "export", "--to", "it's"], "Known: agents, claude, codex."),
+    ],
+)
+def test_a_wrong_choice_is_answered_with_the_nearest_one(cli, words, problem):
+    said = " ".join(cli(*words, code=2).stderr.replace("│", " ").split())
+    assert problem in said
+
+
 @pytest.mark.parametrize("command", ["train", "eval", "doctor"])
 def test_a_missing_configuration_is_named_with_the_nearest_file(refused, write_config, command):
     write_config()

@@ -192,7 +192,10 @@ def test_a_training_whose_released_skill_has_no_score_on_test_says_why():
 
 def test_a_finished_run_says_so_when_it_is_resumed_and_others_how_to_go_on(cli, breaking):
     cli("eval", breaking)
-    assert "doors is finished" in cli("resume", "doors").stderr
+    again = cli("resume", "doors")
+    said = " ".join(again.stderr.split())
+    assert "doors is finished: nothing is left to play. Its report: skillwright report" in said
+    assert "rollout" not in again.stdout + again.stderr
     assert "continue with" not in cli("runs", "show", "doors").stdout
     break_rooms("attic", "cellar", "hall")
     cli("eval", breaking, code=1)

@@ -3,7 +3,9 @@
 import gc
 import io
 import logging
+import re
 import sys
+from ast import literal_eval
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -155,11 +157,25 @@ class Program(TyperGroup):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except typer.BadParameter as error:
+            error.message = _with_nearest(error.message)
+            raise
         except BrokenPipeError:
             from skillwright.cli.words import leave_quietly
 
             leave_quietly()
         return result
+
+
+def _with_nearest(problem: str) -> str:
+    """Name the nearest choice in typer's message on a value that is none of an option's."""
+    found = re.fullmatch(r"Value error, (['\"].*['\"]) is not one of (.+)\.", problem)
+    if found is None:
+        return problem
+    from skillwright.core import did_you_mean
+
+    word, choices = literal_eval(found[1]), literal_eval(f"[{found[2]}]")
+    return f"there is no {word!r}. {did_you_mean(word, choices)}"
 
 
 app = typer.Typer(

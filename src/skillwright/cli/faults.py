@@ -5,8 +5,10 @@ stopped by SIGTERM.
 """
 
 import errno
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
@@ -72,3 +74,9 @@ def say(text: str, style: str = "") -> None:
         write_line("message", {"text": text})
     else:
         print_words(err, text, style)
+
+
+def say_finished(run: Path) -> None:
+    """Say that nothing of a run is left to play, and how to read it."""
+    report = shlex.join(["skillwright", "report", str(run)])
+    say(f"{run.name} is finished: nothing is left to play. Its report:  {report}")

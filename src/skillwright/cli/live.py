@@ -173,7 +173,8 @@ class PlainDisplay:
 
     def close(self) -> None:
         """Print the usage of the run."""
-        print_words(self._console, "  ".join(_summary(self._tally)))
+        if summary := _summary(self._tally):
+            print_words(self._console, "  ".join(summary))
 
 
 class LiveDisplay:
@@ -356,6 +357,9 @@ def _trouble(tally: Tally) -> str:
 
 
 def _summary(tally: Tally) -> list[str]:
+    """Return what a run played and consumed; nothing of a finished run that is shown again."""
+    if tally.run is None:
+        return []
     now_s = time.monotonic()
     return [*_pace(tally, now_s), f"{clock_text(now_s - tally.started_s)} elapsed"]
 

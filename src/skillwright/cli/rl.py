@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.faults import NO, err, exit_codes, say, say_finished
 from skillwright.cli.live import display, make_report
 from skillwright.cli.options import DEFAULT_ROOT, NO_OVERRIDES, AsJson, Overrides, Root
 from skillwright.cli.rl_tables import RlTally, show_rl
@@ -99,7 +99,7 @@ def resume_rl(run: str, root: Path, overrides: Sequence[str], as_json: bool) -> 
     with exit_codes():
         opened = open_rl(run, root, overrides)
     if opened.state.finished:
-        say(f"{opened.folder.name} is finished. Results:")
+        say_finished(opened.folder.path)
     play(opened, as_json)
 
 

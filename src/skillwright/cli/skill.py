@@ -32,7 +32,7 @@ from skillwright.cli.options import (
 from skillwright.cli.verify import show_taken
 from skillwright.cli.versions import log, restore, show
 from skillwright.cli.words import counted, make_console, make_table, print_words
-from skillwright.core import UsageError
+from skillwright.core import UsageError, did_you_mean
 from skillwright.core.jsonio import read_text, write_text
 from skillwright.core.skill_file import SKILL_FILE
 from skillwright.evaluation import BoundedGain, points, points_range
@@ -205,9 +205,11 @@ def _target(to: str) -> Path:
     folder = Path(to).parent if Path(to).name == SKILL_FILE else Path(to)
     if (folder / SKILL_FILE).is_file():
         return folder
+    from skillwright.jobs.inspect import PLACES
+
     raise UsageError(
-        f"--to {to}: there is no skill. It names the folder of the SKILL.md that the run began "
-        f"with, or claude, codex or agents; --output DIR makes a copy in a new folder"
+        f"--to {to}: there is no skill. {did_you_mean(to, PLACES)} Or name the folder of the "
+        "SKILL.md that the run began with; --output DIR makes a copy in a new folder"
     )
 
 
@@ -281,6 +283,8 @@ def ablate_(  # noqa: PLR0913 - each is an option
         say_plan(work, money_text(asyncio.run(work.cost_usd()), llms))
         if estimate:
             return
+        if work.to_play and not work.can_propose:
+            raise typer.Exit(NO)
         if work.to_play:
             asyncio.run(preflight(run.config, _PLAYS))
         with display(err if as_json else out, llms) as callback:
@@ -356,11 +360,12 @@ def say_plan(work: AblationWork, money: str) -> None:
         f"{counted(plan.draws, 'draw')} of each: {counted(work.to_play, 'rollout')} to play "
         f"({work.stored:,} are stored), {money}"
     )
-    if work.tasks and work.least_margin >= plan.margin:
+    if not work.can_propose:
         say(
-            f"On {work.tasks} val tasks a loss below {100 * work.least_margin:.1f} points "
-            "cannot be excluded for this many sections, so none can be proposed for deletion: "
-            "raise --margin, or measure in a run with more val tasks.",
+            f"On {work.tasks} val tasks a loss of {100 * work.least_margin:.1f} points cannot be "
+            "excluded for this many sections, so none can be proposed for deletion: nothing is "
+            f"played. Set --margin above {work.least_margin:.3f}, or measure in a run with more "
+            "val tasks.",
             style="yellow",
         )
 

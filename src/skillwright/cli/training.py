@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from skillwright.cli import tables
 from skillwright.cli.check import play_check
-from skillwright.cli.faults import NO, err, exit_codes, say
+from skillwright.cli.faults import NO, err, exit_codes, say, say_finished
 from skillwright.cli.init import written_for
 from skillwright.cli.live import Tally, display, make_report
 from skillwright.cli.options import (
@@ -269,7 +269,7 @@ def _resume_text(opened: Run, prove: bool, as_json: bool) -> None:
 
 def _show_past(run: Run, as_json: bool) -> None:
     """Say that a run is finished, with the lines of its decisions."""
-    say(f"{run.folder.name} is finished. Results:")
+    say_finished(run.folder.path)
     if run.plan is None and not as_json:
         for event in past_events(run.config, run.store):
             for line in Tally(0.0).say(event):

@@ -80,6 +80,11 @@ class AblationWork:
         """The smallest margin at which anything can be proposed for deletion."""
         return least_margin(self.tasks, self.ledger.share)
 
+    @property
+    def can_propose(self) -> bool:
+        """Whether any result could prove that a section is worth less than the margin."""
+        return self.least_margin < self.plan.margin
+
     async def cost_usd(self) -> float | None:
         """Estimate the cost; ``None`` where a price or the environment's part is unknown."""
         try:
