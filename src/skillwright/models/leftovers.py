@@ -89,7 +89,7 @@ def _missing(
             lost = wanted - nearest
             is_part = 2 * len(lost) < len(wanted) and not any(map(_is_operation, lost))
             said = {name: text for name, text in one.texts.items() if name in lost or not is_part}
-            yield _Piece(not is_part, one.key, said)
+            yield one._replace(texts=said)
 
 
 def _note(piece: _Piece, is_other: bool) -> str:
@@ -99,7 +99,8 @@ def _note(piece: _Piece, is_other: bool) -> str:
         cause = "it is in another answer of the same reply than the one that was read"
     elif any(NOT_MEANT.fullmatch(snake_case(name)) for name in piece.key.split(".")):
         cause = f"the reply itself sets it aside below {piece.key!r}"
-    return f"{'edit' if piece.is_edit else 'part'}{DROPPED}{cause}: {_quoted(said)}"
+    is_whole = any(map(_is_operation, piece.texts))  # not just another text of an edit
+    return f"{'edit' if is_whole else 'part'}{DROPPED}{cause}: {_quoted(said)}"
 
 
 def _pieces(
@@ -113,7 +114,7 @@ def _pieces(
     if isinstance(value, list):
         for item in value:
             yield from _pieces(item, key, fields, aside=aside)
-    elif (own := _operation_of(value) or group) and not _holds_edits(value, is_within=False):
+    elif (own := _operation_of(value) or group) and not holds_edits(value, is_within=False):
         texts = {_identity(one): one for one in _texts([value]) if not says_nothing(one)}
         if texts and not (aside and isinstance(value, str)):
             yield _Piece(True, key, {f"op {own}": own, **texts})
@@ -138,14 +139,14 @@ def _single(value: Any, key: str, name: str, is_field: bool) -> Iterator[_Piece]
         yield _Piece(False, key, {f"{name} {value}": str(value)})
 
 
-def _holds_edits(value: Any, *, is_within: bool = True) -> bool:
+def holds_edits(value: Any, *, is_within: bool = True) -> bool:
     """Return whether an object in a value names an operation."""
     if isinstance(value, str):
         value = as_json(value)
     if isinstance(value, Mapping):
         named = is_within and _operation_of(value) is not None
-        return named or any(map(_holds_edits, value.values()))
-    return isinstance(value, list) and any(map(_holds_edits, value))
+        return named or any(map(holds_edits, value.values()))
+    return isinstance(value, list) and any(map(holds_edits, value))
 
 
 def _operation_of(item: Any) -> str | None:
