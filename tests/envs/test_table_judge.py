@@ -18,6 +18,7 @@ from skillwright.core import (
     Turn,
     Usage,
 )
+from skillwright.envs.judging import Finding
 from skillwright.envs.table import TableEnv
 from skillwright.envs.table.judge import Vote
 from skillwright.envs.table.settings import read_settings
@@ -104,6 +105,35 @@ def test_a_score_may_be_a_share_of_a_scale_that_is_named(said, score):
             Vote(score=said)
     else:
         assert Vote(score=said).score == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("said", "feedback"),
+    [
+        ({"feedback": ["Polite.", "Too long."]}, "Polite.\nToo long."),
+        (
+            {"feedback": {"good": "Polite.", "missing": ["a date"]}},
+            "good: Polite.\nmissing: a date",
+        ),
+        ({"feedback": {"text": "Polite."}}, "text: Polite."),
+        ({"feedback": [{"tone": "Polite."}, None]}, "tone: Polite."),
+        ({"feedback": "Polite.", "weaknesses": ["Long."]}, "Polite.\nweaknesses: Long."),
+        ({"comment": "Polite."}, "comment: Polite."),
+        ({"feedback": 3}, "3"),
+        ({"feedback": None}, ""),
+        ({}, ""),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"result": one}, lambda one: [one]])
+def test_all_that_a_judge_says_beside_its_score_is_its_feedback(said, feedback, wrap):
+    read = read_reply(json.dumps(wrap({"score": 0.5, **said})), "stop", Vote).value
+    assert (read.score, read.feedback) == (0.5, feedback)
+
+
+def test_a_finding_keeps_its_reasons_in_any_form():
+    finding = Finding.model_validate({"met": True, "reasoning": ["It", "does."], "quote": "Hi."})
+    assert finding.reasoning == "It\ndoes.\nquote: Hi."
+    assert Finding.model_validate(finding.model_dump()) == finding
 
 
 def test_two_votes_in_one_reply_are_none():

@@ -47,7 +47,8 @@ def appendix(*notes):
     [
         (["One.", " Two \n three "], ["One.", "Two three"]),
         ("Only one.", ["Only one."]),
-        ([{"note": "a"}, {"content": "b"}, {"text": "c"}], ["a", "b"]),
+        ([{"note": "a"}, {"content": "b"}, {"text": "c"}], ["a", "b", "c"]),
+        ([{"rule": "a", "why": "b"}], []),
         ({"note": "alone"}, ["alone"]),
         (["Look.", "look", " LOOK !", "look  "], ["Look."]),
         (["- As a bullet."], ["As a bullet."]),

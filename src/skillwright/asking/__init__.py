@@ -19,6 +19,7 @@ from skillwright.core import (
     Sampling,
 )
 from skillwright.core.jsonio import digest
+from skillwright.models.leftovers import DROPPED
 from skillwright.models.structured import ask_for_reply
 from skillwright.rollout.transcript import estimate_tokens
 
@@ -104,12 +105,17 @@ class Answer(Generic[ReplyT]):
     """A reply in the requested form, or the fault instead.
 
     Attributes:
-        repairs: One note per repair of the reply.
+        repairs: One note per repair of the reply, and per part of it that was not read.
     """
 
     reply: ReplyT | AskFault
     prompt_digest: str
     repairs: tuple[str, ...] = ()
+
+    @property
+    def left_edits(self) -> int:
+        """The number of edits in the reply that were not read."""
+        return sum(note.startswith("edit" + DROPPED) for note in self.repairs)
 
 
 async def ask(asked: Asked, question: Question, reply_type: type[ReplyT]) -> Answer[ReplyT]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from skillwright.core import (
     JudgeError,
@@ -25,8 +25,44 @@ if TYPE_CHECKING:
 _REPAIRS = 2
 
 
-class Finding(BaseModel):
+_WRAPPER = ("role", "type", "name", "id")
+"""Keys of messages and tool calls around a verdict."""
+
+
+def as_text(value: Any) -> str:
+    """Write what a judge says in a list or an object as lines of text."""
+    if isinstance(value, dict):
+        lines = (f"{name}: {said}" for name, one in value.items() if (said := as_text(one)))
+        return "\n".join(lines)
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(as_text, value)))
+    return "" if value is None else str(value).strip()
+
+
+class Verdict(BaseModel):
+    """A judge's answer: its text has all that it says besides the other fields.
+
+    Attributes:
+        text_field: The name of the field for that text.
+    """
+
+    text_field: ClassVar[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_all_words(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        known = {name: one for name, one in value.items() if name in cls.model_fields}
+        more = {name: one for name, one in value.items() if name not in (*known, *_WRAPPER)}
+        said = as_text([known.get(cls.text_field), more])
+        return {**known, cls.text_field: said}
+
+
+class Finding(Verdict):
     """What a judge says of one sentence: whether it is true, and why."""
+
+    text_field: ClassVar[str] = "reasoning"
 
     met: bool
     reasoning: str = ""

@@ -114,6 +114,19 @@ def near_values(text: str, *, is_cut: bool, in_strings: bool = False) -> Iterato
             yield Found(value, is_fenced, is_repaired=True, follows=follows)
 
 
+def unreadable_parts(text: str) -> Iterator[str]:
+    """List the parts of a reply that are written like objects of texts but cannot be read."""
+    for start, end in list(_spans(text))[-_MOST_SPANS:] if len(text) <= MOST_CHARS else ():
+        span = text[start:end]
+        is_object = re.search(r"""["']\w+["']\s*:\s*["'\[{]""", span)
+        if (
+            is_object
+            and as_json(span) is None
+            and _repaired(_without_fence(span), may_close=True) is None
+        ):
+            yield span
+
+
 def _decoded_whole(text: str) -> str:
     """Return a text whose JSON is encoded as a whole once more, or an empty text."""
     found = ""

@@ -18,23 +18,27 @@ TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 _DEEPEST: Final = 7
 _BLOCKS: Final = ("text", "output_text", "thinking", "reasoning", "tool_use", "function")
-_NOT_MEANT: Final = re.compile(
-    r"(?:.*_)?(?:rejected|considered|discarded|dismissed|excluded|drafts?|examples?|alternatives?)(?:_.*)?"
+NOT_MEANT: Final = re.compile(
+    r"(?:.*_)?(?:rejected|considered|discarded|dismissed|excluded|drafts?|examples?|alternatives?|previous"
+    r"|earlier|existing|withdrawn|superseded|obsolete)(?:_.*)?"
 )
 """Keys of what a model says it does not propose."""
 _MOST_FIXES: Final = 12
 _SAME: Final = (
     frozenset({"add", "append", "insert", "create", "new"})
-    | {"addition", "additions", "insertion", "insertions"},
+    | {"adds", "appends", "inserts", "addition", "additions", "insertion", "insertions"},
     frozenset(
         {"replace", "refine", "update", "modify", "edit", "revise", "change"}
         | {"substitute", "str_replace", "find_and_replace", "search_and_replace", "replacements"}
-        | {"rewrite", "swap"}
+        | {"rewrite", "swap", "replacement", "replaces", "updates", "modification", "modifications"}
+        | {"revision", "revisions", "rewrites", "refinement", "refinements", "substitutions"}
     ),
-    frozenset({"delete", "remove", "retire", "drop", "erase"})
-    | {"deletion", "deletions", "removal", "removals"},
+    frozenset({"delete", "remove", "retire", "drop", "erase", "deletes", "removes", "retires"})
+    | {"deletion", "deletions", "removal", "removals", "retirement", "retirements"},
 )
 """Words for the same operation; a form knows at most one of each group."""
+_VAGUE: Final = ("new", "edit", "change")  # keys of texts and lists, too
+_PLAIN_OPERATIONS: Final = ("add", "append", "insert", "replace", "delete", "remove")
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "op": ("operation", "action", "type", "edit_type"),
     "name": ("title",),
@@ -73,7 +77,7 @@ def fit(value: Any, reply_type: type[Reply]) -> Reply | None:
 def _parts(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if _NOT_MEANT.fullmatch(snake_case(str(key))):
+            if NOT_MEANT.fullmatch(snake_case(str(key))):
                 continue
             part = as_json(item) if isinstance(item, str) else item
             if isinstance(part, Mapping):
@@ -135,6 +139,29 @@ def same_operation(word: str, known: Iterator[str] | tuple[str, ...]) -> str | N
         return word
     meant = [one for group in _SAME if word in group for one in known if one in group]
     return meant[0] if len(meant) == 1 else None
+
+
+_NOTHING: Final = re.compile(
+    r"\W*(?:(?:none|nothing|n/a|nil|no (?:more |other )?(?:addition|insertion|deletion|removal"
+    r"|replacement|change|edit)s?)(?: (?:is |are )?(?:needed|required|proposed|made))?)?\W*",
+    re.IGNORECASE,
+)
+
+
+def says_nothing(text: str) -> bool:
+    """Return whether a text is empty or says that there is nothing: ``None needed``."""
+    return _NOTHING.fullmatch(text) is not None
+
+
+def operation_group(word: str) -> str | None:
+    """Return ``add``, ``replace`` or ``delete`` for a word of that meaning, else ``None``."""
+    first = word.partition("_")[0]
+    for name, group in zip(("add", "replace", "delete"), _SAME, strict=True):
+        if (word in group and word not in _VAGUE) or (
+            first in group and first in _PLAIN_OPERATIONS
+        ):
+            return name
+    return None
 
 
 def _with_plain_names(value: Any) -> Any:

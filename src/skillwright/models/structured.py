@@ -4,7 +4,7 @@ import json
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Generic, TypeVar
@@ -20,6 +20,7 @@ from skillwright.core import (
     ReplyInvalid,
     Sampling,
 )
+from skillwright.models.leftovers import left_over, unreadable_note
 from skillwright.models.repairs import (
     FENCE,
     Found,
@@ -28,9 +29,10 @@ from skillwright.models.repairs import (
     is_quoted,
     near_values,
     other_notations,
+    unreadable_parts,
     with_doubled_backslashes,
 )
-from skillwright.models.shapes import as_json, end_of_json, fit
+from skillwright.models.shapes import as_json, end_of_json, fit, operation_group
 from skillwright.models.validation import explain_validation_error
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,9 @@ Reply = TypeVar("Reply", bound=BaseModel)
 
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 # Distinguishes the start of JSON from a brace in prose.
+# JSON within YAML, or a table of TOML.
+_WITHIN = re.compile(r"^[ \t]*(?:- )?\w+:[ \t]*['\"]?[\[{]|^\[\[?[\w.]+\]\]?[ \t]*$", re.MULTILINE)
+_MOST_FENCES = 400
 _OBJECT = re.compile(r'\{\s*["}]')
 _CONTAINER = re.compile(r'\{\s*["}]|\[\s*[{[]')
 
@@ -64,7 +69,7 @@ class ReadReply(Generic[Reply]):
 
     Attributes:
         value: The reply.
-        repairs: Notes on how it was repaired; empty if it had the form.
+        repairs: Notes on how it was repaired, and on what it holds that was not read.
     """
 
     value: Reply
@@ -102,8 +107,9 @@ def read_reply(
             "Raise max_tokens, or ask for less."
         )
     if as_written:
-        answer = _best(_strict_values(text), reply_type)
-        read = None if answer is None else ReadReply(answer)
+        values = _strict_values(text)
+        answer = _best(values, reply_type)
+        read = None if answer is None else _accounted(values, answer)
     else:
         read = _read(text, reply_type, is_cut=is_cut)
     if read is not None:
@@ -112,6 +118,11 @@ def read_reply(
         raise ReplyInvalid(
             f"The reply was cut off by the token limit after {len(text):,} characters, before its "
             "JSON object was complete. Raise max_tokens, or ask for less."
+        )
+    if not text.strip() and finish_reason != "content_filter":
+        raise ReplyInvalid(
+            "The reply is empty: it has no text and calls no tool; what is in its reasoning may be "
+            "a draft. Answer with one JSON object and nothing else."
         )
     if found is None and finish_reason == "content_filter":
         raise ReplyInvalid(
@@ -181,10 +192,9 @@ async def ask_for_reply(
                 raise
             raise ReplyInvalid(f"{cut_off} Asking for more was refused: {refusal}") from refusal
         try:
-            read = read_reply(
-                _said(completion), completion.finish_reason, reply_type, as_written=as_written
-            )
-            return replace(read, repairs=(*repeats, *read.repairs))
+            said, notes = _said(completion)
+            read = read_reply(said, completion.finish_reason, reply_type, as_written=as_written)
+            return replace(read, repairs=(*repeats, *notes, *read.repairs))
         except ReplyInvalid as problem:
             if not rounds_left:
                 raise
@@ -211,26 +221,73 @@ def _read(text: str, reply_type: type[Reply], *, is_cut: bool) -> ReadReply[Repl
 def _read_part(
     text: str, reply_type: type[Reply], *, is_cut: bool, in_strings: bool
 ) -> ReadReply[Reply] | None:
-    found = _best(_strict_values(text, in_strings=in_strings), reply_type)
+    strict = _strict_values(text, in_strings=in_strings)
+    found = _best(strict, reply_type)
     if found is not None and holds_undoubled_latex(text):
-        kept = _best(_strict_values(with_doubled_backslashes(text)), reply_type)
+        doubled = _strict_values(with_doubled_backslashes(text))
+        kept = _best(doubled, reply_type)
         if kept is not None and kept != found:
-            return ReadReply(kept, ("the backslashes of its LaTeX were not doubled",))
-    if found is not None:
-        return ReadReply(found)
+            return _accounted(doubled, kept, "the backslashes of its LaTeX were not doubled")
     near = list(near_values(text, is_cut=is_cut, in_strings=in_strings))
+    written = [] if is_cut else list(_in_notations(text, reply_type, has_json=bool(near)))
+    others = [Found(value) for value, _, _ in written]
+    if found is not None:
+        values = [*strict, *(one for one in near if one.is_repaired)]
+        whole = _around(values, written, found)
+        return whole or _accounted([*values, *others], found, text=text)
     is_repaired = any(one.is_repaired for one in near)
     notes = (f"it was not strict JSON{_where(text)}",) if is_repaired else ()
     if (best := _best(near, reply_type)) is not None:
-        return ReadReply(best, notes)
+        return _around(near, written, best) or _accounted([*near, *others], best, *notes, text=text)
+    if (whole := _around(near, written)) is not None:
+        return whole
     if not near and isinstance(alone := as_json(FENCE.sub("", text)), list):
         near = [Found(alone)]  # numbers, or texts
     if (other := _best_shape(near, reply_type)) is not None:
-        return ReadReply(other, (*notes, _said_of_shape(near, reply_type)))
-    for value, notation in () if is_cut else other_notations(text):
-        if (other := _best_shape([Found(value)], reply_type)) is not None:
-            return ReadReply(other, (f"it was written in {notation}",))
+        said = _said_of_shape(near, reply_type)
+        return _accounted([*near, *others], other, *notes, said, text=text)
     return None
+
+
+def _in_notations(
+    text: str, reply_type: type[Reply], *, has_json: bool
+) -> Iterator[tuple[Any, Reply, str]]:
+    """List the answers in a text in other notations: the value, what it means, the notation.
+
+    Where the text has JSON, that may be within them, or in another block.
+    """
+    blocks = len(FENCE.findall(text))
+    if not has_json or 4 <= blocks <= _MOST_FENCES or (blocks < 4 and _WITHIN.search(text)):
+        for value, notation in other_notations(text):
+            if (read := _best_shape([Found(value)], reply_type)) is not None:
+                yield value, read, notation
+
+
+def _around(
+    values: Sequence[Found], written: Sequence[tuple[Any, Reply, str]], read: Reply | None = None
+) -> ReadReply[Reply] | None:
+    """Return an answer in another notation that has all JSON values within it, and more."""
+    for value, whole, notation in written:
+        is_more = read is None or left_over([value], read)
+        if is_more and not left_over([one.value for one in values], whole):
+            others = [Found(other) for other, _, _ in written]
+            return _accounted(others, whole, f"it was written in {notation}")
+    return None
+
+
+def _accounted(
+    values: Sequence[Found], read: Reply, *repairs: str, text: str = ""
+) -> ReadReply[Reply]:
+    """Return what was read with notes on the rest, or a fuller reading of the same answer."""
+    meant = [one.value for one in values if not one.in_sentence]
+    lost = left_over(meant, read)
+    repairs = (*repairs, *(unreadable_note(one) for one in unreadable_parts(text)))
+    for one in meant if lost else ():
+        fuller = fit(one, type(read)) if _validated(one, type(read)) == read else None
+        if fuller is not None and len(rest := left_over(meant, fuller)) < len(lost):
+            said = "what it had next to its list was read"
+            return ReadReply(fuller, (*repairs, said, *rest))
+    return ReadReply(read, (*repairs, *lost))
 
 
 def _best(values: Sequence[Found], reply_type: type[Reply]) -> Reply | None:
@@ -321,11 +378,23 @@ def _strict_values(text: str, *, in_strings: bool = True) -> list[Found]:
     return values
 
 
-def _said(completion: Completion) -> str:
-    """Return the text of a reply; a model that calls a tool instead says it in the arguments."""
-    if not completion.text.strip() and len(completion.tool_calls) == 1:
-        return completion.tool_calls[0].arguments
-    return completion.text
+def _said(completion: Completion) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a reply, and what it says in the arguments of tool calls.
+
+    A name that is an operation counts: ``append_rule(content=...)``. Where the text is empty, a
+    reasoning that is nothing but a JSON object is the answer, which some servers put there.
+    """
+    is_cut = completion.finish_reason == "length"
+    said = [completion.text] if completion.text.strip() else []
+    for call in completion.tool_calls:
+        named = {"name": call.name, "arguments": call.arguments}
+        said.append(json.dumps(named) if operation_group(call.name) else call.arguments)
+    alone = FENCE.sub("", completion.reasoning) if not said and not is_cut else ""
+    if as_json(alone, dict) is not None:
+        return completion.reasoning, (
+            "its text was empty, and the answer was all of its reasoning",
+        )
+    return "\n".join(said), ()
 
 
 def _twice_as_long(sampling: Sampling, completion: Completion, purpose: Purpose) -> Sampling:

@@ -243,7 +243,7 @@ class _MergeCalls:
             found = self.form.read(answer.reply.edits, self.context.skill, self.settings.limits)
             fault, outputs = None, [reader.proposal(*edit) for edit in found.edits]
             notes = [*found.notes, *reader.notes]
-            dropped = len(answer.reply.edits) - len(found.edits)
+            dropped = len(answer.reply.edits) - len(found.edits) + answer.left_edits
             repairs = (*answer.repairs, *found.repairs)
             if not outputs:
                 notes.append(f"none of {len(inputs)} edits is kept")

@@ -42,8 +42,8 @@ class SkillAware(Settings):
 def read_notes(value: object, dropped: list[str] | None = None) -> list[str]:
     """Read a model's notes: one or a list of texts or of objects with ``note`` or ``content``.
 
-    Each note becomes one line; empty and too long notes and those with hidden characters are
-    dropped, and ``dropped`` gets the causes.
+    An object's only text is its note too. Each note becomes one line; too long notes, those with
+    hidden characters and other types are dropped, and ``dropped`` gets the causes.
     """
     items = value if isinstance(value, list) else [value]
     found = (_text(item, [] if dropped is None else dropped) for item in items)
@@ -60,8 +60,12 @@ def unique_notes(notes: Iterable[str]) -> list[str]:
 
 def _text(item: Any, dropped: list[str]) -> str:
     if isinstance(item, Mapping):
-        item = item.get("note") or item.get("content")
+        texts = [one for one in item.values() if isinstance(one, str)]
+        named = item.get("note") or item.get("content")
+        item = texts[0] if len(texts) == 1 else named if isinstance(named, str) else item
     if not isinstance(item, str):
+        if item:
+            dropped.append(f"a reminder is dropped: it is a {type(item).__name__}, not a text")
         return ""
     note = " ".join(without_markers(plain_text(item)).split()).removeprefix("- ").strip()
     hidden = hidden_character(note)

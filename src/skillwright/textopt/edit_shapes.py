@@ -1,12 +1,14 @@
 """Read edits that name their fields or operation differently, if the meaning is unambiguous."""
 
+import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skillwright.core.edits import EDIT_OPS
-from skillwright.models.shapes import as_json, same_operation, snake_case
+from skillwright.models.leftovers import REMARK
+from skillwright.models.shapes import as_json, same_operation, says_nothing, snake_case
 
 _OP_KEYS = ("operation", "action", "edit_op", "edit_type", "op_type", "command",
     "method", "mode", "type", "kind", "name")  # fmt: skip
@@ -39,6 +41,13 @@ _OP_ENDINGS = (
     "_text", "_content", "_rule", "_new_rule", "_rules", "_line", "_lines", "_bullet", "_item",
     "_block", "_section", "_paragraph", "_edit", "_to_end", "_at_end", "_to_skill",
 )  # fmt: skip
+
+
+_INSERTIONS = (
+    "insert", "inserts", "insertion", "insertions", "insert_after", "append_after",
+    "add", "adds", "addition", "additions", "add_after",
+)  # fmt: skip
+"""Words for an edit that goes behind its target, or to the end without one."""
 
 
 def with_known_names(item: Any, repairs: list[str]) -> Any:
@@ -163,7 +172,7 @@ def _operation(word: Any, item: Mapping[str, Any]) -> str | None:
         return None
     word = snake_case(word)
     word = _TRANSLATED.get(word, word)
-    if word in ("insert", "add", "insert_after", "add_after", "append_after"):
+    if word in _INSERTIONS:
         places = [str(item.get(name)).lower() for name in ("position", "where", "placement")]
         if "before" in item or any(map(_EARLIER.match, places)):
             return None  # there is no operation that inserts before a text
@@ -181,11 +190,14 @@ def gathered(value: Any) -> list[Any] | None:
     It is an edit, or lists of edits: below ``edits``, numbered, or below their operations.
     """
     value = (as_json(value) or value) if isinstance(value, str) else value
+    plain = _plain_names(value) if isinstance(value, Mapping) else {}
+    are_lists = plain and all(isinstance(one, list | Mapping) for one in plain.values())
+    if are_lists and len(plain) > 1 and (found := by_operation(plain)) is not None:
+        return found
     if is_item(value):
         return [value]
     if isinstance(value, Mapping):
-        plain = _plain_names(value)
-        if (found := _by_operation(plain)) is not None:
+        if (found := by_operation(plain)) is not None:
             return found
         if plain and all(name[-1:].isdigit() for name in plain):
             value = list(plain.values())
@@ -197,17 +209,44 @@ def gathered(value: Any) -> list[Any] | None:
     return None if None in parts else [item for part in parts for item in part or ()]
 
 
-def _by_operation(plain: Mapping[str, Any]) -> list[Any] | None:
+def by_operation(plain: Mapping[str, Any]) -> list[Any] | None:
     """Read edits below their operations: ``{"append": [..], "deletions": [..]}``."""
-    groups = [(_operation(name, {}), said) for name, said in plain.items() if name != "reasoning"]
     found: list[Any] = []
-    for op, said in groups:
-        for one in said if isinstance(said, list) else [said]:
-            fields = {"target" if op == "delete" else "content": one}
-            found.append(
-                {"op": op, **(with_known_names(one, []) if isinstance(one, Mapping) else fields)}
-            )
-    return found if all(op for op, _ in groups) and found and all(map(is_item, found)) else None
+    for name, said in plain.items():
+        op = _operation(name, {})
+        if op == "replace" and isinstance(said, Mapping) and not any(map(_field, said)):
+            said = [{"target": old, "content": new} for old, new in said.items()]
+        if op is None and name != "reasoning":
+            return None
+        for one in said if isinstance(said, list) else [said] if op else ():
+            if isinstance(one, str) and says_nothing(one):
+                continue
+            text = {"target" if op == "delete" else "content": one}
+            fields = one if isinstance(one, Mapping) else text
+            found.append(with_known_names({"op": name, **fields}, []))
+    return found if found and all(map(is_item, found)) else None
+
+
+_SHOWN = 80
+_PLACES = (
+    "position",
+    "where",
+    "placement",
+    "op",
+    "target",
+    "content",
+    "support_count",
+    "source_type",
+)
+
+
+def unread_fields(item: Mapping[str, Any]) -> Iterator[str]:
+    """Say which fields of an edit have words that are not used."""
+    for name, value in item.items():
+        is_known = name in (*_PLACES, *_OP_KEYS) or REMARK.fullmatch(name)
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if not is_known and isinstance(value, str | list | Mapping) and " " in said.strip():
+            yield f"an edit has no field {name!r}: {said[:_SHOWN]!r}"
 
 
 def is_item(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """The optimizer model: its prompts, replies and calls."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Annotated, Any, Final, TypeVar
@@ -11,9 +11,9 @@ from skillwright.asking import Answer, Question, ask
 from skillwright.core import ChatModel, ConfigError, DataError, Purpose, Sampling, did_you_mean
 from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
-from skillwright.models.shapes import LENIENT, as_json, as_list, has_nothing
+from skillwright.models.shapes import LENIENT, as_json, as_list, has_nothing, operation_group
 from skillwright.rollout.transcript import estimate_tokens
-from skillwright.textopt.edit_shapes import gathered, is_item
+from skillwright.textopt.edit_shapes import by_operation, gathered, is_item
 from skillwright.textopt.proposal import UpdateMode
 
 # Only the required part of a reply is checked here: a reply without it is requested once more, and
@@ -28,12 +28,33 @@ Remarks = Annotated[
 
 _REMARKS = ("failure_summary", "success_patterns", "appendix_notes")
 
+_LISTS = {
+    *("edits", "revise_suggestions", "skill_candidates", "patch", "patches", "suggestions"),
+    *("changes", "operations", "modifications", "more_edits", "additional_edits", "extra_edits"),
+    *("further_edits", "other_edits", "new_edits"),
+}
+"""Names of edits that a reply may have next to its own list."""
+
+
+def _beside(value: dict[str, Any], read: Collection[str]) -> list[Any]:
+    """List the edits below other keys than those that were read, if a key says what they are."""
+    found: list[Any] = []
+    for key, item in value.items():
+        inner = as_json(item) if isinstance(item, str) else item
+        if key in read or not isinstance(inner, dict | list):
+            continue
+        if key in _LISTS or operation_group(key):
+            items = by_operation({key: inner}) or gathered(inner) or ()
+            found += [one for one in items if one not in found]
+    return found
+
 
 def _as_edits(value: Any, info: ValidationInfo) -> Any:
     """Read the items of every update mode under one name; leniently, other lists of items too."""
-    if isinstance(value, dict) and "edits" not in value:
-        key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), None)
-        value = value if key is None else {**value, "edits": value[key]}
+    key = "edits"
+    if isinstance(value, dict) and key not in value:
+        key = next((mode.payload_key for mode in UpdateMode if mode.payload_key in value), key)
+        value = {**value, "edits": value[key]} if key in value else value
     if isinstance(value, dict) and has_nothing(value, "edits", _REMARKS):
         return {**value, "edits": []}
     if info.context is not LENIENT:
@@ -49,8 +70,9 @@ def _as_edits(value: Any, info: ValidationInfo) -> Any:
             raise ValueError("edits is neither a list nor an edit")
     if not isinstance(items, list):
         return value
-    found = [as_json(item) if isinstance(item, str) else item for item in items]
-    return {**value, "edits": [new or old for new, old in zip(found, items, strict=True)]}
+    items = [(as_json(item) or item) if isinstance(item, str) else item for item in items]
+    more = _beside(value, ("edits", "patch", key))
+    return {**value, "edits": [*items, *(one for one in more if one not in items)]}
 
 
 class _Reply(BaseModel):
@@ -81,13 +103,17 @@ class AnalystReply(_Reply):
     @classmethod
     def _bare_patch(cls, value: Any, info: ValidationInfo) -> Any:
         """Accept ``edits`` at the top level, as the documented raw patches allow."""
-        value = _as_edits(value, info)
+        written, value = value, _as_edits(value, info)
         if isinstance(value, dict) and has_nothing(value, "patch", _REMARKS):
             return {**value, "patch": {"edits": []}}
         if info.context is LENIENT and isinstance(value, dict):
             patch = value.get("patch")
             patch = as_json(patch) if isinstance(patch, str) else patch
             patch = _as_edits(patch, info) if isinstance(patch, dict | list) else None
+            if isinstance(patch, dict) and isinstance(patch.get("edits"), list):
+                more = _beside(written, ("patch",))
+                more = [one for one in more if one not in patch["edits"]]
+                patch = {"edits": [*patch["edits"], *more]}
             value = {**value, "patch": patch} if patch else value
         if isinstance(value, dict) and not value.get("patch") and value.get("edits") is not None:
             return {**value, "patch": {"edits": value["edits"]}}

@@ -10,8 +10,9 @@ from skillwright.core import ConfigError, Edit, did_you_mean
 from skillwright.core.edits import EDIT_OPS, SourceType
 from skillwright.core.fence import hidden_character, plain_text, restore_tags
 from skillwright.core.jsonio import encode_fields
+from skillwright.models.leftovers import DROPPED
 from skillwright.models.repairs import restored_latex, restored_line_breaks
-from skillwright.textopt.edit_shapes import passage, with_known_names, without_nulls
+from skillwright.textopt.edit_shapes import passage, unread_fields, with_known_names, without_nulls
 
 
 class Evidence(NamedTuple):
@@ -285,6 +286,8 @@ def usable_edits(items: Sequence[Any], skill: str, limits: EditLimits) -> Usable
         if wrong is None:
             found.edits.append((number, edit, item))
             found.repairs.extend(f"e{number}: {note}" for note in repairs)
+            lost = () if limits.as_written else unread_fields(item)
+            found.notes.extend(f"part of e{number}{DROPPED}{note}" for note in lost)
         else:
             found.notes.append(f"e{number} is dropped: {wrong}")
     return found

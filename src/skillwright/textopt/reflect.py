@@ -244,7 +244,7 @@ async def analyze(
         notes=tuple(notes),
         cuts=rendering.cuts,
         prompt_digest=answer.prompt_digest,
-        dropped=len(answer.reply.patch.edits) - len(found.edits),
+        dropped=len(answer.reply.patch.edits) - len(found.edits) + answer.left_edits,
         repairs=(*answer.repairs, *found.repairs),
     )
 

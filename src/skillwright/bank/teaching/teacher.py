@@ -40,7 +40,7 @@ from skillwright.core.concurrency import together
 from skillwright.core.fence import attribute, plain_text
 from skillwright.core.seeds import derive_seed
 from skillwright.models.repairs import restored_latex
-from skillwright.models.shapes import LENIENT, has_nothing
+from skillwright.models.shapes import LENIENT, has_nothing, operation_group
 from skillwright.rollout.transcript import (
     Cut,
     Skipped,
@@ -213,6 +213,22 @@ class RetireReply(_Strict):
 ChangeReply = Annotated[AddReply | RefineReply | RetireReply, Field(discriminator="op")]
 
 
+_CHANGES = {"add": "add", "replace": "refine", "delete": "retire"}
+
+
+def _with_groups(reply: dict[str, Any]) -> dict[str, Any]:
+    """Add changes that a reply has below their operations: ``{"additions": [..]}``."""
+    groups = [
+        {"op": _CHANGES[group], **one}
+        for key, items in reply.items()
+        if (group := operation_group(key)) is not None and isinstance(items, list)
+        for one in items
+        if isinstance(one, dict)
+    ]
+    changes = reply.get("changes") or []
+    return {**reply, "changes": changes + groups} if groups and isinstance(changes, list) else reply
+
+
 class EvolveReply(_Strict):
     """Changes of a bank; may be empty, and the reasoning then explains it."""
 
@@ -228,6 +244,7 @@ class EvolveReply(_Strict):
         found = {"changes": value} if isinstance(value, list) else value
         if not isinstance(found, dict):
             return found
+        found = _with_groups(found)
         if has_nothing(found, "changes"):
             return {**found, "changes": []}
         return {"reasoning": NONE, **found} if found.get("changes") else found

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 from statistics import median
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from skillwright.core import Message
 from skillwright.core.fence import fenced
 from skillwright.core.jsonio import dumps
-from skillwright.envs.judging import Court, Finding, listed, majority
+from skillwright.envs.judging import Court, Finding, Verdict, listed, majority
 from skillwright.envs.table.scorers import Assertions, Grade, Judge, read_verdict
 from skillwright.envs.table.settings import judge_model
 from skillwright.envs.table.worker import snapped
@@ -53,8 +53,10 @@ def _snapped(score: Any) -> Any:
     return snapped(score) if isinstance(score, float) else score
 
 
-class Vote(BaseModel):
+class Vote(Verdict):
     """What a judge answers."""
+
+    text_field: ClassVar[str] = "feedback"
 
     feedback: str = ""
     score: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_snapped)]

@@ -14,6 +14,7 @@ from typing import Final
 from skillwright.core import FailureCause
 from skillwright.core.fence import one_line
 from skillwright.core.jsonio import JsonRecord
+from skillwright.models.leftovers import DROPPED
 from skillwright.runs import EditRecord, PatchRecord
 from skillwright.textopt import AnalystFault, StepProposal, was_applied
 
@@ -30,7 +31,8 @@ _FAILED = "optimizer calls failed"
 _UNREAD = "optimizer replies could not be read"
 _EMPTY = "optimizer replies held nothing that could be used"
 
-_DROPPED = " is dropped: "
+_THINGS: Final = {"edit": "e", "reply part": "part", "reminder": "a reminder"}
+"""What is dropped from a reply, with the start of the notes on it."""
 _EDIT = re.compile(r"^e\d+: ")
 _SENTENCE = re.compile(r"[.!?]\s+(?=[A-Z])")
 _VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d,.]*|\be\d+\b")
@@ -156,7 +158,7 @@ def _fault(fault: AnalystFault) -> Unusable:
 
 def _of_adapter(notes: Iterable[str], patches: Iterable[PatchRecord]) -> Iterator[str]:
     """Describe unusable answers of an adapter's own analysts; a ``None`` proposes nothing."""
-    parts = [note.partition(_DROPPED) for note in notes if "NoneType" not in note]
+    parts = [note.partition(DROPPED) for note in notes if "NoneType" not in note]
     lost = [(_plain(cause or note), note) for note, _, cause in parts]
     lost += [
         (_first_sentence(one.failure.message), one.id)
@@ -177,7 +179,7 @@ def _said(lost: Sequence[Unusable], asked: int) -> Iterator[str]:
 
 
 def _dropped(calls: Sequence[PatchRecord]) -> Iterator[str]:
-    for thing in ("edit", "reminder"):
+    for thing in _THINGS:
         drops = ((_plain(cause), one.id) for one in calls for cause in _causes_of_drops(one, thing))
         for cause, found in _grouped(drops):
             yield f"{_number(found, thing)} dropped: {cause} (example: call {found[0]})"
@@ -188,6 +190,7 @@ def _repaired(calls: Sequence[PatchRecord]) -> Iterator[str]:
         (_plain(_EDIT.sub("", str(repair))), one.id): None
         for one in calls
         for repair in one.details.get("repaired", ())
+        if DROPPED not in str(repair)
     }
     for cause, found in _grouped(repairs):
         replies = list(dict.fromkeys(found))
@@ -224,9 +227,9 @@ def _nothing_read(proposal: StepProposal) -> Iterator[str]:
 
 
 def _causes_of_drops(record: PatchRecord, thing: str = "edit") -> Iterator[str]:
-    parts = (str(note).partition(_DROPPED) for note in record.details.get("notes", ()))
-    is_edit = thing == "edit"
-    return (why for what, _, why in parts if why and what.startswith("e") is is_edit)
+    notes = (note for key in ("notes", "repaired") for note in record.details.get(key, ()))
+    parts = (str(note).partition(DROPPED) for note in notes)
+    return (why for what, _, why in parts if why and what.startswith(_THINGS[thing]))
 
 
 def _grouped(causes: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
