@@ -111,9 +111,11 @@ def test_other_targets_are_refused_with_the_next_move(cli, tmp_path, folder):
     run = train(tmp_path, folder)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x.txt").write_text("x")
+    named = cli("skill", "export", run, "--to", "cladue", code=2).stderr
+    assert "there is no skill. Did you mean 'claude'?" in named
     for typo in (tmp_path / "full", tmp_path / "typo"):
         other = cli("skill", "export", run, "--to", typo, code=2)
-        assert "there is no skill. It names the folder of the SKILL.md" in other.stderr
+        assert "Or name the folder of the SKILL.md" in other.stderr
         assert "--output DIR makes a copy in a new folder" in other.stderr
     assert not (tmp_path / "typo").exists()
     (tmp_path / "full" / "doors").mkdir()
