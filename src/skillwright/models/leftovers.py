@@ -63,7 +63,8 @@ def left_over(values: Sequence[Any], read: BaseModel) -> list[str]:
     for at, lost in enumerate(missing):
         is_other = at != chosen
         is_answer = not is_other or (lost and fit(values[at], type(read)) is not None)
-        notes += [_note(one, is_other) for one in lost if is_answer or one.is_edit]
+        kept = [one for one in lost if is_answer or one.is_edit]
+        notes += [_note(one if is_other else _trimmed(one, edits), is_other) for one in kept]
     return list(dict.fromkeys(notes))
 
 
@@ -85,11 +86,17 @@ def _missing(
             if not wanted <= texts:
                 yield one
         elif wanted not in edits and not any(wanted <= other for other in edits):
-            nearest = max(edits, key=lambda other: len(wanted & other), default=frozenset[str]())
-            lost = wanted - nearest
-            is_part = 2 * len(lost) < len(wanted) and not any(map(_is_operation, lost))
-            said = {name: text for name, text in one.texts.items() if name in lost or not is_part}
-            yield one._replace(texts=said)
+            yield one
+
+
+def _trimmed(piece: _Piece, edits: set[frozenset[str]]) -> _Piece:
+    """Return a text of an edit that was read without it, alone; any other piece is whole."""
+    wanted = frozenset(piece.texts)
+    nearest = max(edits, key=lambda other: len(wanted & other), default=frozenset[str]())
+    lost = wanted - nearest
+    if not piece.is_edit or 2 * len(lost) >= len(wanted) or any(map(_is_operation, lost)):
+        return piece
+    return _Piece(False, piece.key, {name: piece.texts[name] for name in sorted(lost)})
 
 
 def _note(piece: _Piece, is_other: bool) -> str:
@@ -99,8 +106,7 @@ def _note(piece: _Piece, is_other: bool) -> str:
         cause = "it is in another answer of the same reply than the one that was read"
     elif any(NOT_MEANT.fullmatch(snake_case(name)) for name in piece.key.split(".")):
         cause = f"the reply itself sets it aside below {piece.key!r}"
-    is_whole = any(map(_is_operation, piece.texts))  # not just another text of an edit
-    return f"{'edit' if is_whole else 'part'}{DROPPED}{cause}: {_quoted(said)}"
+    return f"{'edit' if piece.is_edit else 'part'}{DROPPED}{cause}: {_quoted(said)}"
 
 
 def _pieces(
