@@ -96,6 +96,17 @@ def test_a_model_judges_what_no_rule_checks_and_what_is_left_out_is_said(cli, fo
     assert "3 assertions left out: for a judge" in " ".join(shown.split())
 
 
+def test_where_no_case_can_be_scored_nothing_is_written_and_init_runs_again(cli, folder, tmp_path):
+    document = {"skill_name": "notes", "evals": [{"id": 1, "prompt": "Hi.", "assertions": ["So."]}]}
+    folder(document)
+    said = " ".join(cli("init", "skills/notes", "--offline", code=2).stderr.split())
+    assert "no case can be scored, so nothing is written: 1 case left out (1): all" in said
+    assert "Correct the cases, or name a --model, and run init again" in said
+    assert not (tmp_path / "notes.yaml").exists()
+    folder(cases(5))
+    assert "wrote notes.yaml" in cli("init", "skills/notes", "--offline").stdout
+
+
 def test_scripted_models_that_cannot_learn_from_the_evals_are_announced(cli, folder):
     folder(cases(30))  # each asks for words of its own
     assert "Scripted models only learn answers that many rows share" in " ".join(

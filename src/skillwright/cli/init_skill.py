@@ -154,6 +154,12 @@ def init_skill(evals: SkillEvals, llms: Llms | None, to: Path) -> dict[str, Any]
         usable -= sum(
             bool(why_left_out(row[ASSERTIONS], has_judge=has_judge)) for row in evals.rows
         )
+    if not usable:
+        move = "Correct the cases" if has_judge else "Correct the cases, or name a --model"
+        raise DataError(
+            f"{str(evals.path)!r}: no case can be scored, so nothing is written: "
+            f"{'; '.join(left_out)}. {move}, and run init again"
+        )
     try:
         ratio, proof = _planned(evals, llms, to, usable)
     except SkillwrightError:
@@ -189,8 +195,7 @@ def show_skill(evals: SkillEvals, llms: Llms | None, facts: Mapping[str, Any]) -
     if llms is not None and llms.needs_key:
         print_words(out, f"Before it runs: {llms.remark}.", "yellow")
     command = f"skillwright {facts['next']} {shlex.quote(facts['path'])}"
-    first = "" if facts["usable"] else "once a case can be scored,  "
-    out.print(f"Next:  {first}{command}", markup=False)
+    out.print(f"Next:  {command}", markup=False)
     if evals.skill is not None and facts["next"] == "eval":
         out.print(f"Without the skill:  {command} --set skill.init=", markup=False)
 
@@ -287,23 +292,17 @@ def _planned(evals: SkillEvals, llms: Llms | None, to: Path, usable: int) -> tup
     """
     write_measured(evals, llms, to)
     config = load_config(to)
-    # Cases whose files are missing count, because a person will put the files there.
-    cases, nothing = usable or len(evals.rows), "nothing, until a case can be scored"
     problem = ""
     for ratio in _RATIOS:
-        if not _is_enough(config, ratio, cases):
+        if not _is_enough(config, ratio, usable):
             continue
         write_text(to, _written(evals, llms, ratio, to))
-        if not usable:
-            return ratio, nothing
         splits = make_splits(config := load_config(to))
         if not (problem := why_too_few(config, splits)):
             train, val = splits.train.tasks, splits.val.tasks
             return ratio, config.power(len(train), len(val), clusters_of(val))
     write_measured(evals, llms, to)
-    if not usable:
-        return _ALL_MEASURE, nothing
-    more = range(cases + 1, _MOST_CASES)
+    more = range(usable + 1, _MOST_CASES)
     enough = (n for n in more if any(_is_enough(config, one, n) for one in _RATIOS))
     needs = f"training it needs at least {next(enough, _MOST_CASES)} cases to prove a gain"
     return _ALL_MEASURE, (
