@@ -237,6 +237,72 @@ NOTHING_LOST = {
 }
 
 
+REMARKS = {
+    "findings": ["The agent never opened a closed container."],
+    "key_insight": "Containers hide objects.",
+    "trajectories": [{"id": "T1", "mistake": "left without a look"}],
+    "transcript_excerpt": "> go to hall 1",
+    "trajectory_analysis": [{"turn": 3, "action": "insert key 1", "result": "Nothing happens."}],
+    "observations": [{"turn": 3, "action": "replace", "result": "the wrong item"}],
+    "expected_effect": {"T1": "would open the fridge"},
+    "risks": ["It may waste turns."],
+    "limitations": ["Only one trajectory was shown."],
+    "conclusion": "One rule prevents it.",
+    "task_type": "find and place",
+    "not_addressed": ["T3 failed by chance"],
+    "classification": {"T1": "EXECUTION_LAPSE: ignored it"},
+    "rationales": {"1": "it is short"},
+    "contradictions_resolved": ["both edits changed one text"],
+    "what_worked": ["short rules"],
+    "persistent_failures": ["T3 never found it"],
+    "失败总结": "两次失败都是同样的原因。",
+    "理由": "エージェントは開けなかった。",
+    "begründung": "Der Agent hat nie gesucht.",
+    "razonamiento": "El agente nunca miró.",
+    "résumé": "Une seule cause.",
+}
+
+
+@pytest.mark.parametrize("key", REMARKS)
+async def test_remarks_of_a_healthy_reply_are_no_loss(key):
+    step = await stepped(written({**reply(SAY), key: REMARKS[key]}))
+    assert made(step) == [("append", "", SAY["content"])]
+    assert not remarks(step)
+
+
+@pytest.mark.parametrize("quoted", ['{"name": "delete_order", "arguments": {"order": "no 1"}}',
+    '{"action": "add_item", "item": "red mug"}'])  # fmt: skip
+async def test_a_quoted_action_of_the_agent_is_no_edit(quoted):
+    assert not drops(await stepped(f"It called\n```json\n{quoted}\n```\n{written(reply(SAY))}"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"additions": ["A rule on colors was added."]},
+        {"changes": {"append": "new text for the end of the document"}},
+        {"changes": [{**CUT, "status": "rejected"}]},
+        {"add_rejected": [{"content": MORE}]},
+        {"task_rules": ["Say the color twice."]},
+    ],
+)
+async def test_what_may_only_describe_an_edit_is_not_made_but_named(more):
+    step = await stepped(written({**reply(SAY), **more}))
+    assert made(step) == [("append", "", SAY["content"])]
+    assert len(drops(step)) == 1
+
+
+async def test_a_reply_that_is_nested_too_deeply_is_a_fault():
+    deep = "[" * 900 + '"a b"' + "]" * 900
+    step = await stepped(f'{{"edits": [{written(SAY)}], "more": {deep}}}')
+    assert "could not be read" in remarks(step)[0]
+
+
+async def test_a_long_run_of_blanks_is_read_at_once():
+    step = await stepped(written({**reply(SAY), "more": " " * 300_000 + "!a rule"}))
+    assert len(drops(step)) == 1
+
+
 @pytest.mark.parametrize("form", NOTHING_LOST)
 async def test_where_nothing_is_lost_there_is_no_note(form):
     step = await stepped(NOTHING_LOST[form])
@@ -292,6 +358,11 @@ def test_what_a_teacher_sends_beside_its_skills_is_named(text):
     assert any(
         "part is dropped: " in note and "Read each page twice." in note for note in read.repairs
     )
+
+
+def test_a_skill_that_a_teacher_rejects_is_not_added():
+    text = written({"reasoning": "r", "changes": [], "add_rejected": [{"kind": "general", **FACT}]})
+    assert not read_reply(text, "stop", EvolveReply).value.changes
 
 
 @pytest.mark.parametrize("key", ["retire", "retirements", "removals", "deletions"])

@@ -20,13 +20,25 @@ DROPPED: Final = " is dropped: "
 """Separates what was dropped from the cause in a note."""
 _SHOWN: Final = 80
 REMARK: Final = re.compile(
-    r"(?:.*_)?(?:reason|reasons|reasoning|rationale|thoughts?|thinking|analys[ie]s|explanation|why"
+    r"(?!.*_(?:rules?|tips?|guidelines?|instructions?|lessons?)$)"
+    r"(?:.*_)?(?:reason|reasons|reasoning|rationales?|thoughts?|thinking|analys[ei]s|explanation|why"
     r"|justification|motivation|summary|overview|comments?|notes?|confidence|evidence|sources"
     r"|ids?|descriptions?|patterns?|impact|priority|diagnosis|observations?|status|turns|failures?|title"
-    r"|success|cause|category|quotes?)(?:_.*)?"
+    r"|success|cause|causes|category|quotes?|findings?|insights?|transcripts?|trajectory|trajectories"
+    r"|excerpts?|expected|effects?|risks?|limitations?|conclusions?|environment|task|addressed"
+    r"|unaddressed|strategy|classification|defects?|lapses?|mistakes?|errors?|merged|resolved|kept"
+    r"|conflicts?|contradictions?|worked|regressed|regressions?|persistent|next_steps)(?:_.*)?"
+    r"|.*(?:推理|理由|分析|总结|解释|原因|说明|備考|备注|説明|要約|根拠)"
+    r"|begründung|zusammenfassung|erklärung|razonamiento|resumen|explicación|análisis"
+    r"|raisonnement|résumé|explication"
 )
-"""Keys whose texts explain a reply and propose nothing."""
-_OPERATION_KEYS: Final = ("op", "operation", "action", "type", "edit_type", "command", "name")
+"""Keys whose texts explain a reply and propose nothing; some models translate them."""
+_OPERATION_KEYS: Final = ("op", "operation", "edit_type")
+_VAGUE_KEYS: Final = ("action", "type", "command", "name")  # of an agent's actions, too
+_EDIT_TEXT: Final = re.compile(
+    r"(?:.*_)?(?:content|text|target|old|new|rule|principle|anchor|find|lines?|bullet|passage|section"
+    r"|replacement|with|instruction)(?:_.*)?"
+)
 _TOKEN: Final = re.compile(r"[\x21-\x7e]*")
 
 
@@ -38,6 +50,10 @@ class _Piece(NamedTuple):
     texts: Mapping[str, str]
 
 
+_Edits = dict[str, list[frozenset[str]]]
+"""Edits by each of their texts."""
+
+
 def left_over(values: Sequence[Any], read: BaseModel) -> list[str]:
     """Say what the values of a reply propose besides what was read, and why it is dropped.
 
@@ -47,15 +63,13 @@ def left_over(values: Sequence[Any], read: BaseModel) -> list[str]:
     """
     fields = frozenset(name for name, one in type(read).model_fields.items() if one.is_required())
     proposed = _pieces(read.model_dump(include=set(fields)), "", fields)
-    edits = {frozenset(one.texts) for one in proposed if one.is_edit}
+    edits: _Edits = {}
+    for one in proposed:
+        for name in one.texts if one.is_edit else ():
+            edits.setdefault(name, []).append(frozenset(one.texts))
     known = list(_pieces(read.model_dump(), "", fields))
     texts = {name for one in known for name in one.texts}
-    texts |= {
-        _identity(line)
-        for one in known
-        for text in one.texts.values()
-        for line in text.splitlines()
-    }
+    texts |= {line for one in known for text in one.texts.values() for line in _lines(text)}
     missing = [list(_missing(_pieces(one, "", fields), edits, texts)) for one in values]
     least = min(map(len, missing), default=0)
     chosen = max((at for at, lost in enumerate(missing) if len(lost) == least), default=0)
@@ -77,22 +91,23 @@ def _quoted(text: str) -> str:
     return repr(" ".join(text.split())[:_SHOWN])
 
 
-def _missing(
-    pieces: Iterable[_Piece], edits: set[frozenset[str]], texts: set[str]
-) -> Iterator[_Piece]:
+def _missing(pieces: Iterable[_Piece], edits: _Edits, texts: set[str]) -> Iterator[_Piece]:
     for one in pieces:
         wanted = frozenset(one.texts)
         if not one.is_edit:
             if not wanted <= texts:
                 yield one
-        elif wanted not in edits and not any(wanted <= other for other in edits):
-            yield one
+        else:
+            rarest = min((edits.get(name, []) for name in wanted), key=len)
+            if not any(wanted <= other for other in rarest):
+                yield one
 
 
-def _trimmed(piece: _Piece, edits: set[frozenset[str]]) -> _Piece:
+def _trimmed(piece: _Piece, edits: _Edits) -> _Piece:
     """Return a text of an edit that was read without it, alone; any other piece is whole."""
     wanted = frozenset(piece.texts)
-    nearest = max(edits, key=lambda other: len(wanted & other), default=frozenset[str]())
+    alike = (other for name in wanted if not _is_operation(name) for other in edits.get(name, ()))
+    nearest = max(alike, key=lambda other: len(wanted & other), default=frozenset[str]())
     lost = wanted - nearest
     if not piece.is_edit or 2 * len(lost) >= len(wanted) or any(map(_is_operation, lost)):
         return piece
@@ -159,7 +174,10 @@ def _operation_of(item: Any) -> str | None:
     if not isinstance(item, Mapping):
         return None
     plain = {snake_case(str(name)): value for name, value in item.items()}
-    words = (snake_case(plain[one]) for one in _OPERATION_KEYS if isinstance(plain.get(one), str))
+    inner = [name for one in plain.values() if isinstance(one, Mapping) for name in one]
+    is_edit = any(_EDIT_TEXT.fullmatch(snake_case(str(name))) for name in (*plain, *inner))
+    keys = (*_OPERATION_KEYS, *(_VAGUE_KEYS if is_edit else ()))
+    words = (snake_case(plain[one]) for one in keys if isinstance(plain.get(one), str))
     return next(filter(None, map(operation_group, words)), None)
 
 
@@ -183,4 +201,8 @@ def _is_operation(identity: str) -> bool:
 
 def _identity(text: str) -> str:
     """Return what stays of a text where blanks, marks and case are rewritten."""
-    return re.sub(r"[\W_]+", "", restored_latex(text)).casefold()
+    return "".join(_lines(text))
+
+
+def _lines(text: str) -> list[str]:
+    return re.sub(r"[^\w\n]+|_+", "", restored_latex(text)).casefold().split("\n")

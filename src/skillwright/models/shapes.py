@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -17,6 +17,7 @@ LENIENT: Final = {"lenient": True}
 TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 _DEEPEST: Final = 7
+_MOST_LEVELS: Final = 100
 _BLOCKS: Final = ("text", "output_text", "thinking", "reasoning", "tool_use", "function")
 NOT_MEANT: Final = re.compile(
     r"(?:.*_)?(?:rejected|considered|discarded|dismissed|excluded|drafts?|examples?|alternatives?|previous"
@@ -95,12 +96,29 @@ def _is_block(value: Any) -> bool:
 
 
 def as_json(text: str, kind: type | tuple[type, ...] = (dict, list)) -> Any:
-    """Parse a text as JSON, else return ``None``; raw line breaks are allowed, NaN is not."""
+    """Parse a text as JSON, else return ``None``; raw line breaks are allowed, NaN is not.
+
+    A value of more than 100 levels is refused, too.
+    """
     try:
         value = json.loads(text, strict=False, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, kind) else None
+    return value if isinstance(value, kind) and not _is_too_deep(value) else None
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        level = [part for one in level for part in _values(one)]
+    return bool(level)
+
+
+def _values(value: Any) -> Iterable[Any]:
+    """List the values of an object or a list."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def end_of_json(text: str, start: int, tokens: re.Pattern[str] = TOKENS) -> int | None:
@@ -142,15 +160,15 @@ def same_operation(word: str, known: Iterator[str] | tuple[str, ...]) -> str | N
 
 
 _NOTHING: Final = re.compile(
-    r"\W*(?:(?:none|nothing|n/a|nil|no (?:more |other )?(?:addition|insertion|deletion|removal"
-    r"|replacement|change|edit)s?)(?: (?:is |are )?(?:needed|required|proposed|made))?)?\W*",
+    r"(?:(?:none|nothing|n a|nil|no (?:more |other )?(?:addition|insertion|deletion|removal"
+    r"|replacement|change|edit)s?)(?: (?:is |are )?(?:needed|required|proposed|made))?)?",
     re.IGNORECASE,
 )
 
 
 def says_nothing(text: str) -> bool:
     """Return whether a text is empty or says that there is nothing: ``None needed``."""
-    return _NOTHING.fullmatch(text) is not None
+    return _NOTHING.fullmatch(" ".join(re.findall(r"\w+", text))) is not None
 
 
 def operation_group(word: str) -> str | None:

@@ -287,9 +287,12 @@ def _accounted(
     repairs = (*repairs, *(unreadable_note(one) for one in unreadable_parts(text)))
     for one in meant if lost else ():
         fuller = fit(one, type(read)) if _validated(one, type(read)) == read else None
-        if fuller is not None and len(rest := left_over(meant, fuller)) < len(lost):
+        if fuller is not None and fuller != read:
+            rest = left_over(meant, fuller)
             said = "what it had next to its list was read"
-            return ReadReply(fuller, (*repairs, said, *rest))
+            if len(rest) < len(lost):
+                return ReadReply(fuller, (*repairs, said, *rest))
+            break
     return ReadReply(read, (*repairs, *lost))
 
 

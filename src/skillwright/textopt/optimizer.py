@@ -1,5 +1,6 @@
 """The optimizer model: its prompts, replies and calls."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -11,9 +12,17 @@ from skillwright.asking import Answer, Question, ask
 from skillwright.core import ChatModel, ConfigError, DataError, Purpose, Sampling, did_you_mean
 from skillwright.core.fence import defuse, fenced
 from skillwright.core.seeds import derive_seed
-from skillwright.models.shapes import LENIENT, as_json, as_list, has_nothing, operation_group
+from skillwright.models.shapes import (
+    LENIENT,
+    NOT_MEANT,
+    as_json,
+    as_list,
+    has_nothing,
+    operation_group,
+    snake_case,
+)
 from skillwright.rollout.transcript import estimate_tokens
-from skillwright.textopt.edit_shapes import by_operation, gathered, is_item
+from skillwright.textopt.edit_shapes import by_operation, gathered, is_item, with_known_names
 from skillwright.textopt.proposal import UpdateMode
 
 # Only the required part of a reply is checked here: a reply without it is requested once more, and
@@ -35,18 +44,35 @@ _LISTS = {
 }
 """Names of edits that a reply may have next to its own list."""
 
+_SKILL_TEXT: Final = re.compile(r"\s*(?:[-*+#]|\d+[.)])")
+"""The start of a list or a heading in Markdown."""
+
 
 def _beside(value: dict[str, Any], read: Collection[str]) -> list[Any]:
     """List the edits below other keys than those that were read, if a key says what they are."""
     found: list[Any] = []
     for key, item in value.items():
         inner = as_json(item) if isinstance(item, str) else item
-        if key in read or not isinstance(inner, dict | list):
+        is_meant = key not in read and not NOT_MEANT.fullmatch(snake_case(key))
+        if not is_meant or not isinstance(inner, dict | list):
             continue
         if key in _LISTS or operation_group(key):
             items = by_operation({key: inner}) or gathered(inner) or ()
-            found += [one for one in items if one not in found]
+            found += [one for one in items if one not in found and not _is_remark(one)]
     return found
+
+
+def _is_remark(item: Any) -> bool:
+    """Return whether an edit may only describe another one, or is set aside by its own words."""
+    if not isinstance(item, dict):
+        return False
+    item = with_known_names(item, [])
+    said = item.get("content")
+    is_sentence = set(item) <= {"op", "content"} and not _SKILL_TEXT.match(str(said))
+    words = [one for name, one in item.items() if name not in ("op", "content", "target")]
+    return (is_sentence and item.get("op") == "append") or any(
+        isinstance(one, str) and NOT_MEANT.fullmatch(snake_case(one)) for one in words
+    )
 
 
 def _as_edits(value: Any, info: ValidationInfo) -> Any:

@@ -40,7 +40,7 @@ from skillwright.core.concurrency import together
 from skillwright.core.fence import attribute, plain_text
 from skillwright.core.seeds import derive_seed
 from skillwright.models.repairs import restored_latex
-from skillwright.models.shapes import LENIENT, has_nothing, operation_group
+from skillwright.models.shapes import LENIENT, NOT_MEANT, has_nothing, operation_group
 from skillwright.rollout.transcript import (
     Cut,
     Skipped,
@@ -222,6 +222,7 @@ def _with_groups(reply: dict[str, Any]) -> dict[str, Any]:
         {"op": _CHANGES[group], **one}
         for key, items in reply.items()
         if (group := operation_group(key)) is not None and isinstance(items, list)
+        if not NOT_MEANT.fullmatch(key)
         for one in items
         if isinstance(one, dict)
     ]
