@@ -135,6 +135,15 @@ TWO = {
         "  content: '- Say the color.'\n```\n",
         SAY,
     ),
+    "in YAML under two keys": (
+        f"```yaml\n{yaml.safe_dump({'result': {'edits': [SAY]}, 'other': {'edits': [GO]}})}```\n"
+        + written(reply(GO)),
+        SAY,
+    ),
+    "with the same target": (
+        written({"result": reply({**GO, "content": "- Run."})}) + "\n" + written(reply(GO)),
+        {"content": "- Run."},
+    ),
     "with a shared edit": (written(reply(SAY, GO)) + "\n" + written(reply(GO)), SAY),
     "deleting what the other replaces": (
         written(reply({"op": "delete", "target": "- Go home."})) + "\n" + written(reply(GO)),

@@ -63,7 +63,8 @@ def left_over(values: Sequence[Any], read: BaseModel) -> list[str]:
     for at, lost in enumerate(missing):
         is_other = at != chosen
         is_answer = not is_other or (lost and fit(values[at], type(read)) is not None)
-        notes += [_note(one, is_other) for one in lost if is_answer or one.is_edit]
+        kept = [one for one in lost if is_answer or one.is_edit]
+        notes += [_note(one if is_other else _trimmed(one, edits), is_other) for one in kept]
     return list(dict.fromkeys(notes))
 
 
@@ -85,11 +86,17 @@ def _missing(
             if not wanted <= texts:
                 yield one
         elif wanted not in edits and not any(wanted <= other for other in edits):
-            nearest = max(edits, key=lambda other: len(wanted & other), default=frozenset[str]())
-            lost = wanted - nearest
-            is_part = 2 * len(lost) < len(wanted) and not any(map(_is_operation, lost))
-            said = {name: text for name, text in one.texts.items() if name in lost or not is_part}
-            yield _Piece(not is_part, one.key, said)
+            yield one
+
+
+def _trimmed(piece: _Piece, edits: set[frozenset[str]]) -> _Piece:
+    """Return a text of an edit that was read without it, alone; any other piece is whole."""
+    wanted = frozenset(piece.texts)
+    nearest = max(edits, key=lambda other: len(wanted & other), default=frozenset[str]())
+    lost = wanted - nearest
+    if not piece.is_edit or 2 * len(lost) >= len(wanted) or any(map(_is_operation, lost)):
+        return piece
+    return _Piece(False, piece.key, {name: piece.texts[name] for name in sorted(lost)})
 
 
 def _note(piece: _Piece, is_other: bool) -> str:
@@ -113,7 +120,7 @@ def _pieces(
     if isinstance(value, list):
         for item in value:
             yield from _pieces(item, key, fields, aside=aside)
-    elif (own := _operation_of(value) or group) and not _holds_edits(value, is_within=False):
+    elif (own := _operation_of(value) or group) and not holds_edits(value, is_within=False):
         texts = {_identity(one): one for one in _texts([value]) if not says_nothing(one)}
         if texts and not (aside and isinstance(value, str)):
             yield _Piece(True, key, {f"op {own}": own, **texts})
@@ -138,14 +145,14 @@ def _single(value: Any, key: str, name: str, is_field: bool) -> Iterator[_Piece]
         yield _Piece(False, key, {f"{name} {value}": str(value)})
 
 
-def _holds_edits(value: Any, *, is_within: bool = True) -> bool:
+def holds_edits(value: Any, *, is_within: bool = True) -> bool:
     """Return whether an object in a value names an operation."""
     if isinstance(value, str):
         value = as_json(value)
     if isinstance(value, Mapping):
         named = is_within and _operation_of(value) is not None
-        return named or any(map(_holds_edits, value.values()))
-    return isinstance(value, list) and any(map(_holds_edits, value))
+        return named or any(map(holds_edits, value.values()))
+    return isinstance(value, list) and any(map(holds_edits, value))
 
 
 def _operation_of(item: Any) -> str | None:

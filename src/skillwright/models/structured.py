@@ -20,7 +20,7 @@ from skillwright.core import (
     ReplyInvalid,
     Sampling,
 )
-from skillwright.models.leftovers import left_over, unreadable_note
+from skillwright.models.leftovers import holds_edits, left_over, unreadable_note
 from skillwright.models.repairs import (
     FENCE,
     Found,
@@ -251,25 +251,28 @@ def _read_part(
 
 def _in_notations(
     text: str, reply_type: type[Reply], *, has_json: bool
-) -> Iterator[tuple[Any, Reply, str]]:
-    """List the answers in a text in other notations: the value, what it means, the notation.
+) -> Iterator[tuple[Any, Reply | None, str]]:
+    """List the answers in a text in other notations: the value, its one meaning, the notation.
 
     Where the text has JSON, that may be within them, or in another block.
     """
     blocks = len(FENCE.findall(text))
-    if not has_json or 4 <= blocks <= _MOST_FENCES or (blocks < 4 and _WITHIN.search(text)):
+    if not has_json or 0 < blocks <= _MOST_FENCES or (not blocks and _WITHIN.search(text)):
         for value, notation in other_notations(text):
-            if (read := _best_shape([Found(value)], reply_type)) is not None:
+            read = _best_shape([Found(value)], reply_type)
+            if read is not None or holds_edits(value):
                 yield value, read, notation
 
 
 def _around(
-    values: Sequence[Found], written: Sequence[tuple[Any, Reply, str]], read: Reply | None = None
+    values: Sequence[Found],
+    written: Sequence[tuple[Any, Reply | None, str]],
+    read: Reply | None = None,
 ) -> ReadReply[Reply] | None:
     """Return an answer in another notation that has all JSON values within it, and more."""
     for value, whole, notation in written:
         is_more = read is None or left_over([value], read)
-        if is_more and not left_over([one.value for one in values], whole):
+        if whole is not None and is_more and not left_over([one.value for one in values], whole):
             others = [Found(other) for other, _, _ in written]
             return _accounted(others, whole, f"it was written in {notation}")
     return None
