@@ -34,6 +34,7 @@ from study.ablations import (  # noqa: E402 (beside the benchmark)
 )
 from study.exam import REWORDED, TRAINING, WARM  # noqa: E402
 from study.summary import NEW, by_ablation, pairs_of, summary  # noqa: E402
+from study.summary import gain as gain_between  # noqa: E402
 
 PAGE, FIGURES = HERE / "rl_study.md", HERE / "figures"
 RESULTS = HERE.parent / "benchmarks" / "rl_study_results"
@@ -258,6 +259,7 @@ def _reading(found: Found) -> Iterator[str]:
         cells += [_score(tables.get(homes, {}).get("final")) for homes in shown]
         yield f"| {_reads(name)}{_marked(found, name)} | {' | '.join(cells)} |"
     yield from _lengths(found["runs"].get("reads_memories", ()))
+    yield from _worth_of_skills(found, [name for name in names if name != MAIN])
     yield "\n![Success rate on val](figures/rl_study_curves.svg)"
 
 
@@ -267,6 +269,22 @@ def _lengths(runs: Sequence[Found]) -> Iterator[str]:
         means = {key: fmean(one["tokens"][key] for one in runs) for key in runs[0]["tokens"]}
         yield f"\nA prompt's memories have {means['memories']:.0f} tokens on average, the skills in"
         yield f"their place {means['skills']:.0f}."
+
+
+def _worth_of_skills(found: Found, names: Sequence[str]) -> Iterator[str]:
+    """Compare skills with what is read in their place, on the same games."""
+    main = found["runs"].get(MAIN, ())
+    if not main:
+        return
+    yield "\nPoints that skills solve more, in new homes, seed by seed:\n"
+    yield "| skills over | n | SFT | after GRPO |\n|---|---|---|---|"
+    for name in names:
+        gains = [
+            gain_between(main, end, found["runs"][name], end) for end in ("cold_start", "final")
+        ]
+        if gains[0] and gains[1]:
+            cells = [str(len(gains[1]["seeds"])), *map(_points, gains)]
+            yield f"| {_reads(name)} | {' | '.join(cells)} |"
 
 
 def _controls(found: Found) -> Iterator[str]:

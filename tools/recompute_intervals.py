@@ -15,7 +15,7 @@ from scipy import stats
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = re.compile(r"([+-]?\d+(?:\.\d+)?%?) to ([+-]?\d+(?:\.\d+)?%?)(?=[);|]| \|)")
-Z, ENDS = stats.norm.ppf(0.975), ("cold_start", "final")
+Z, ENDS, GAPS = stats.norm.ppf(0.975), ("cold_start", "final"), ("gap_fixed", "gap_evolving", "gap_complete")
 
 
 def wilson(solved, played):
@@ -116,9 +116,9 @@ def rl_study():
         once += [(size, "cold_start"), (f"sft_{size}", "final"), (size, "final")]
         yield from min(gain(size, "final", size, "cold_start"), gain(size, "final", f"sft_{size}", "final"))[1]
     for kind in ("all", *(name for name in list(found) if name.startswith("reads_"))):
-        once += [(kind, "cold_start"), (kind, "final"), (kind, "final", "", "reworded")]
-    gaps = ("gap_fixed", "gap_evolving", "gap_complete")
-    once += [("gap_evolving", "cold_start", heat), *product(gaps, ["final"], [heat]), *product(gaps, ENDS)]
+        once += [*product([kind], ENDS), (kind, "final", "", "reworded")]
+        yield from chain(*(gain("all", end, kind, end)[1] for end in ENDS if kind != "all"))
+    once += [("gap_evolving", "cold_start", heat), *product(GAPS, ["final"], [heat]), *product(GAPS, ENDS)]
     once += [("all", "final", "", homes) for homes in ("training_homes", "temperature_1")]
     yield from chain(*(rate(*one) for one in once))
 

@@ -115,7 +115,7 @@ async def test_the_other_way_round_the_answer_is_the_opposite(pair):
     one, other = compare_runs(*pair), compare_runs(*reversed(pair))
     assert (one.result, other.result) == ("better", "worse")
     assert [task.id for task in one.now_solved] == [task.id for task in other.no_longer_solved]
-    assert "B is worse than A by " in other.sentence
+    assert "B is worse than A: B - A is -" in other.sentence
 
 
 async def test_tasks_that_flipped_are_named_in_both_directions(tmp_path):
