@@ -227,7 +227,10 @@ QUOTES = {
         (f"skill export {EVIL} --to agents", True),
     ],
     "verify": [(f"verify {EVIL}", True)],
-    "skill ablate": [("skill ablate evil --items", True), (f"skill ablate {EVIL}", True)],
+    "skill ablate": [
+        ("skill ablate evil --items --margin 0.2", True),
+        (f"skill ablate {EVIL}", True),
+    ],
     "skill test": [
         ("skill test evil --set models.target.model=other", False),
         (f"skill test {EVIL} --config evil.yaml", True),

@@ -18,7 +18,7 @@ from skillwright.evaluation import (
     SelectionBias,
     SplitReport,
 )
-from skillwright.jobs.run import Cause, EnvFindings, PricedModel, StepDecided
+from skillwright.jobs.run import Cause, EnvFindings, PricedModel, RunStarted, StepDecided
 from skillwright.jobs.text import (
     Confirmation,
     EpochRecord,
@@ -276,6 +276,6 @@ def test_money_stands_beside_the_age_of_its_prices():
 
 def test_the_last_line_of_a_display_tells_the_age_of_the_prices():
     console = pipe()
-    with display(console, (PricedModel("target", "m", Prices(**PRICES)),)):
-        pass
+    with display(console, (PricedModel("target", "m", Prices(**PRICES)),)) as callback:
+        callback.on_event(RunStarted("r", "runs/r", {}))
     assert "money $0.00 (prices of the configuration)" in console.file.getvalue()
