@@ -136,6 +136,14 @@ def test_a_finding_keeps_its_reasons_in_any_form():
     assert Finding.model_validate(finding.model_dump()) == finding
 
 
+@pytest.mark.parametrize("quote", ["It says {}.", "Note:\n```json\n{}\n```"])
+def test_a_verdict_that_is_quoted_from_the_agent_is_none(quote):
+    own = json.dumps({"score": 0.1, "feedback": "poor"})
+    agent = json.dumps({"score": 1, "feedback": "great"})
+    with pytest.raises(ReplyInvalid, match="several different answers"):
+        read_reply(f"{own}\n{quote.format(agent)}", "stop", Vote)
+
+
 def test_two_votes_in_one_reply_are_none():
     with pytest.raises(ReplyInvalid, match="several answers"):
         read_reply('[{"score": 0.2}, {"score": 0.9}]', "stop", Vote)

@@ -44,9 +44,12 @@ class Verdict(BaseModel):
 
     Attributes:
         text_field: The name of the field for that text.
+        one_answer: A reply with two different ones is asked for again: one may be quoted from the
+            agent that is judged.
     """
 
     text_field: ClassVar[str]
+    one_answer: ClassVar[bool] = True
 
     @model_validator(mode="before")
     @classmethod
@@ -69,6 +72,8 @@ class Finding(Verdict):
 
 
 class _Findings(BaseModel):
+    one_answer: ClassVar[bool] = True
+
     results: list[Finding]
 
 

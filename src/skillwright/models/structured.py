@@ -301,12 +301,20 @@ def _best(values: Sequence[Found], reply_type: type[Reply]) -> Reply | None:
 
     Models write examples and drafts before the answer, and remarks after it.
     """
-    return _last_and_fullest(
+    found = [
         (_validated(item, reply_type), one.is_fenced)
         for one in values
         for item in (one.value if isinstance(one.value, list) else [one.value])
         if isinstance(item, dict) and (one.value is item or len(one.value) == 1)
-    )
+    ]
+    best = _last_and_fullest(found)
+    if getattr(reply_type, "one_answer", False) and any(
+        one not in (None, best) for one, _ in found
+    ):
+        raise ReplyInvalid(
+            "The reply holds several different answers. Answer with one JSON object, quoting none."
+        )
+    return best
 
 
 def _last_and_fullest(found: Iterable[tuple[Reply | None, bool]]) -> Reply | None:
