@@ -15,6 +15,7 @@ from scipy import stats
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = re.compile(r"([+-]?\d+(?:\.\d+)?%?) to ([+-]?\d+(?:\.\d+)?%?)(?=[);|]| \|)")
+PAIRS = "sft_as_long sft,sft_longer sft,grpo sft,grpo sft_as_long,grpo sft_longer,grpo_kl_low grpo,grpo_kl_high grpo"
 Z, ENDS, GAPS = stats.norm.ppf(0.975), ("cold_start", "final"), ("gap_fixed", "gap_evolving", "gap_complete")
 
 
@@ -80,10 +81,9 @@ def lm_study():
             each.append((mean, *((mean - half, mean + half) for half in (max(every), every[-1]))))
         return student([mean for mean, *_ in each]) if len(each) > 1 else (*each, (0, None))[0][1], each
 
-    (taught, each), other = (gain("sft", "final", "sft", sheet) for sheet in ("no_skills", "other_scope"))
-    bounds = [taught, taught, *(wide for _, wide, _ in each), other[0]]
-    pairs = [("sft_longer", "sft"), ("grpo", "sft"), ("grpo", "sft_longer"), ("grpo_kl_low", "grpo")]
-    bounds += [gain(a, "final", b, "final")[0] for a, b in [*pairs, ("grpo_kl_high", "grpo"), ("sft", "base")] * 2]
+    (taught, each), (other, _) = (gain("sft", "final", "sft", sheet) for sheet in ("no_skills", "other_scope"))
+    bounds = [taught, taught, *(wide for _, wide, _ in each), other]
+    bounds += [gain(a, "final", b, "final")[0] for a, b in map(str.split, [*PAIRS.split(","), "sft base"] * 2)]
     for kind in ("text", "text_belongs"):
         over, each = gain(kind, "best", kind, "initial")
         bounds += [over, *(one for _, *both in each for one in both)]
@@ -103,8 +103,8 @@ def rl_study():
 
     def gain(a, first, b, second, task=""):
         both = [seed for seed in found[a] if seed in found[b]]
-        ours, theirs = ([np.divide(*counts(found[k][s], n, task)) for s in both] for k, n in ((a, first), (b, second)))
-        gains = np.subtract(ours, theirs)
+        at = ((a, first), (b, second))
+        gains = np.subtract(*([np.divide(*counts(found[k][s], n, task)) for s in both] for k, n in at))
         return gains.mean(), list(written(student(gains), lambda x: f"{round(x * 100):+d}"))
 
     yield from gain("all", "final", "reads_nothing", "final")[1]

@@ -53,12 +53,18 @@ CONDITIONS = {
             )
             for name, weight in (("low", 0.01), ("high", 0.05))
         ),
-        # As many more supervised steps as take the CPU time of GRPO.
-        Condition(
-            "sft_longer",
-            "after SFT for as long",
-            {"grpo": {"iterations": 0}, "cold_start": {"steps": 100}},
-            is_extra=True,
+        # 75 steps take the CPU time of SFT and GRPO together, 100 a third more.
+        *(
+            Condition(
+                name,
+                says,
+                {"grpo": {"iterations": 0}, "cold_start": {"steps": steps}},
+                is_extra=True,
+            )
+            for name, says, steps in (
+                ("sft_as_long", "after SFT for as long as both", 75),
+                ("sft_longer", "after SFT with twice the steps", 100),
+            )
         ),
         # Held to the six desks, as it would otherwise answer with anything but a desk.
         Condition(

@@ -21,9 +21,11 @@ GAINS = {
     "SFT, right sheet over none": (("sft", "final"), ("sft", "no_skills")),
     "SFT, right sheet over another shop's": (("sft", "final"), ("sft", "other_scope")),
     "SFT over SmolLM2 as it comes": (("sft", "final"), ("base", "final")),
-    "SFT for as long over SFT": (("sft_longer", "final"), ("sft", "final")),
+    "SFT for as long as both over SFT": (("sft_as_long", "final"), ("sft", "final")),
+    "SFT with twice the steps over SFT": (("sft_longer", "final"), ("sft", "final")),
     "GRPO over SFT": (("grpo", "final"), ("sft", "final")),
-    "GRPO over SFT for as long": (("grpo", "final"), ("sft_longer", "final")),
+    "GRPO over SFT for as long as both": (("grpo", "final"), ("sft_as_long", "final")),
+    "GRPO over SFT with twice the steps": (("grpo", "final"), ("sft_longer", "final")),
     "GRPO with KL weight 0.01 over 0": (("grpo_kl_low", "final"), ("grpo", "final")),
     "GRPO with KL weight 0.05 over 0": (("grpo_kl_high", "final"), ("grpo", "final")),
 }
