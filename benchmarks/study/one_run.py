@@ -190,7 +190,7 @@ def _distilling(config: RlConfig) -> Path:
 def read_memories(config: RlConfig) -> tuple[list[Memory], dict[str, int]]:
     """Return the memories of the episodes that a run's bank was distilled from.
 
-    They are written beside these episodes, in the folder of the run that played them. Also returns
+    They are written next to these episodes, in the folder of the run that played them. Also returns
     how many statements were added, updated and unchanged.
     """
     path = _distilling(config) / "memories.json"

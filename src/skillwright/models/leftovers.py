@@ -84,10 +84,11 @@ def left_over(values: Sequence[Any], read: BaseModel) -> list[str]:
 
 def unreadable_note(part: str) -> str:
     """Say that a part of a reply could not be read."""
-    return f"part{DROPPED}it is not JSON, and what it means is not certain: {_quoted(part)}"
+    return f"part{DROPPED}it is not JSON, and what it means is not certain: {quoted(part)}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Quote the start of a text on one line."""
     return repr(" ".join(text.split())[:_SHOWN])
 
 
@@ -121,7 +122,7 @@ def _note(piece: _Piece, is_other: bool) -> str:
         cause = "it is in another answer of the same reply than the one that was read"
     elif any(NOT_MEANT.fullmatch(snake_case(name)) for name in piece.key.split(".")):
         cause = f"the reply itself sets it aside below {piece.key!r}"
-    return f"{'edit' if piece.is_edit else 'part'}{DROPPED}{cause}: {_quoted(said)}"
+    return f"{'edit' if piece.is_edit else 'part'}{DROPPED}{cause}: {quoted(said)}"
 
 
 def _pieces(

@@ -40,10 +40,10 @@ logger = logging.getLogger(__name__)
 Reply = TypeVar("Reply", bound=BaseModel)
 
 _FENCE = re.compile(r"^[ \t]*```(?:json)?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-# Distinguishes the start of JSON from a brace in prose.
 # JSON within YAML, or a table of TOML.
 _WITHIN = re.compile(r"^[ \t]*(?:- )?\w+:[ \t]*['\"]?[\[{]|^\[\[?[\w.]+\]\]?[ \t]*$", re.MULTILINE)
 _MOST_FENCES = 400
+# Distinguishes the start of JSON from a brace in prose.
 _OBJECT = re.compile(r'\{\s*["}]')
 _CONTAINER = re.compile(r'\{\s*["}]|\[\s*[{[]')
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skillwright.core.edits import EDIT_OPS
-from skillwright.models.leftovers import REMARK
+from skillwright.models.leftovers import REMARK, quoted
 from skillwright.models.shapes import as_json, same_operation, says_nothing, snake_case
 
 _OP_KEYS = ("operation", "action", "edit_op", "edit_type", "op_type", "command",
@@ -173,7 +173,7 @@ def _operation(word: Any, item: Mapping[str, Any]) -> str | None:
     word = snake_case(word)
     word = _TRANSLATED.get(word, word)
     if word in _INSERTIONS:
-        places = [str(item.get(name)).lower() for name in ("position", "where", "placement")]
+        places = [str(item.get(name)).lower() for name in _PLACES]
         if "before" in item or any(map(_EARLIER.match, places)):
             return None  # there is no operation that inserts before a text
         return "insert_after" if item.get("target") or item.get("after") else "append"
@@ -227,26 +227,17 @@ def by_operation(plain: Mapping[str, Any]) -> list[Any] | None:
     return found if found and all(map(is_item, found)) else None
 
 
-_SHOWN = 80
-_PLACES = (
-    "position",
-    "where",
-    "placement",
-    "op",
-    "target",
-    "content",
-    "support_count",
-    "source_type",
-)
+_PLACES = ("position", "where", "placement")
+_READ = (*_PLACES, "op", "target", "content", "support_count", "source_type")
 
 
 def unread_fields(item: Mapping[str, Any]) -> Iterator[str]:
     """Say which fields of an edit have words that are not used."""
     for name, value in item.items():
-        is_known = name in (*_PLACES, *_OP_KEYS) or REMARK.fullmatch(name)
+        is_known = name in (*_READ, *_OP_KEYS) or REMARK.fullmatch(name)
         said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if not is_known and isinstance(value, str | list | Mapping) and " " in said.strip():
-            yield f"an edit has no field {name!r}: {said[:_SHOWN]!r}"
+            yield f"an edit has no field {name!r}: {quoted(said)}"
 
 
 def is_item(value: Any) -> bool:

@@ -48,9 +48,9 @@ _SKILL_TEXT: Final = re.compile(r"\s*(?:[-*+#]|\d+[.)])")
 """The start of a list or a heading in Markdown."""
 
 
-def _beside(value: dict[str, Any], read: Collection[str]) -> list[Any]:
-    """List the edits below other keys than those that were read, if a key says what they are."""
-    found: list[Any] = []
+def _with_others(edits: list[Any], value: dict[str, Any], read: Collection[str]) -> list[Any]:
+    """Add the edits below other keys than those that were read, if a key says what they are."""
+    found = [*edits]
     for key, item in value.items():
         inner = as_json(item) if isinstance(item, str) else item
         is_meant = key not in read and not NOT_MEANT.fullmatch(snake_case(key))
@@ -97,8 +97,7 @@ def _as_edits(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(items, list):
         return value
     items = [(as_json(item) or item) if isinstance(item, str) else item for item in items]
-    more = _beside(value, ("edits", "patch", key))
-    return {**value, "edits": [*items, *(one for one in more if one not in items)]}
+    return {**value, "edits": _with_others(items, value, ("edits", "patch", key))}
 
 
 class _Reply(BaseModel):
@@ -137,9 +136,7 @@ class AnalystReply(_Reply):
             patch = as_json(patch) if isinstance(patch, str) else patch
             patch = _as_edits(patch, info) if isinstance(patch, dict | list) else None
             if isinstance(patch, dict) and isinstance(patch.get("edits"), list):
-                more = _beside(written, ("patch",))
-                more = [one for one in more if one not in patch["edits"]]
-                patch = {"edits": [*patch["edits"], *more]}
+                patch = {"edits": _with_others(patch["edits"], written, ("patch",))}
             value = {**value, "patch": patch} if patch else value
         if isinstance(value, dict) and not value.get("patch") and value.get("edits") is not None:
             return {**value, "patch": {"edits": value["edits"]}}
